@@ -10,7 +10,7 @@ import { codeWidth, encodeBatch } from "./arcwise/batch.js";
 import { backoffSeconds, classify, hurry, retryAfterSeconds } from "./arcwise/delivery.js";
 import { expLowerBound, microEpsilon } from "./arcwise/exact.js";
 import { fromHex, toHex } from "./arcwise/hex.js";
-import { CertificateError, Client, DomainError, Task, TaskError } from "./arcwise/index.js";
+import { CertificateError, Client, DomainError, MemoryLedger, Task, TaskError } from "./arcwise/index.js";
 import { newState, next, settle } from "./arcwise/state.js";
 
 /** @type {Map<string, Task>} */
@@ -87,7 +87,9 @@ const KINDS = {
   },
   async deliver({ url, task: bytes, values, later, key, seconds }) {
     const task = await taskOf(bytes);
-    const client = new Client(url, { tasks: [task], caps: "unlimited", key: key ?? undefined, interval: 600 });
+    const client = new Client(url, {
+      tasks: [task], caps: "unlimited", ledger: new MemoryLedger(), key: key ?? undefined, interval: 600,
+    });
     for (const some of [values, later].filter((each) => each.length)) {
       for (const value of some) {
         await client.report(task.name, value).catch((error) => {

@@ -1,6 +1,6 @@
 /** The demo page: reports the direction of pointer movements to ?server=, or to port 8000 of this machine. */
 
-import { Client, LocalStorageLedger, Task } from "./arcwise/index.js";
+import { Client, IndexedDBLedger, Task } from "./arcwise/index.js";
 
 const STEP = 40;
 const INTERVAL = 2;
@@ -14,7 +14,7 @@ const task = await Task.fromJson(await (await fetch("tasks/heading.json")).json(
 const client = new Client(server, {
   tasks: [task],
   maxEpsilon: 1,
-  ledger: new LocalStorageLedger("arcwise-demo"),
+  ledger: new IndexedDBLedger("arcwise-demo"),
   interval: INTERVAL,
   onEvent: ({ kind, detail }) => kind !== "sent" && show("trouble", `${kind}: ${detail}`),
 });

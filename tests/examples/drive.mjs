@@ -1,30 +1,22 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, broken?, dies?, limits?, relay?, keys?}, a step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, ledger?, dies?, limits?, relay?, keys?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
-//   file    keep the state in this file, as a browser keeps localStorage
-//   broken  writing that state fails
+//   file    keep the state in this file
+//   ledger  "default" for that of a client to which none was given
 //   limits  take only tasks with caps
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { Client, LocalStorageLedger, MemoryLedger, Task } from "../../client/javascript/arcwise/index.js";
+import { readFileSync } from "node:fs";
+import { FileLedger } from "../../client/javascript/file-ledger.js";
+import { Client, MemoryLedger, Task } from "../../client/javascript/arcwise/index.js";
 import { fromHex } from "../../client/javascript/arcwise/hex.js";
 import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, broken, dies, limits, relay, keys } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, ledger: which, dies, limits, relay, keys } = JSON.parse(readFileSync(0, "utf8"));
 
-const items = {
-  getItem: () => (existsSync(file) ? readFileSync(file, "utf8") : null),
-  setItem: (_, text) => {
-    if (broken) throw new Error("the quota is exceeded");
-    writeFileSync(file, text);
-  },
-};
-// Node.js has had Web Locks since version 24; here one process uses a file at a time anyway.
-const locks = globalThis.navigator?.locks ?? { request: async (_, callback) => callback() };
-const ledger = file ? new LocalStorageLedger("arcwise", { items, locks }) : new MemoryLedger();
+const ledger = which === "default" ? undefined : file ? new FileLedger(file) : new MemoryLedger();
 
 const sent = {};
 const batches = new Set();
@@ -78,7 +70,7 @@ const actions = {
   sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
 };
 
-const alive = setInterval(() => {}, 1e6); // a lock that is asked for does not keep Node.js running
+const alive = setInterval(() => {}, 1e6); // a promise that is waited for does not keep Node.js running
 const results = [];
 for (const [what, ...given] of steps) {
   try {

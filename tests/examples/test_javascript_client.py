@@ -241,10 +241,23 @@ def test_an_account_that_cannot_be_read_lets_nothing_out(tmp_path: Path, text: s
 
 def test_a_report_that_cannot_be_stored_does_not_leave(tmp_path: Path) -> None:
     with serving(accept) as (url, requests):
-        result = drive(url, ["report", "delay", 1], ["flush", 1], file=str(tmp_path / "s"), broken=True)
+        result = drive(url, ["report", "delay", 1], ["flush", 1], file=str(tmp_path / "missing" / "s"))
     assert result["results"] == [False, False]
-    assert set(result["troubles"]) == {"the quota is exceeded: failed"}
+    assert result["troubles"]
+    assert all("ENOENT: no such file" in trouble for trouble in result["troubles"])
     assert not requests
+
+
+def test_caps_need_a_ledger_that_outlasts_the_process() -> None:
+    """Node.js has no IndexedDB; without caps there is nothing that a new process could forget."""
+    with serving(accept) as (url, _):
+        steps = [["report", "delay", 1], ["flush", 10], ["counters"]]
+        *_, counters = drive(url, *steps, tasks=(DELAY,), ledger="default")["results"]
+    assert counters["sent"] == 1
+    for caps in (Caps(lifetime=5.0), Caps(rolling=5.0)):
+        task = Task("heading", Circle(360), 1.0, caps=caps)
+        with pytest.raises(AssertionError, match=r"ledger must be given, .* new MemoryLedger\(\)"):
+            drive(NOWHERE, tasks=(DELAY, task), ledger="default")
 
 
 @pytest.mark.slow

@@ -37,8 +37,10 @@ console.log(JSON.stringify({
 }));
 """
 
-ONLY_IN_JAVASCRIPT = {"fetch", "LocalStorageLedger", "bytes", "kernel", "placement", "micro_epsilon"}
-"""What to send with; a ledger of browsers; what Python's `mechanism` and `charge` hold."""
+ONLY_IN_JAVASCRIPT = {
+    *("fetch", "IndexedDBLedger", "read_state", "bytes", "kernel", "placement", "micro_epsilon")
+}
+"""What to send with, a ledger of browsers, and what others read; what Python's `mechanism`, `charge` hold."""
 
 
 def snake(name: str) -> str:

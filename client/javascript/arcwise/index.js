@@ -9,7 +9,8 @@ export {
   TaskError,
   UnknownTaskError,
 } from "./errors.js";
-export { LocalStorageLedger, MemoryLedger } from "./ledger.js";
+export { IndexedDBLedger, MemoryLedger } from "./ledger.js";
+export { readState } from "./state.js";
 export { Task } from "./task.js";
 
 /**
@@ -18,6 +19,7 @@ export { Task } from "./task.js";
  * @typedef {import("./client.js").Counters} Counters
  * @typedef {import("./client.js").Event} Event
  * @typedef {import("./ledger.js").Ledger} Ledger
+ * @typedef {import("./state.js").State} State
  * @typedef {import("./task.js").Caps} Caps
  * @typedef {import("./optional.js").CentralStatement} CentralStatement
  */

@@ -1,16 +1,17 @@
 /**
  * What a device has spent and what waits, wherever it is written down. `update` is a transaction: what the function
- * changes is there as a whole or not at all, and is there when the promise is fulfilled. `peek` returns a copy of the
- * state at once, because a page that is left has no time for a promise; without it such a page sends nothing.
+ * changes is there as a whole or not at all, and is on disk when the promise is fulfilled. The function runs at most
+ * once. `peek` returns at once a copy of the state that was last known to be on disk, because a page that is left has
+ * no time for a promise; without it, or where it knows nothing, such a page sends nothing.
  *
  * @typedef {import("./state.js").State} State
  * @typedef {object} Ledger
  * @property {<T>(change: (state: State) => T) => Promise<T>} update
- * @property {() => State} [peek]
+ * @property {() => State | undefined} [peek]
  */
 
-import { LedgerError } from "./errors.js";
-import { newState } from "./state.js";
+import { LedgerError, ParameterError } from "./errors.js";
+import { readState, takeOver } from "./state.js";
 
 /**
  * A state that ends with the page or the process: budgets start anew and reports that wait are lost. Caps hold
@@ -28,7 +29,7 @@ export class MemoryLedger {
    * @returns {Promise<T>}
    */
   async update(change) {
-    const state = read(this.#text);
+    const state = readState(this.#text);
     const result = change(state);
     this.#text = JSON.stringify(state);
     return result;
@@ -36,35 +37,69 @@ export class MemoryLedger {
 
   /** @returns {State} */
   peek() {
-    return read(this.#text);
+    return readState(this.#text);
   }
 }
 
+const DATABASE = "arcwise-ledgers";
+const STORE = "states";
 /**
- * A state in the browser's localStorage, shared by all pages of the origin. It outlasts pages and restarts, and
- * a Web Lock keeps two pages from spending the same budget. Two limits: whoever clears the site's data clears
- * the account with it, and browsers write to disk a moment later, so a crash of the whole machine can forget
- * the last charges after their reports have left.
+ * Stands in localStorage under the key of an account: it exists, so where IndexedDB has none it is lost. Versions that
+ * kept the account there refuse it, and report nothing more.
+ */
+const MARK = JSON.stringify({ version: "in IndexedDB" });
+/** Milliseconds after which what one process wrote to localStorage is in all others. */
+const SETTLED = 500;
+const LOST =
+  "the account is lost: IndexedDB no longer has it, and what it had spent is not known; clear the site's data to start anew";
+const NOT_DURABLE =
+  "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 and later ones do";
+
+/**
+ * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
+ * crashes. Each change is one transaction, which waits for those of other pages and is on disk before its promise is
+ * fulfilled. Whoever clears the site's data clears the account with it, as does a browser that runs out of space: the
+ * next page starts anew. What an earlier version kept in localStorage is taken over by the first page; a worker cannot.
  *
  * @implements {Ledger}
  */
-export class LocalStorageLedger {
+export class IndexedDBLedger {
   #key;
-  #items;
-  #locks;
+  /** @type {Promise<IDBDatabase> | undefined} */
+  #database;
+  /** @type {string | undefined} the state as this page has last read or written it */
+  #known;
+  #existed = false;
+  #channel;
 
   /**
    * @param {string} [key] one for each client that keeps an account of its own
-   * @param {{ items?: Pick<globalThis.Storage, "getItem" | "setItem">, locks?: Pick<LockManager, "request"> }} [from]
-   *     something else than the browser's
+   * @throws {LedgerError} when there is no IndexedDB
    */
-  constructor(key = "arcwise", { items = globalThis.localStorage, locks = globalThis.navigator?.locks } = {}) {
-    if (!items || !locks) {
-      throw new LedgerError("there is no localStorage or no Web Locks here: use a secure page (https), or MemoryLedger");
+  constructor(key = "arcwise") {
+    if (!globalThis.indexedDB) {
+      throw new LedgerError("there is no IndexedDB here: pass another ledger, such as new MemoryLedger()");
     }
     this.#key = key;
-    this.#items = items;
-    this.#locks = locks;
+    this.#channel = new BroadcastChannel(`arcwise:${key}`);
+    // Another page has opted out: what this one knows may not be sent when it is left.
+    this.#channel.onmessage = () => (this.#known = undefined);
+  }
+
+  /**
+   * @template T
+   * @param {(state: State) => T} change
+   * @returns {Promise<T>}
+   * @throws {LedgerError} when the account is damaged or lost
+   */
+  async update(change) {
+    if (globalThis.localStorage && !this.#isMarked()) await this.#mark();
+    return this.#transact(change);
+  }
+
+  /** @returns {State | undefined} as this page has last read or written it; another may have changed it */
+  peek() {
+    return this.#known === undefined ? undefined : readState(this.#known);
   }
 
   /**
@@ -72,31 +107,101 @@ export class LocalStorageLedger {
    * @param {(state: State) => T} change
    * @returns {Promise<T>}
    */
-  update(change) {
-    // Async, because Node.js 24 never gives back a lock whose function throws before it returns a promise.
-    return this.#locks.request(`arcwise:${this.#key}`, async () => {
-      const state = read(this.#items.getItem(this.#key));
-      const result = change(state);
-      this.#items.setItem(this.#key, JSON.stringify(state)); // one key: charge and code are written at once
-      return result;
+  async #transact(change) {
+    const database = await this.#open();
+    return new Promise((resolve, reject) => {
+      const transaction = database.transaction(STORE, "readwrite", { durability: "strict" });
+      const states = transaction.objectStore(STORE);
+      const request = states.get(this.#key);
+      /** @type {() => void} */
+      let done;
+      /** @type {unknown} */
+      let failure;
+      request.onsuccess = () => {
+        try {
+          if (transaction.durability !== "strict") throw new LedgerError(NOT_DURABLE);
+          const stored = /** @type {string | undefined} */ (request.result);
+          if (stored === undefined && (this.#existed || this.#isMarked())) throw new LedgerError(LOST);
+          const state = readState(stored ?? null);
+          const { optedOut } = state;
+          const result = change(state);
+          const text = JSON.stringify(state);
+          if (text !== stored) states.put(text, this.#key); // one record: charge and code are written at once
+          transaction.commit();
+          done = () => {
+            this.#known = text;
+            this.#existed = true;
+            if (state.optedOut && !optedOut) this.#channel.postMessage("opted out");
+            resolve(result);
+          };
+        } catch (error) {
+          failure = error;
+          transaction.abort();
+        }
+      };
+      transaction.oncomplete = () => done();
+      transaction.onabort = () => reject(failure ?? transaction.error);
     });
   }
 
-  /** @returns {State} as it is now; another page may be about to change it */
-  peek() {
-    return read(this.#items.getItem(this.#key));
+  /** @returns {Promise<IDBDatabase>} */
+  async #open() {
+    const forget = () => (this.#database = undefined); // the next change opens it again
+    this.#database ??= new Promise((resolve, reject) => {
+      const request = globalThis.indexedDB.open(DATABASE, 1);
+      request.onupgradeneeded = () => request.result.createObjectStore(STORE);
+      request.onerror = () => reject(request.error);
+      request.onsuccess = () => {
+        const database = request.result;
+        database.onclose = forget;
+        database.onversionchange = () => {
+          forget();
+          database.close();
+        };
+        resolve(database);
+      };
+    });
+    try {
+      return await this.#database;
+    } catch (error) {
+      forget();
+      throw error;
+    }
+  }
+
+  #isMarked() {
+    return globalThis.localStorage?.getItem(this.#key) === MARK;
+  }
+
+  /** Make the account, of what an earlier version kept in localStorage, and leave a mark there that it exists. */
+  async #mark() {
+    const settle = () => new Promise((resolve) => setTimeout(resolve, SETTLED));
+    // Earlier versions wrote under this lock. It does not order what other processes see of localStorage.
+    await navigator.locks.request(`arcwise:${this.#key}`, async () => {
+      const hasEarlier = localStorage.getItem(this.#key) !== null;
+      if (hasEarlier) await settle();
+      if (this.#isMarked()) return; // by another page
+      const text = localStorage.getItem(this.#key);
+      const earlier = text === null ? undefined : readState(text);
+      await this.#transact((state) => earlier && takeOver(state, earlier));
+      localStorage.setItem(this.#key, MARK);
+      if (hasEarlier) await settle();
+    });
   }
 }
 
 /**
- * @param {string | null} text
- * @returns {State}
+ * The ledger of a client to which none was given.
+ *
+ * @param {boolean} capped whether there are caps, which memory would forget
+ * @returns {Ledger}
+ * @throws {ParameterError} when only the app can know a ledger that outlasts the process
  */
-function read(text) {
-  if (text === null) return newState();
-  const state = JSON.parse(text);
-  // An account that cannot be read must not be taken for one that is empty.
-  if (state?.version !== 1) throw new LedgerError("the stored state is damaged, or of another version of this client");
-  state.delayed ??= []; // written before there were delays
-  return state;
+export function defaultLedger(capped) {
+  if (globalThis.indexedDB) return new IndexedDBLedger();
+  if (!capped) return new MemoryLedger();
+  throw new ParameterError(
+    "ledger must be given, because a task has caps and there is no IndexedDB here: an object whose update(change) is a" +
+      " transaction on disk, or new MemoryLedger(), whose caps end with this process",
+  );
 }

@@ -35,10 +35,13 @@
  * @property {import("./delivery.js").Waits} waits
  * @property {{ sent: number, dropped: Record<string, number> }} counters numbers of reports
  * @property {boolean} optedOut
+ * @property {import("./account.js").Account} [taken] what was taken over of an account in localStorage
  */
 
+import { addSpent } from "./account.js";
 import { encodeBatch } from "./batch.js";
 import { classify, noWaits, record, retryAfterSeconds, waitSeconds } from "./delivery.js";
+import { LedgerError } from "./errors.js";
 import { toHex } from "./hex.js";
 
 /** @returns {State} */
@@ -53,6 +56,47 @@ export function newState() {
     counters: { sent: 0, dropped: {} },
     optedOut: false,
   };
+}
+
+/**
+ * What a ledger's `update` gives to its function, of the text that it stored: `JSON.stringify` of a state.
+ *
+ * @param {string | null} text null for an account that is new
+ * @returns {State}
+ * @throws {LedgerError} when it cannot be read: such an account may not be taken for a new one
+ */
+export function readState(text) {
+  if (text === null) return newState();
+  /** @type {State | undefined} */
+  let state;
+  try {
+    state = JSON.parse(text);
+  } catch {
+    // Damaged, as is what has no version.
+  }
+  if (state?.version !== 1) throw new LedgerError("the stored state is damaged, or of another version of this client");
+  state.delayed ??= []; // written before there were delays
+  return state;
+}
+
+/**
+ * Add an account that was kept elsewhere, as far as it has not been added before. Its queue is added the first time only.
+ *
+ * @param {State} state
+ * @param {State} earlier
+ */
+export function takeOver(state, earlier) {
+  if (!state.taken) {
+    state.delayed.push(...earlier.delayed);
+    state.open.push(...earlier.open);
+    state.sealed.push(...earlier.sealed);
+    state.counters.sent += earlier.counters.sent;
+    for (const [reason, count] of Object.entries(earlier.counters.dropped)) drop(state, reason, count);
+    state.waits = earlier.waits;
+  }
+  addSpent(state.account, earlier.account, state.taken);
+  state.taken = earlier.account;
+  state.optedOut ||= earlier.optedOut;
 }
 
 /** @param {State} state */
