@@ -181,9 +181,9 @@ class Gate:
     def reader(self, scope: Scope) -> str:
         """Return whose share of what is computed a request counts for, after `check` or `readable`."""
         try:
-            return reader_of(self._known(scope), scope)
+            return reader_of(self._known(scope).key_id, scope)
         except Problem:  # to an open server, any key may be sent
-            return reader_of(Actor(None), scope)
+            return reader_of("", scope)
 
     def slow_down_address(self, scope: Scope) -> None:
         """Count a request of an address, before its key is looked at: so trying keys is slow, too.

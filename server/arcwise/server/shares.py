@@ -9,8 +9,6 @@ from arcwise.server.rates import address_of
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-    from arcwise.server.gate import Actor
-
 __all__ = ["Shares", "reader_of"]
 
 
@@ -43,6 +41,6 @@ class Shares:
             self._last = {reader: last for reader, last in self._last.items() if last > turn}
 
 
-def reader_of(actor: Actor, scope: Scope) -> str:
+def reader_of(key_id: str, scope: Scope) -> str:
     """Return whose share a request counts for: that of its key, or of its address where it has none."""
-    return actor.key_id or address_of(scope)
+    return key_id or address_of(scope)

@@ -73,5 +73,5 @@ class Viewer(NamedTuple):
             operates=writes or (alone and not runtime.read_only),
             writes=writes,
             logs_in=actor.key is None and settings.open is True and not runtime.read_only,
-            reader=reader_of(actor, request.scope),
+            reader=reader_of(actor.key_id, request.scope),
         )
