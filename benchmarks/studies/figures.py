@@ -19,12 +19,12 @@ import numpy as np
 from arcwise.analysis.central_privacy.statement import central
 from arcwise.analysis.planning import plan
 from arcwise.analysis.threads import one_thread
+from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.closed_forms.optimal import half_window
 from arcwise.noise import IntegerNoise
 from arcwise.papers.opm_distribution import EPSILONS, MECHANISMS, POPULATIONS, errors_of
-from arcwise.rounded import rounded_up
 from arcwise.tasks import Task
 from benchmarks.studies.few_reports import Wanted, students_width, study
 from benchmarks.studies.groups import rule_and_best

@@ -1,10 +1,11 @@
-"""Numbers in words: with the digits that tell close ones apart, and with their noun."""
+"""Numbers in words: with the digits that tell close ones apart, bounds rounded up, and with their noun."""
 
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 
-__all__ = ["counted", "digits_apart", "duration", "written"]
+__all__ = ["counted", "digits_apart", "duration", "rounded_up", "written"]
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
@@ -64,3 +65,19 @@ def digits_apart(*numbers: float, digits: int) -> int:
         if needed > digits:  # all before the point too, or they would be written as powers of ten
             digits = min(17, max(needed, math.ceil(math.log10(largest)) if largest < 1e15 else 0))
     return digits
+
+
+def rounded_up(number: float, digits: int = 6) -> str:
+    """Return a non-negative number with at most this many digits, not below its first 15 digits.
+
+    What floats have beyond them is rounding: 3 * 0.1 is 0.3.
+
+    Examples
+    --------
+    >>> rounded_up(1.0000004), rounded_up(0.1), rounded_up(1.231e-8, 2)
+    ('1.00001', '0.1', '1.3e-08')
+    """
+    if not math.isfinite(number):
+        return f"{number:g}"
+    above = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(f"{number:.15g}"))
+    return f"{float(above):.{digits}g}"

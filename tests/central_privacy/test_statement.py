@@ -12,12 +12,12 @@ import pytest
 
 from arcwise.analysis import central, central_witness
 from arcwise.analysis.central_privacy.inversion import log_positive_part, log_positive_part_below
+from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import Hybrid, OptimalPiecewise, Piecewise, ThreeOutputs
-from arcwise.rounded import rounded_up
 from arcwise.tasks import CentralStatement, Task
 from tests.support.cases import mostly_slow
 

@@ -261,7 +261,7 @@ def test_a_device_samples_without_the_distributions() -> None:
         ),
         (
             lambda: LaplaceMechanism(UNIT_INTERVAL, 1.0, nodes=200),
-            r"\(nodes \+ 1\) \* codes must be at most 110000, got \d+ at nodes = 200 and reach = 9\.\d+: g",
+            r"\(nodes \+ 1\) \* codes must be at most 110000, got \d+ at nodes = 200 and a reach of 9\.\d+ ",
         ),
         (
             lambda: BoundedLaplaceMechanism(UNIT_INTERVAL, 20.0, nodes=300),

@@ -218,7 +218,11 @@ def test_rounding_that_counts_e_to_the_epsilon_times_is_taken_off(delta: float) 
             r"delta must be .* at most 0\.5, got 0\.6",
         ),
         (lambda: UniformAtomMechanism(UNIT_INTERVAL, 1.0), r"delta must be .* less than 1, got 1\.0"),
-        (lambda: UniformAtomMechanism(UNIT_INTERVAL, 1e-5), r"a smaller reach"),
+        (
+            lambda: UniformAtomMechanism(UNIT_INTERVAL, 1e-5),
+            r"or fewer nodes \(on a lattice a larger step\)$",
+        ),
+        (lambda: UniformAtomMechanism(UNIT_INTERVAL, 1e-5, reach=9000.0), r", or a smaller reach$"),
         (lambda: UniformAtomMechanism(UNIT_INTERVAL, 0.5, power=-1.0), "power must be positive"),
     ],
 )

@@ -211,6 +211,9 @@ def test_show_names_the_default_as_papers_do(cli: Cli) -> None:
         assert "times as many reports" not in shown
     shown = cli.good(*new, "--epsilon", "1", "--goal", "value")
     assert "the optimum of Zheng, Mishra and Hu for a single value" in shown
+    circle = ("task", "new", "x", "--force", "--circle", "360", "--epsilon", "1")
+    assert "for a single value on a circle\n" in cli.good(*circle)
+    assert "for a single value on a circle, by its squared error\n" in cli.good(*circle, "--power", "2")
     # Another window is another mechanism, and is compared.
     domain = Interval(0, 1)
     Task("y", domain, 1.0, mechanism=OptimalPiecewise(domain, 1.0, power=2)).save("y.json")

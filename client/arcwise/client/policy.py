@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from arcwise.checks import as_float, did_you_mean, shown
 from arcwise.client.accounts import EVERYTHING, bill
 from arcwise.client.reportables import MemoizedTask, ReportableGroup, ReportableTask
+from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError, ParameterError, TaskError, UnknownTaskError
 from arcwise.kernels.certificate import UNIT
-from arcwise.rounded import rounded_up
 from arcwise.tasks import Charge, Task, micro_epsilon
 from arcwise.tasks.caps import Caps, check_caps
 

@@ -15,8 +15,7 @@ from arcwise.cli.numbers import data_options
 from arcwise.cli.own_data import read_own_data
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
-from arcwise.digits import counted
-from arcwise.rounded import rounded_up
+from arcwise.digits import counted, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

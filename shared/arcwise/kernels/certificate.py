@@ -11,8 +11,8 @@ from fractions import Fraction
 from functools import lru_cache
 
 from arcwise.checks import checked_real
+from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError
-from arcwise.rounded import rounded_up
 from arcwise.values import Value
 
 __all__ = [

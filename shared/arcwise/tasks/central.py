@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from arcwise.checks import checked_integer, checked_real, explained, shown
+from arcwise.digits import rounded_up
 from arcwise.errors import ParameterError, TaskError
-from arcwise.rounded import rounded_up
 from arcwise.values import Value
 
 if TYPE_CHECKING:

@@ -12,13 +12,13 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from arcwise.checks import checked_integer, checked_real, explained, shown
+from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, TaskError
 from arcwise.kernels.certificate import EPSILON_MIN, UNIT, check_epsilon
 from arcwise.mechanisms.base import Mechanism
 from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fields
 from arcwise.randomness import SYSTEM
-from arcwise.rounded import rounded_up
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, MAX_PERIOD, SECONDS, Caps, Charge, check_caps, micro_epsilon
 from arcwise.tasks.coarse import warn_if_coarse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from arcwise.rounded import rounded_up
+from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.checks import explained
 from arcwise.client.file.opening import open_to_read
-from arcwise.digits import counted, duration
+from arcwise.digits import counted, duration, rounded_up
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
-from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     import os

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from arcwise.analysis.central_privacy.statement import central
+from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN
-from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable

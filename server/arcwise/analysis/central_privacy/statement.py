@@ -12,10 +12,10 @@ from arcwise.analysis.central_privacy.blanket import blanket_of
 from arcwise.analysis.central_privacy.composition import log_delta_of_renyi, renyi_divergences
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_integer, checked_real, explained
+from arcwise.digits import rounded_up
 from arcwise.errors import ParameterError
 from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import EPSILON_MAX
-from arcwise.rounded import rounded_up
 from arcwise.tasks.central import LEAST_DELTA, MOST_RELEASES, MOST_REPORTS
 from arcwise.tasks.task import Task
 

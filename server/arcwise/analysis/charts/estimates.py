@@ -13,8 +13,7 @@ import numpy as np
 from arcwise.analysis.charts.look import circle_marks
 from arcwise.analysis.charts.merging import merged
 from arcwise.analysis.charts.model import Axis, Chart, Layer
-from arcwise.digits import counted, written
-from arcwise.rounded import rounded_up
+from arcwise.digits import counted, rounded_up, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from arcwise.analysis.charts.model import Axis, Chart, Layer
 from arcwise.analysis.timeseries.epochs import utc
 from arcwise.analysis.timeseries.result import shown_range
-from arcwise.digits import counted
-from arcwise.rounded import rounded_up
+from arcwise.digits import counted, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
 from arcwise.analysis.estimators.notes import Noted, note_lines, said_in
 from arcwise.analysis.shown import Shown, short_repr
-from arcwise.digits import counted, digits_apart
+from arcwise.digits import counted, digits_apart, rounded_up
 from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
-from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,9 +16,8 @@ from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
 from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc
 from arcwise.checks import checked_bool
-from arcwise.digits import counted, duration, written
+from arcwise.digits import counted, duration, rounded_up, written
 from arcwise.notebook import Form, Table
-from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.digits import rounded_up
 from arcwise.kernels.certificate import UNIT
-from arcwise.rounded import rounded_up
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:

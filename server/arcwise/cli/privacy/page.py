@@ -10,8 +10,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from arcwise.analysis.charts import stylesheet, svg
 from arcwise.cli.privacy.figures import beliefs, limits, most_revealing, output_chart
+from arcwise.digits import rounded_up
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
-from arcwise.rounded import rounded_up
 from arcwise.tasks import Group, Task
 from arcwise.tasks.fields import SCHEMA_VERSION
 from arcwise.version import __version__

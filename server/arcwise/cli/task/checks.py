@@ -6,9 +6,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.central_privacy.promise import check_promise
+from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
-from arcwise.rounded import rounded_up
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task

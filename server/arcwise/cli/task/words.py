@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.planning.fineness import fineness, worst_unit_variance
+from arcwise.digits import rounded_up
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, Piecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
-from arcwise.rounded import rounded_up
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
@@ -90,9 +90,12 @@ def _delta(task: Task) -> str:
 def _name(mechanism: Mechanism) -> str:
     words = f"{mechanism.name} {mechanism.version}, placement {mechanism.placement}"
     if isinstance(mechanism, OptimalCircular):
-        optimum = OptimalCircular(mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes)
-        if mechanism.kernel == optimum.kernel:
-            return f"{words}: the optimum of Zheng, Mishra and Hu for a single value on a circle"
+        for power, error in ((1.0, ""), (2.0, ", by its squared error")):
+            optimum = OptimalCircular(
+                mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes, power=power
+            )
+            if mechanism.kernel == optimum.kernel:
+                return f"{words}: the optimum of Zheng, Mishra and Hu for a single value on a circle{error}"
         width = mechanism.kernel.window / mechanism.kernel.codes
         return f"{words}: the optimum's shape with another window, {width:.3g} of the circle"
     if not isinstance(mechanism, OptimalPiecewise):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.tidy import in_unit
-from arcwise.digits import counted, duration, written
+from arcwise.digits import counted, duration, rounded_up, written
 from arcwise.domains import Circle
-from arcwise.rounded import rounded_up
 from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:

@@ -83,8 +83,8 @@ def fit_grid(
             return fitted, steps, margin
     raise ParameterError(
         f"(nodes + 1) * codes must be at most {most}, got {weights} at nodes = {candidate} and "
-        f"reach = {margin / steps:g}: give a larger epsilon or delta, fewer nodes (on a lattice a "
-        "larger step), or a smaller reach, which moves more of the noise into the end codes"
+        f"a reach of {margin / steps:g} lengths of the domain: give a larger epsilon or delta, or fewer "
+        "nodes (on a lattice a larger step)" + ("" if reach is None else ", or a smaller reach")
     )
 
 
