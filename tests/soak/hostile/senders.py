@@ -75,7 +75,7 @@ async def send_requests(attack: Attack, scale: float) -> None:
             )
             answers = Counter(statuses)
             what = f"{case.kind}, {b''.join(case.parts)[99:300]!r}"
-            attack.note(what, statuses or [0], {0, 200, 204, 400, 404, 405, 408, 410, 413, 415, 422})
+            attack.note(what, statuses or [0], {0, 200, 204, 400, 404, 405, 408, 410, 413, 414, 415, 422})
             if case.must and answers[204] != len(case.batches):
                 attack.violations.append(f"{what}: answered {statuses}")
             if answers[204] == len(case.batches):
