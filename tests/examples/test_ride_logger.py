@@ -171,7 +171,7 @@ def test_opting_out_drops_what_was_not_sent(app: App, url: str) -> None:
     app("run")
     assert counted(url) == 0
     assert app.inspect().dropped == {"opted-out": 1}
-    assert app.spent()["ride"] == 2.0
+    assert app.spent()["ride"] == 1.0
 
 
 @pytest.mark.slow
