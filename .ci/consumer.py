@@ -101,6 +101,7 @@ def sync(ledger: Ledger) -> Outcome | None:
             max_epsilon=2.0,
             max_delta=1e-9,
             randomness=SYSTEM,
+            show_values=False,
             transport=Spool(),
             batch_size=100,
             interval=60.0,

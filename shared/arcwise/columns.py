@@ -88,11 +88,13 @@ def read_column(values: Any, name: str = "values") -> FloatArray:
             with _libraries_errors(values, name):
                 return _from_arrow(pyarrow, values, name)
     if hasattr(values, "__next__"):
-        raise DomainError(f"{name} must be a sequence or an array, got {shown(values)}: pass list(...) of it")
+        raise DomainError(
+            f"{name} must be a sequence or an array, got a {type(values).__name__}: pass list(...) of it"
+        )
     try:
         array = np.asarray(values)
-    except Exception as error:  # lists of unequal lengths; and what somebody's class raises
-        raise DomainError(f"{name} must be numbers: {error}") from None
+    except Exception:  # lists of unequal lengths; and what somebody's class raises
+        raise DomainError(f"{name} must be numbers; a {type(values).__name__} fails to convert") from None
     if not hasattr(values, "__array__") and array.dtype.kind in "fiu":
         array = _without_bools(values, array)
     return _from_array(array, name)
@@ -105,10 +107,10 @@ def _libraries_errors(values: Any, name: str) -> Iterator[None]:
         yield
     except DomainError:
         raise
-    except Exception as error:  # each library has its own
+    except Exception:  # each library has its own, which may tell a value
         words = f"a {type(values).__name__} of {getattr(values, 'dtype', 'unknown type')}"
         advice = "cast it to 64-bit integers or floats first"
-        raise DomainError(f"{name} must be numbers, got {words}: {advice}") from error
+        raise DomainError(f"{name} must be numbers, got {words}: {advice}") from None
 
 
 def _from_array(array: Any, name: str) -> FloatArray:

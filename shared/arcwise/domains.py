@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from arcwise.checks import as_float, checked_bool, checked_real, explained, shown
+from arcwise.checks import as_float, checked_bool, checked_real, explained
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
-from arcwise.lattice import MOST_VALUES, TOLERANCE, first_of, lattice_of
+from arcwise.lattice import MOST_VALUES, TOLERANCE, lattice_of, places_of
 from arcwise.values import Value
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def _value(value: object, domain: object) -> float:
             f"value must be finite and in {domain}, got an integer beyond the range of a float"
         ) from None
     if number is None:
-        raise DomainError(f"value must be a real number in {domain}, got {shown(value)}")
+        raise DomainError(f"value must be a real number in {domain}, got a {type(value).__name__}")
     if not math.isfinite(number):
-        raise DomainError(f"value must be finite and in {domain}, got {number!r}")
+        raise DomainError(f"value must be finite and in {domain}")
     return number
 
 
@@ -52,8 +52,10 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
         )
     try:
         array = np.asarray(values)
-    except Exception as error:  # lists of unequal lengths; and what somebody's class raises
-        raise DomainError(f"values must be an array of real numbers in {domain}: {error}") from None
+    except Exception:  # lists of unequal lengths; and what somebody's class raises
+        raise DomainError(
+            f"values must be an array of real numbers in {domain}; a {type(values).__name__} fails to convert"
+        ) from None
     if array.dtype.kind not in "fiu":
         raise DomainError(f"values must be real numbers in {domain}, got an array of dtype {array.dtype}")
     if not hasattr(values, "__array__"):
@@ -61,7 +63,7 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
     numbers = array.astype(np.float64, copy=False)
     finite = np.isfinite(numbers)
     if not finite.all():
-        raise DomainError(f"values must be finite and in {domain}, got {first_of(numbers, ~finite)}")
+        raise DomainError(f"values must be finite and in {domain}; {places_of(~finite)}")
     return numbers
 
 
@@ -71,8 +73,8 @@ def _check_no_bool(values: ArrayLike, domain: object) -> None:
 
     items = np.asarray(values, dtype=object).ravel().tolist()
     if not {bool, np.bool_}.isdisjoint(map(type, items)):
-        first, item = next((n, item) for n, item in enumerate(items) if isinstance(item, (bool, np.bool_)))
-        raise DomainError(f"values must be real numbers in {domain}, got {item!r} at index {first}")
+        first = next(n for n, item in enumerate(items) if isinstance(item, (bool, np.bool_)))
+        raise DomainError(f"values must be real numbers in {domain}, got a bool at index {first}")
 
 
 class _Domain(Value):
@@ -243,7 +245,7 @@ class Interval(_Domain):
         if self.low <= number <= self.high:
             return number
         if not self.clip:
-            raise self._outside(number)
+            raise self._outside()
         return self.low if number < self.low else self.high
 
     def to_unit(self, value: Any) -> float:
@@ -259,7 +261,7 @@ class Interval(_Domain):
         numbers = _values(values, self)
         if numbers.size and (numbers.min() < self.low or numbers.max() > self.high):
             if not self.clip:
-                raise self._outside_many(numbers, (numbers < self.low) | (numbers > self.high))
+                raise self._outside_many((numbers < self.low) | (numbers > self.high))
             numbers = numbers.clip(self.low, self.high)
         return (numbers - self.low) / self.length
 
@@ -275,9 +277,9 @@ class Interval(_Domain):
         exact = (value - self.low) / lattice.step
         if not -TOLERANCE <= exact <= lattice.steps + TOLERANCE:
             if not self.clip:
-                raise self._outside(value)
+                raise self._outside()
             exact = 0.0 if exact < 0.0 else float(lattice.steps)
-        return lattice.place(exact, value, self)
+        return lattice.place(exact, self)
 
     def to_places(self, values: ArrayLike) -> FloatArray:
         """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
@@ -290,19 +292,16 @@ class Interval(_Domain):
         if exact.size and (exact.min() < -TOLERANCE or exact.max() > lattice.steps + TOLERANCE):
             outside = (exact < -TOLERANCE) | (exact > lattice.steps + TOLERANCE)
             if not self.clip:
-                raise self._outside_many(numbers, outside)
+                raise self._outside_many(outside)
             exact[outside] = exact[outside].clip(0.0, lattice.steps)
-        return lattice.places(exact, numbers, self)
+        return lattice.places(exact, self)
 
-    def _outside(self, value: float) -> DomainError:
-        return DomainError(
-            f"value must be in {self}, got {value!r}; clip it, or give Interval(..., clip=True)"
-        )
+    def _outside(self) -> DomainError:
+        return DomainError(f"value must be in {self}: clip it, or give Interval(..., clip=True)")
 
-    def _outside_many(self, numbers: FloatArray, outside: BoolArray) -> DomainError:
+    def _outside_many(self, outside: BoolArray) -> DomainError:
         return DomainError(
-            f"values must be in {self}, got {first_of(numbers, outside)}; "
-            "clip them, or give Interval(..., clip=True)"
+            f"values must be in {self}; {places_of(outside)}: clip them, or give Interval(..., clip=True)"
         )
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
@@ -413,13 +412,13 @@ class Circle(_Domain):
         lattice = self._needed_lattice()
         if type(value) is not float or not math.isfinite(value):
             value = _value(value, self)
-        return lattice.place(value % self.period / lattice.step, value, self)
+        return lattice.place(value % self.period / lattice.step, self)
 
     def to_places(self, values: ArrayLike) -> FloatArray:
         """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
         lattice = self._needed_lattice()
         numbers = _values(values, self)
-        return lattice.places(self._reduced(numbers) / lattice.step, numbers, self)
+        return lattice.places(self._reduced(numbers) / lattice.step, self)
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Map positions on [0, 1) back to the unit of the values."""

@@ -62,14 +62,16 @@ class ParameterError(ArcwiseError, ValueError):
 
 
 class DomainError(ArcwiseError, ValueError):
-    """A value is not in its domain; the message gives the value and the bound.
+    """A value is not in its domain; the message gives the bound, and never the value: errors end in logs.
+
+    Of an array it gives the places. A `Client` with ``show_values=True`` adds the value.
 
     Examples
     --------
     >>> from arcwise.domains import Interval
     >>> Interval(0, 180).to_unit(200.0)
     Traceback (most recent call last):
-    arcwise.errors.DomainError: value must be in [0, 180], got 200.0; clip it, ...
+    arcwise.errors.DomainError: value must be in [0, 180]: clip it, ...
     """
 
 

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from arcwise.errors import DomainError, ParameterError
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from arcwise.typing import BoolArray, FloatArray
 
 
-__all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "first_of", "lattice_of"]
+__all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "lattice_of", "places_of"]
 
 Rounding: TypeAlias = Literal["refuse", "nearest", "stochastic"]
 
@@ -87,7 +85,7 @@ class Lattice:
             raise ParameterError(f"step must be small enough for 2 values, got {step!r}")
         self._rounding, self._length, self._circular = rounding, length, circular
 
-    def place(self, exact: float, value: float, domain: object) -> float:
+    def place(self, exact: float, domain: object) -> float:
         """Return the number of the value that lies `exact` steps from the first, from 0 to ``size - 1``.
 
         Between two values it is `exact` itself where the rounding is "stochastic".
@@ -95,16 +93,16 @@ class Lattice:
         Raises
         ------
         DomainError
-            When it is between two values and the rounding is "refuse"; it names `value` and `domain`.
+            When it is between two values and the rounding is "refuse"; it names `domain`.
         """
         whole = math.floor(exact + 0.5)
         if self._rounding != "nearest" and abs(exact - whole) > TOLERANCE:
             if self._rounding == "refuse":
-                raise DomainError(f"value must be in {domain}, got {value!r}; {_BETWEEN}")
+                raise DomainError(f"value must be in {domain}: {_BETWEEN}")
             return exact
         return 0.0 if self._circular and whole == self.size else float(whole)
 
-    def places(self, exact: FloatArray, values: FloatArray, domain: object) -> FloatArray:
+    def places(self, exact: FloatArray, domain: object) -> FloatArray:
         """Return `place` for each number of an array, in its shape."""
         import numpy as np
 
@@ -117,7 +115,7 @@ class Lattice:
             return whole
         between = apart > TOLERANCE
         if self._rounding == "refuse":
-            raise DomainError(f"values must be in {domain}, got {first_of(values, between)}; {_BETWEEN}")
+            raise DomainError(f"values must be in {domain}; {places_of(between)}: {_BETWEEN}")
         return np.asarray(np.where(between, exact, whole))
 
     def unit_place(self, unit: Any) -> Any:
@@ -146,16 +144,10 @@ class Lattice:
         return scaled
 
 
-def first_of(values: NDArray[Any], wrong: BoolArray) -> str:
-    """Return the first of the values that are wrong, where it stands, and how many more are, for a message.
-
-    Parameters
-    ----------
-    values, wrong
-        Of one shape; something is wrong.
-    """
+def places_of(wrong: BoolArray) -> str:
+    """Return for a message where the first wrong value is and how many more are: errors tell no value."""
     first, more = int(wrong.argmax()), int(wrong.sum()) - 1
-    return f"{values.flat[first].item()!r} at index {first}{f' and {more:,} more' if more else ''}"
+    return f"wrong at index {first}{f' and {more:,} more' if more else ''}"
 
 
 def lattice_of(

@@ -66,7 +66,7 @@ def test_a_value_that_fails_costs_nothing(recorder: Recorder, delay: Task, value
 def test_a_value_between_two_steps_costs_nothing(recorder: Recorder, domain: Domain) -> None:
     task = Task("score", domain, 1.0)
     with Client(URL, tasks=[task], ledger=MemoryLedger(), transport=recorder) as client:
-        with pytest.raises(DomainError, match=r"in steps of 0\.5, got 2\.6; it is between two steps"):
+        with pytest.raises(DomainError, match=r"in steps of 0\.5: it is between two steps"):
             client.report("score", 2.6)
         assert (client.budget("score").epsilon, client.pending) == (0.0, 0)
         assert client.report("score", 2.5)
@@ -333,7 +333,7 @@ def test_max_delta_names_both_numbers_and_is_compared_exactly(noisy: Task, headi
     Client(URL, tasks=[heading, noisy], ledger=MemoryLedger(), max_delta=exactly)
     Client(URL, tasks=[heading, noisy], ledger=MemoryLedger(), max_delta=0.5, max_epsilon=1)
     for below in (0, 0.0, 1e-9, math.nextafter(exactly, 0.0)):
-        message = f"'noisy' spends delta = 9.53674e-07 .*{UNIT >> 20} / 2.*more than max_delta = {below!r}"
+        message = f"'noisy' spends delta = 9.53675e-07 .*{UNIT >> 20} / 2.*more than max_delta = {below!r}"
         with pytest.raises(CertificateError, match=message):
             Client(URL, tasks=[heading, noisy], max_delta=below)
     with pytest.raises(CertificateError, match="max_delta = 0"):

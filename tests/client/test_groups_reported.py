@@ -171,12 +171,12 @@ def test_a_round_is_queued_whole_or_not_at_all(ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        (12.0, ParameterError, r"group 'vehicle' must be a mapping from task names to numbers, got 12\.0"),
+        (12.0, ParameterError, r"group 'vehicle' must be a mapping from task names to numbers, got a float"),
         ([("heading", 1.0)], ParameterError, "must be a mapping"),
         ({"hedding": 1.0}, UnknownTaskError, "no task 'hedding' in group 'vehicle'; it has 'heading', 'sp"),
-        ({"heading": 1.0, "speed": 181.0}, DomainError, r"value must be in \[0, 180\], got 181"),
-        ({"heading": "north"}, DomainError, "north"),
-        ({"load": True}, DomainError, "True"),
+        ({"heading": 1.0, "speed": 181.0}, DomainError, r"value must be in \[0, 180\]: clip"),
+        ({"heading": "north"}, DomainError, "got a str"),
+        ({"load": True}, DomainError, "got a bool"),
     ],
 )
 def test_what_is_no_round_costs_nothing(

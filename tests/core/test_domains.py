@@ -99,9 +99,10 @@ NOT_FINITE = [math.nan, math.inf, -math.inf, np.float64("nan"), np.float32("inf"
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: type(value).__name__)
 def test_what_is_no_number_is_refused(domain: Domain, value: Any) -> None:
     bound = r"\[-20, 180\]" if isinstance(domain, Interval) else r"\[0, 360\) modulo 360"
-    with pytest.raises(DomainError, match=f"^value must be a real number in {bound}, got ") as error:
+    with pytest.raises(
+        DomainError, match=f"^value must be a real number in {bound}, got a {type(value).__name__}$"
+    ):
         domain.to_unit(value)
-    assert repr(value) in str(error.value)
     if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.dtype == float):
         return  # arrays may hold arrays of numbers
     for values in ([value], [value, 5.0], [5.0, value]):
@@ -123,11 +124,9 @@ def test_what_cannot_even_be_shown_is_refused(domain: Domain) -> None:
 @pytest.mark.parametrize("value", NOT_FINITE, ids=repr)
 def test_what_is_not_finite_is_refused(domain: Domain, value: Any) -> None:
     bound = r"\[-20, 180\]" if isinstance(domain, Interval) else r"\[0, 360\) modulo 360"
-    with pytest.raises(DomainError, match=f"^value must be finite and in {bound}, got -?(nan|inf)$"):
+    with pytest.raises(DomainError, match=f"^value must be finite and in {bound}$"):
         domain.to_unit(value)
-    with pytest.raises(
-        DomainError, match=f"^values must be finite and in {bound}, got -?(nan|inf) at index 1$"
-    ):
+    with pytest.raises(DomainError, match=f"^values must be finite and in {bound}; wrong at index 1$"):
         domain.to_unit_many([0.0, value, 5.0])
 
 
@@ -148,14 +147,10 @@ def test_integers_beyond_a_float_are_refused(domain: Domain, value: Any) -> None
 
 @pytest.mark.parametrize("value", [-20.000001, 180.5, 1e300, -1e300, 181, np.float32(200), Fraction(-21)])
 def test_an_interval_names_the_value_outside_and_its_bounds(value: Any) -> None:
-    with pytest.raises(
-        DomainError, match=r"^value must be in \[-20, 180\], got -?\d.*; clip it, or give"
-    ) as error:
+    with pytest.raises(DomainError, match=r"^value must be in \[-20, 180\]: clip it, or give") as error:
         HEIGHT.to_unit(value)
-    assert repr(float(value)) in str(error.value)
-    with pytest.raises(
-        DomainError, match=r"^values must be in \[-20, 180\], got -?\d.* at index 2; clip them"
-    ):
+    assert repr(float(value)) not in str(error.value)
+    with pytest.raises(DomainError, match=r"^values must be in \[-20, 180\]; wrong at index 2: clip them"):
         HEIGHT.to_unit_many([0.0, 180.0, float(value), 5.0])
     assert CLIPPED.to_unit(value) == (1.0 if value > 0 else 0.0)
     assert CLIPPED.to_unit_many([float(value)]).tolist() == [1.0 if value > 0 else 0.0]
@@ -203,7 +198,7 @@ def test_arrays_that_hold_no_numbers_are_refused(values: Any) -> None:
 def test_a_bool_among_numbers_is_refused(values: Any, index: int) -> None:
     for domain in (HEIGHT, CLIPPED, HEADING):
         with pytest.raises(
-            DomainError, match=rf"^values must be real numbers in .*, got .*(True|False).* at index {index}$"
+            DomainError, match=rf"^values must be real numbers in .*, got a bool at index {index}$"
         ):
             domain.to_unit_many(values)
     with pytest.raises(DomainError):
@@ -276,12 +271,10 @@ def test_arrays_refuse_what_single_values_refuse(interval: Interval, value: floa
         assert 0.0 <= unit <= 1.0
         assert interval.to_unit_many([value]).tolist() == [unit]
         return
-    with pytest.raises(DomainError) as single:
+    with pytest.raises(DomainError, match="^value must be"):
         interval.to_unit(value)
-    with pytest.raises(DomainError) as many:
+    with pytest.raises(DomainError, match="^values must be .* at index 0"):
         interval.to_unit_many([value])
-    assert repr(value) in str(single.value)
-    assert repr(value) in str(many.value)
 
 
 @given(st.data(), intervals())

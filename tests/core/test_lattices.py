@@ -186,10 +186,10 @@ def test_reports_average_to_the_value_exactly(case: tuple[Example, float]) -> No
 
 @pytest.mark.parametrize("domain", [Interval(0, 10, step=0.5), Circle(10, step=0.5)], ids=str)
 def test_a_number_between_two_values_is_refused(domain: Domain) -> None:
-    message = r"got 2\.6(?: at index 1)?; it is between two steps: round it, or give the domain rounding="
-    with pytest.raises(DomainError, match=f"^value must be in .* in steps of 0.5, {message}"):
+    message = r": it is between two steps: round it, or give the domain rounding="
+    with pytest.raises(DomainError, match=f"^value must be in .* in steps of 0.5{message}"):
         domain.to_unit(2.6)
-    with pytest.raises(DomainError, match=f"^values must be in .* in steps of 0.5, {message}"):
+    with pytest.raises(DomainError, match=f"^values must be in .* in steps of 0.5; wrong at index 1{message}"):
         domain.to_unit_many([1.0, 2.6])
 
 
@@ -235,7 +235,7 @@ def test_the_ends_of_an_interval_take_the_noise_of_floats_and_nothing_more() -> 
     assert domain.to_place(-1e-9) == 0.0
     for value in (-1e-5, 0.30001, -1e308, 1e308):
         for refused in (lambda: domain.to_place(value), lambda: domain.to_places([0.0, value])):  # noqa: B023
-            with pytest.raises(DomainError, match=r"values? must be in .*; clip (it|them)"):
+            with pytest.raises(DomainError, match=r"values? must be in .*: clip (it|them)"):
                 refused()
     clipped = Interval(0, 0.3, clip=True, step=0.1)
     values = [-1e-5, 0.30001, -1e308, 1e308, 0.1]

@@ -307,6 +307,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
+        show_values: bool = False,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
         check_options(type(self), options, AsyncUplinkOptions)  # a misspelt caps= is none
@@ -317,6 +318,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
             policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
             ledger=ledger,
             randomness=randomness,
+            show_values=show_values,
         )
 
     async def report(self, name: str, value: Any) -> Outcome:

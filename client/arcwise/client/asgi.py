@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from arcwise.checks import explained
+from arcwise.checks import checked_bool, explained
 from arcwise.client.aio import AsyncClient, AsyncUplink
 from arcwise.client.checks import checked_number
 from arcwise.client.policy import policy_of
@@ -33,7 +33,7 @@ class Reporting:
     ----------
     url
         The arcwise server's base URL.
-    tasks, caps, memoize, max_epsilon, max_delta
+    tasks, caps, memoize, max_epsilon, max_delta, show_values
         Those of `Client`, for every account.
     ledgers
         The ledgers of the accounts, which also hold the queue.
@@ -68,6 +68,7 @@ class Reporting:
         memoize: Mapping[str, int] | None = None,
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
+        show_values: bool = False,
         close_timeout: float = 5.0,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
@@ -75,6 +76,7 @@ class Reporting:
         self._ledgers = ledgers
         self._options = options
         self._timeout = checked_number("close_timeout", close_timeout)
+        self._show_values = checked_bool("show_values", show_values)
         self._policy: dict[str, Any] = {
             "tasks": tuple(tasks),
             "caps": caps,
@@ -105,7 +107,12 @@ class Reporting:
         RuntimeError
             Unless the app runs.
         """
-        return AsyncClient(self.uplink, ledger=self._ledgers.account(account), **self._policy)
+        return AsyncClient(
+            self.uplink,
+            ledger=self._ledgers.account(account),
+            show_values=self._show_values,
+            **self._policy,
+        )
 
     @asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:

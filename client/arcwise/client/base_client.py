@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from arcwise.checks import shown
+from arcwise.checks import checked_bool, shown
 from arcwise.client.base_uplink import BaseUplink
 from arcwise.client.checks import ledger_error
 from arcwise.client.ledger import Ledger
@@ -13,7 +13,7 @@ from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.client.outcomes import Outcome
 from arcwise.client.reportables import MemoizedTask
 from arcwise.client.sources import NoRandomness, Source
-from arcwise.errors import LedgerError, ParameterError
+from arcwise.errors import DomainError, LedgerError, ParameterError
 from arcwise.urls import is_loopback_url
 
 if TYPE_CHECKING:
@@ -34,7 +34,15 @@ UplinkT = TypeVar("UplinkT", bound=BaseUplink)
 class BaseClient(Generic[UplinkT]):
     """What `Client` and `AsyncClient` share: everything but waiting."""
 
-    __slots__ = ("_ledger", "_open_transaction", "_owns_uplink", "_policy", "_randomness", "_uplink")
+    __slots__ = (
+        "_ledger",
+        "_open_transaction",
+        "_owns_uplink",
+        "_policy",
+        "_randomness",
+        "_show_values",
+        "_uplink",
+    )
 
     def __init__(
         self,
@@ -45,7 +53,9 @@ class BaseClient(Generic[UplinkT]):
         policy: Policy,
         ledger: Ledger | None,
         randomness: Randomness,
+        show_values: bool,
     ) -> None:
+        show_values = checked_bool("show_values", show_values)
         ledger = _chosen_ledger(ledger, policy)
         if isinstance(server, str):
             uplink = uplink_type(server, ledger=ledger, **options)
@@ -76,12 +86,18 @@ class BaseClient(Generic[UplinkT]):
         self._policy = policy
         self._ledger = ledger
         self._randomness = Source(randomness)
+        self._show_values = show_values
         uplink._resume()
 
     def _located(self, name: str, value: Any) -> tuple[str, Reportable, Any]:
         """Return the name, what it stands for and where the value lies; one that is refused costs nothing."""
         reportable = self._policy.reportable(name)
-        located = reportable.located(value)
+        try:
+            located = reportable.located(value)
+        except DomainError as error:
+            if self._show_values:
+                raise DomainError(f"{error}; got {shown(value)}") from None
+            raise
         self._uplink._start()
         return name, reportable, located
 

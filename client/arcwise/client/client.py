@@ -55,6 +55,9 @@ class Client(BaseClient[Uplink]):
         charged and capped like epsilon.
     randomness
         The operating system's CSPRNG. Anything that is not secure is taken only for a server on this machine.
+    show_values
+        Whether a `DomainError` of `report` tells the value that was refused, to find a mistake. False
+        (default), because errors end in logs.
     options
         With a URL: the keyword arguments of `Uplink`.
 
@@ -101,6 +104,7 @@ class Client(BaseClient[Uplink]):
         max_epsilon: float | None = None,
         max_delta: float = 0.0,
         randomness: Randomness = SYSTEM,
+        show_values: bool = False,
         **options: Unpack[UplinkOptions],
     ) -> None:
         check_options(type(self), options, UplinkOptions)  # a misspelt caps= is none
@@ -111,6 +115,7 @@ class Client(BaseClient[Uplink]):
             policy=policy_of(tasks, caps=caps, memoize=memoize, max_epsilon=max_epsilon, max_delta=max_delta),
             ledger=ledger,
             randomness=randomness,
+            show_values=show_values,
         )
 
     def report(self, name: str, value: Any) -> Outcome:

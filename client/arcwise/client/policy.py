@@ -75,7 +75,11 @@ class Policy:
                         "task names to values"
                     )
             known = ", ".join(map(repr, self.reportables))
-            hint = did_you_mean(name, self.reportables) if isinstance(name, str) else ": give its name"
+            if not isinstance(name, str):  # it may be the value, in the name's place
+                raise UnknownTaskError(
+                    f"no task is a {type(name).__name__}: give a name; this client has {known}"
+                )
+            hint = did_you_mean(name, self.reportables)
             raise UnknownTaskError(f"no task {shown(name)}; this client has {known}{hint}")
         return reportable
 

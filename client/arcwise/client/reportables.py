@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arcwise.checks import shown
 from arcwise.client.accounts import EVERYTHING, bill, bounded
 from arcwise.client.outcomes import Outcome
 from arcwise.errors import DomainError, ParameterError, UnknownTaskError
@@ -161,7 +160,7 @@ class ReportableGroup:
         if not isinstance(value, Mapping):
             raise ParameterError(
                 f"the value of group {self.group.name!r} must be a mapping from task names to numbers, "
-                f"got {shown(value)}"
+                f"got a {type(value).__name__}"
             )
         positions = {}
         for name, number in dict(value).items():

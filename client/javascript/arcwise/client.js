@@ -4,7 +4,7 @@ import { budget, charge, isCapped } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
 import { hurry, random } from "./delivery.js";
 import { toUnit } from "./domain.js";
-import { CertificateError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
+import { CertificateError, DomainError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
 import { fromHex } from "./hex.js";
 import { keyHeader } from "./key.js";
 import { defaultLedger } from "./ledger.js";
@@ -50,6 +50,8 @@ import { FetchTransport } from "./transport.js";
  * @property {import("./transport.js").Transport} [transport] what to send with: an `ObliviousTransport`; straight to
  *     the server unless given
  * @property {typeof globalThis.fetch} [fetch] what to send with straight to the server
+ * @property {boolean} [showValues] let a `DomainError` of `report` tell the value that was refused, to find a mistake;
+ *     false unless given, because errors end in logs
  * @property {(event: Event) => void} [onEvent] is told what becomes of reports
  */
 
@@ -70,7 +72,7 @@ const page = globalThis.document;
 
 const OPTIONS = [
   ...["tasks", "caps", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "delay", "maxPending"],
-  ...["maxAgeDays", "requestTimeout", "transport", "fetch", "onEvent"],
+  ...["maxAgeDays", "requestTimeout", "transport", "fetch", "onEvent", "showValues"],
 ];
 
 /** Options that are numbers of at least 0. */
@@ -179,7 +181,12 @@ export class Client {
   async report(name, value) {
     const task = this.#task(name);
     if (this.#closed) throw new Error("the client is closed; it takes no more reports");
-    toUnit(task.domain, value); // a value that is refused must cost nothing
+    try {
+      toUnit(task.domain, value); // a value that is refused must cost nothing
+    } catch (error) {
+      if (!this.#options.showValues) throw error;
+      throw new DomainError(`${messageOf(error)}; got ${value}`);
+    }
     const queued = await this.#update((state) => {
       if (state.optedOut) return "opted-out";
       if (pending(state) >= this.#options.maxPending) return "full";

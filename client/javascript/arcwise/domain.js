@@ -85,7 +85,7 @@ export function toUnit(domain, value) {
 /** @param {unknown} value */
 function checkFinite(value) {
   if (typeof value !== "number" || !Number.isFinite(value)) {
-    throw new DomainError(`value must be a finite number, got ${typeof value === "number" ? value : typeof value}`);
+    throw new DomainError(`value must be a finite number${typeof value === "number" ? "" : `, got ${typeof value}`}`);
   }
 }
 

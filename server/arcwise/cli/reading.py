@@ -142,7 +142,7 @@ def _seconds(index: int, text: str | None) -> float:
     except ValueError:
         raise DomainError(
             "times must be ISO 8601, such as 2026-11-01T06:00Z, or Unix seconds; "
-            f"got {shown(text)} at index {index}"
+            f"the text at index {index} is neither"
         ) from None
     return (time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp()
 

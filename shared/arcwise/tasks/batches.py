@@ -8,7 +8,7 @@ import numpy as np
 
 from arcwise.columns import read_column
 from arcwise.errors import DomainError, ParameterError
-from arcwise.lattice import first_of
+from arcwise.lattice import places_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ def count_codes(bound: int, codes: Any) -> IntArray:
     if not whole or (flat.size and (flat.min() < 0 or flat.max() >= bound)):
         wrong = ~((flat >= 0) & (flat < bound) & (flat == np.floor(flat)))  # NaN too
         if wrong.any():
-            raise DomainError(f"codes must be integers in [0, {bound}), got {first_of(flat, wrong)}")
+            raise DomainError(f"codes must be integers in [0, {bound}); {places_of(wrong)}")
     total = np.zeros(bound, np.int64)
     for start in range(0, flat.size, _SLICE):  # numpy widens what it counts to 64 bits
         total += np.bincount(flat[start : start + _SLICE].astype(np.intp), minlength=bound)

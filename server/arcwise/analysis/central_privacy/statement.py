@@ -75,8 +75,8 @@ class CentralPrivacy:
         )
 
 
-@explained
 @one_thread()
+@explained
 def central(
     task: Task | Kernel,
     n: int,
@@ -161,8 +161,8 @@ def central(
     return CentralPrivacy(min(reports_each * each, spent), delta, n, honest, reports_each, releases, local)
 
 
-@explained
 @one_thread()
+@explained
 def central_witness(
     task: Task | Kernel, n: int, *, delta: float | None = None, epsilon: float | None = None
 ) -> float:
