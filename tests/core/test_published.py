@@ -25,6 +25,7 @@ from arcwise.mechanisms import (
     RandomizedResponse,
     SquareWave,
     ThreeOutputs,
+    TruncatedPiecewise,
     UnbiasedOptimalPiecewise,
     VonMises,
     circle_expected_error,
@@ -201,3 +202,26 @@ def test_directional_rows_spend_their_epsilon_on_every_grid(cls: Any, nodes: int
 def test_bad_arguments_are_refused(call: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5, 2.5, 4.0])
+def test_truncated_piecewise_has_the_error_of_the_continuous_mechanism(epsilon: float) -> None:
+    """By sums over PM's density at many inputs, its outputs moved to the nearer end of [0, 1]."""
+    s = piecewise.piecewise_parameter(epsilon, "pm")
+    length = piecewise.least_half_range(epsilon, s)
+    low, window = (1.0 - length) / 2.0, length / (s + 1.0)
+    y = low + length * (np.arange(40_000) + 0.5) / 40_000
+
+    def error(x: float) -> float:
+        left = low + (length - window) * x
+        density = np.where((left <= y) & (y < left + window), math.exp(epsilon), 1.0)
+        return float(density @ abs(np.clip(y, 0.0, 1.0) - x) / density.sum())
+
+    mechanism = TruncatedPiecewise(UNIT, epsilon)
+    inputs = np.linspace(0.0, 1.0, 257)
+    worst = float(mechanism.expected_errors(inputs, 1.0).max())
+    assert worst == pytest.approx(max(error(x) for x in inputs.tolist()), rel=0.02)
+    clamped = OptimalPiecewise(UNIT, epsilon, placement="clamp").expected_errors(np.zeros(1), 1.0)
+    assert (worst < float(clamped.max())) is (epsilon >= 1.4)
+    assert mechanism.code_units()[[0, -1]].tolist() == [0.0, 1.0]
+    assert not mechanism.unbiased

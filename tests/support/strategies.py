@@ -38,6 +38,7 @@ from arcwise.mechanisms import (
     StaircaseMechanism,
     ThreeOutputs,
     TruncatedLaplaceMechanism,
+    TruncatedPiecewise,
     UnbiasedOptimalPiecewise,
     UniformAtomMechanism,
     VonMises,
@@ -224,6 +225,10 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
     ("piecewise-opt", 1): (
         Example("piecewise-opt", lambda epsilon: PiecewiseOpt(HEIGHT, epsilon, nodes=20)),
         Example("piecewise-opt on a lattice", lambda epsilon: PiecewiseOpt(SCORES, epsilon)),
+    ),
+    ("truncated-piecewise", 1): (
+        Example("truncated-piecewise", lambda epsilon: TruncatedPiecewise(HEIGHT, epsilon, nodes=20)),
+        Example("truncated-piecewise on a lattice", lambda epsilon: TruncatedPiecewise(SCORES, epsilon)),
     ),
     ("square-wave", 1): (
         Example("square-wave", lambda epsilon: SquareWave(HEIGHT, epsilon)),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.square_wave import SquareWave
     from arcwise.mechanisms.three_outputs import ThreeOutputs
     from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
+    from arcwise.mechanisms.truncated_piecewise import TruncatedPiecewise
 
 __all__ = [
     "BoundedLaplaceMechanism",
@@ -60,6 +61,7 @@ __all__ = [
     "StaircaseMechanism",
     "ThreeOutputs",
     "TruncatedLaplaceMechanism",
+    "TruncatedPiecewise",
     "UnbiasedOptimalPiecewise",
     "UniformAtomMechanism",
     "VonMises",
@@ -99,5 +101,6 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
             "square_wave": ("SquareWave",),
             "three_outputs": ("ThreeOutputs",),
             "transformation": ("PiecewiseTransformation", "UnbiasedOptimalPiecewise"),
+            "truncated_piecewise": ("TruncatedPiecewise",),
         },
     )

@@ -35,6 +35,7 @@ PLACES: dict[tuple[str, int], str] = {
     ("piecewise", 1): "piecewise:Piecewise",
     ("piecewise-sub", 1): "piecewise:PiecewiseSub",
     ("piecewise-opt", 1): "piecewise:PiecewiseOpt",
+    ("truncated-piecewise", 1): "truncated_piecewise:TruncatedPiecewise",
     ("square-wave", 1): "square_wave:SquareWave",
     ("piecewise-transformation", 1): "transformation:PiecewiseTransformation",
     ("unbiased-optimal-piecewise", 1): "transformation:UnbiasedOptimalPiecewise",
