@@ -214,6 +214,29 @@ def test_beyond_that_the_grid_is_as_fine_as_it_may_be_and_a_warning_says_so() ->
     assert at_20.warning()
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "by_default", "nodes", "with_them"),
+    [
+        (17, 1.06, 19_663, 1.02),
+        (18, 1.07, 32_416, 1.02),
+        (19.4, 1.50, 65_274, 1.02),
+        (20, 1.72, 44_055, 1.07),
+    ],
+)
+def test_what_a_direction_loses_above_16_6_and_the_nodes_that_mend_it(
+    epsilon: float, by_default: float, nodes: int, with_them: float
+) -> None:
+    closed = least_error(epsilon, 1.0, circular=True)
+    for mechanism, most in (
+        (OptimalCircular(TURN, epsilon), by_default),
+        (OptimalCircular(TURN, epsilon, nodes=nodes), with_them),
+    ):
+        grid = fineness(mechanism)
+        assert grid is not None
+        assert grid.closed == pytest.approx(closed, rel=1e-6)
+        assert most - 0.01 < grid.ratio <= most
+
+
 def test_mechanisms_without_a_closed_form_or_with_values_of_their_own_have_none() -> None:
     assert fineness(Duchi(UNIT, 9.0)) is None
     assert fineness(OptimalCircular(Circle(24, step=1), 12.0)) is None

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,10 @@ from click.testing import CliRunner, Result
 from arcwise.analysis.planning.fineness import worst_unit_variance
 from arcwise.cli import main
 from arcwise.cli.main import _COMMANDS as COMMANDS
+from arcwise.cli.task.checks import extremes, window_extremes
 from arcwise.domains import Circle, Interval
+from arcwise.errors import CertificateError
+from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT, Certificate
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism, OptimalPiecewise
 from arcwise.mechanisms.moments import variances
@@ -412,6 +416,24 @@ def test_verify_trusts_no_certificate(
     claimed = Certificate(epsilon, delta, honest.ratio)
     monkeypatch.setattr(Mechanism, "certificate", lambda self: claimed)
     assert message in cli.bad("task", "verify", "x.json")
+
+
+@pytest.mark.parametrize("circular", [False, True])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.0, 20.0])
+def test_the_integers_of_a_window_tell_the_same_as_its_rows(circular: bool, epsilon: float) -> None:
+    for nodes, window in ((2, 1), (5, 2), (40, 39), (131, 9)):
+        kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=circular)
+        assert window_extremes(kernel) == extremes(kernel)
+        for name in ("codes", "nodes", "window", "background", "extra"):
+            forged = copy(kernel)
+            object.__setattr__(forged, name, getattr(kernel, name) + kernel.codes)
+            with pytest.raises(CertificateError, match="does not sum"):
+                window_extremes(forged)
+
+
+def test_verify_checks_as_many_nodes_as_there_may_be(cli: Cli) -> None:
+    cli.good("task", "new", "x", "--circle", "360", "--epsilon", "19.4", "--nodes", "65274")
+    assert "65274 rows sum to 2**64" in cli.good("task", "verify", "x.json")
 
 
 def test_new_makes_the_folder_of_its_output(cli: Cli) -> None:

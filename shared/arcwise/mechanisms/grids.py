@@ -30,8 +30,7 @@ _MOST_NODES = 4096
 """Of `fitted_nodes`, for windows that are less than one code of a grid of the default size."""
 
 MOST_WINDOW_NODES = 16_384
-"""Of `optimal_nodes`: two-byte codes, counts of 128 kB an epoch, and a certificate that is checked in half a
-minute."""
+"""Of `optimal_nodes`: two-byte codes, counts of 128 kB an epoch, and half a second of CPU for an estimate."""
 
 _WIDE_ENOUGH = 1.375
 """Times the least window of `optimal_nodes`: from there on the default grid is near enough whatever W is."""
@@ -67,7 +66,8 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
     What the grid adds to the error is about ``power / (3 W^2)`` of it, and less if W is even and is the share
     of a whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
     ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that is so up to epsilon
-    6.2, or 8.3. Beyond 16,384 codes, from epsilon 16.6 on for ``|y-x|``, the error is larger.
+    6.2, or 8.3. Beyond 16,384 codes, from epsilon 16.7 on for ``|y-x|``, the error is larger: on a
+    circle up to 1.06 times the closed form's at epsilon 18, 1.43 times at 19 and 1.72 times at 20.
     """
     least = 2 * math.ceil(2.0 * math.sqrt(power))
     usual = share * DEFAULT_NODES

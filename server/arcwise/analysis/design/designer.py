@@ -79,7 +79,9 @@ def minimax(
         "mean" or "value" on an interval, "value" or "direction" on a circle; see the module's table.
     outputs
         The number of codes K, at most: an output that gets no weight is left out. 16 up to epsilon 5, 32
-        above; 128 on a circle. For "value" with a step as many as values, if these are more.
+        above; 128 on a circle, where ``E d(y, x)`` at epsilon 12 is then 3.3 times that of the optimum
+        without a grid: take more outputs, or `OptimalCircular`. For "value" with a step as many as values, if
+        these are more.
     nodes
         The number of input nodes N, at equal distances; inputs between them are rounded stochastically, and
         the worst case counts that. 17 up to epsilon 5, 33 above and with a population; on a circle the

@@ -149,7 +149,7 @@ def show(files: tuple[Path, ...]) -> None:
 @group.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 def verify(files: tuple[Path, ...]) -> None:
-    """Check the certificate of every task in each FILE: walk all rows in exact arithmetic.
+    """Check the certificate of each task in each FILE in exact arithmetic: all rows, or a window's integers.
 
     Exits with 1 when one does not hold.
     """

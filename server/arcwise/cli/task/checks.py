@@ -8,18 +8,23 @@ from typing import TYPE_CHECKING
 from arcwise.analysis.central_privacy.promise import check_promise
 from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError
+from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 
 if TYPE_CHECKING:
+    from arcwise.kernels import Kernel
     from arcwise.tasks import Task
 
-__all__ = ["verified"]
+__all__ = ["extremes", "verified", "window_extremes"]
+
+_WRONG_ROW = "a row does not sum to 2**64, or has a negative weight"
 
 
 def verified(task: Task) -> str:
     """Return what was checked, in words: every row, every code, and for a delta every pair of rows.
 
-    Nothing of the kernel's own arithmetic is used, only its rows.
+    Nothing of the kernel's own arithmetic is used: only its rows, or the integers that a window's rows are
+    made of.
 
     Raises
     ------
@@ -27,12 +32,7 @@ def verified(task: Task) -> str:
         When the rows do not keep what the certificate says, or the counts what a central statement promises.
     """
     kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
-    largest = smallest = kernel.row(0)
-    for node in range(kernel.nodes):  # one after another: all rows of a fine grid are gigabytes
-        row = kernel.row(node)
-        if sum(row) != UNIT or min(row) < 0:
-            raise CertificateError("a row does not sum to 2**64, or has a negative weight")
-        largest, smallest = list(map(max, largest, row)), list(map(min, smallest, row))
+    largest, smallest = window_extremes(kernel) if type(kernel) is WindowKernel else extremes(kernel)
     ratio = certificate.ratio
     if ratio is not None and any(
         most * ratio.denominator > least * ratio.numerator
@@ -48,6 +48,34 @@ def verified(task: Task) -> str:
     proved = check_promise(task)
     promised = "" if proved is None else f"; central epsilon {rounded_up(proved.epsilon, 4)} is as promised"
     return f"{kernel.nodes} rows sum to 2**64; {certificate}{promised}"
+
+
+def extremes(kernel: Kernel) -> tuple[list[int], list[int]]:
+    """Return the largest and the smallest weight of each code, from all rows, or raise if a sum is wrong."""
+    largest = smallest = kernel.row(0)
+    for node in range(kernel.nodes):
+        row = kernel.row(node)
+        if sum(row) != UNIT or min(row) < 0:
+            raise CertificateError(_WRONG_ROW)
+        largest, smallest = list(map(max, largest, row)), list(map(min, smallest, row))
+    return largest, smallest
+
+
+def window_extremes(kernel: WindowKernel) -> tuple[list[int], list[int]]:
+    """Return the same of a window kernel from its integers: a fine grid has billions of weights.
+
+    Row s gives each of K codes the weight b, each of the first L one more, and each of the W codes from s on,
+    modulo K, g more. As W < K these are W different codes: all rows have the sum ``K b + L + W g``. Each code
+    is inside the window of one row and outside that of another.
+    """
+    codes, window, background, extra = kernel.codes, kernel.window, kernel.background, kernel.extra
+    leftover = UNIT - codes * background - window * extra
+    if codes != (kernel.nodes if kernel.circular else kernel.nodes + window - 1) or not (
+        0 < window < codes and 0 <= leftover < codes and min(background, extra) >= 0
+    ):
+        raise CertificateError(_WRONG_ROW)
+    smallest = [background + 1] * leftover + [background] * (codes - leftover)
+    return [weight + extra for weight in smallest], smallest
 
 
 def _delta(rows: list[list[int]], bound: Fraction) -> Fraction:

@@ -271,7 +271,7 @@ def show(files: tuple[Path, ...]) -> None:
 @task.command()
 @click.argument("files", nargs=-1, required=True, type=_FILE)
 def verify(files: tuple[Path, ...]) -> None:
-    """Check the certificate of each FILE: walk all rows in exact arithmetic.
+    """Check the certificate of each FILE in exact arithmetic: all rows, or a window's integers.
 
     Exits with 1 when one does not hold.
     """
