@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncClient, Client, Ledger, MemoryLedger
+from arcwise.client import AsyncClient, Client, Ledger, MemoryLedger, Outcome, RecordingTransport, Uplink
 from arcwise.client.asgi import Reporting
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -108,3 +108,21 @@ def test_what_has_caps_needs_a_ledger(tasks: list[Task | Group], options: dict[s
     """A ledger in memory, which forgets, is never chosen for an app that has caps."""
     with pytest.raises(ParameterError, match=r"need a ledger: give ledger=FileLedger\(path\)"):
         Client(URL, tasks=tasks, **options)
+
+
+def test_opting_in_again_buys_no_answers_past_those_that_were_allowed(ledger: Ledger) -> None:
+    """Without caps their number is the only limit, and answers that opting out deleted were given."""
+    uplink = Uplink(URL, ledger=ledger, transport=RecordingTransport())
+
+    def reports(**options: Any) -> list[Outcome]:
+        client = Client(uplink, tasks=[FREE], ledger=ledger, **options)
+        client.opt_out()
+        client.opt_in()
+        return [client.report("free", 12.0) for _ in range(2)]
+
+    assert reports(memoize={"free": 2}) == [Outcome.ACCEPTED] * 2
+    assert reports(memoize={"free": 2}) == [Outcome.CAPPED] * 2
+    assert reports(memoize={"free": 4}) == [Outcome.CAPPED] * 2  # 2 + 4 are more than 4
+    assert reports(memoize={"free": 2}, caps=Caps(lifetime=4.0)) == [Outcome.ACCEPTED] * 2
+    assert reports(memoize={"free": 2}, caps="unlimited") == [Outcome.ACCEPTED] * 2
+    uplink.close(0)

@@ -270,7 +270,8 @@ PROMISED = Task(
         ({"hours": 2}, "memoize must name tasks of this client that are in no group, got 'hours'"),
         ({"speed": 2}, "in no group, got 'speed'"),
         ({"vehicle": 2}, "in no group, got 'vehicle'"),
-        ({"hour": 0}, "positive number of answers, got 0"),
+        ({"hour": 0}, "from 1 to 1,000,000 answers, got 0"),
+        ({"hour": 10**15}, "from 1 to 1,000,000 answers, got 1000000000000000"),
         ({"hour": True}, r"from task names to integers, got \{'hour': True\}"),
         ({"hour": 2.0}, r"from task names to integers, got \{'hour': 2\.0\}"),
         (

@@ -28,6 +28,9 @@ __all__ = ["Policy", "policy_of"]
 UNLIMITED = "unlimited"
 """What an app gives as caps that accepts a loss without bound."""
 
+_MOST_ANSWERS = 1_000_000
+"""More than a task has nodes; what they cost together fits into every ledger."""
+
 _SUGGESTED = 5
 """Reports that the cap of a message allows."""
 
@@ -155,7 +158,7 @@ def _policy(
     names: set[str] = set()
     remembers = "caps on everything" if _bounds(caps) else None
     for thing in tasks:
-        reportable = _reportable(thing, caps, answers, most)
+        reportable = _reportable(thing, caps, answers, most, unlimited=chosen == UNLIMITED)
         named: Task | Group
         within: tuple[Task, ...] = ()
         if isinstance(reportable, ReportableGroup):
@@ -185,7 +188,9 @@ def _policy(
     return Policy(reportables, caps, remembers)
 
 
-def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most: _Most) -> Reportable:
+def _reportable(
+    thing: object, caps: Caps | None, answers: dict[str, int], most: _Most, *, unlimited: bool
+) -> Reportable:
     """Return the reportable of a task or a group, and take its entry out of `answers`."""
     if isinstance(thing, Task):
         certificate = thing.mechanism.certificate()
@@ -194,9 +199,9 @@ def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most:
             _check_room(caps, thing.charge, f"report to task {thing.name!r}")
             return ReportableTask(thing, caps)
         count = answers.pop(thing.name)
-        if count < 1:
+        if not 1 <= count <= _MOST_ANSWERS:
             raise ParameterError(
-                f"memoize[{thing.name!r}] must be a positive number of answers, got {count!r}"
+                f"memoize[{thing.name!r}] must be from 1 to {_MOST_ANSWERS:,} answers, got {count!r}"
             )
         if thing.central is not None:
             raise ParameterError(
@@ -207,7 +212,7 @@ def _reportable(thing: object, caps: Caps | None, answers: dict[str, int], most:
         whole = Charge(thing.charge.micro_epsilon * count, thing.charge.delta_units * count)
         for kept in (thing.caps, caps):
             _check_room(kept, whole, f"set of {count} memoised answers of task {thing.name!r}")
-        return MemoizedTask(thing, caps, count)
+        return MemoizedTask(thing, caps, count, unlimited=unlimited)
     from arcwise.tasks.group import Group  # only apps with groups wait for it
 
     if not isinstance(thing, Group):

@@ -68,14 +68,15 @@ class MemoizedTask(ReportableTask):
 
     __slots__ = ("answers",)
 
-    def __init__(self, task: Task, caps: Caps | None, answers: int) -> None:
+    def __init__(self, task: Task, caps: Caps | None, answers: int, *, unlimited: bool) -> None:
         super().__init__(task, caps)
         self.answers = answers
-
-    @property
-    def bounded(self) -> bool:
-        """Whether something limits what a device spends on it: the number of answers does."""
-        return True
+        if not self.bounded and not unlimited:
+            # The answers are the limit, also for somebody who opts out, which deletes them, and in again.
+            own, *others = self.bill
+            whole = own.times(answers)
+            own = own._replace(lifetime=whole.epsilon or None, lifetime_delta=whole.delta or None)
+            self.bill = (own, *others)
 
     def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
         """Queue the answer for one located value; charge all answers the first time."""
@@ -86,7 +87,8 @@ class MemoizedTask(ReportableTask):
         # Both before the charge, see `ReportableTask`: what rounds all values, and what draws a new answer.
         r = randomness.draw()[0] if memo is None else memo.draw
         node = mechanism.node_at(located, r)
-        u = randomness.draw()[1] if memo is None or memo.get(node) is None else 0
+        is_new = memo is None or (memo.get(node) is None and len(memo) < self.answers)
+        u = randomness.draw()[1] if is_new else 0
         memo = self._paid(transaction, memo, r)
         if memo is None:
             return Outcome.CAPPED
