@@ -243,6 +243,33 @@ def test_a_lost_account_is_not_taken_for_a_new_one(profile: Profile) -> None:
     assert profile.open().evaluate("spent()") == 0
 
 
+WORKER = """
+import * as arcwise from "/arcwise/index.js";
+const task = await arcwise.Task.fromJson(await (await fetch("/task.json")).json());
+const client = new arcwise.Client(location.origin, { tasks: [task], interval: 3600 });
+const granted = await client.report("heading", 350.5);
+postMessage([granted, await client.budget("heading").catch((error) => error.message)]);
+"""
+
+
+def test_a_worker_makes_no_account(profile: Profile) -> None:
+    """It cannot see that somebody has opted out in an earlier version, nor what was spent there."""
+    profile.pages.files["/worker.js"] = WORKER
+    page = profile.chromium.open(f"{profile.pages.url}/empty")
+    state = json.loads(EARLIER.read_text("utf-8"))
+    page.evaluate("(text) => localStorage.setItem('arcwise', text)", json.dumps({**state, "optedOut": True}))
+    ask = """() => new Promise((resolve) => {
+        new Worker("/worker.js", { type: "module" }).onmessage = ({ data }) => resolve(data);
+    })"""
+    granted, told = page.evaluate(ask)
+    assert granted is False
+    assert "a page of the site must make the account" in told
+    assert profile.open().evaluate("report().then(() => client.counters())")["refused"] == {"opted-out": 1}
+    granted, told = page.evaluate(ask)
+    assert granted is False
+    assert told["epsilon"] == 3
+
+
 @pytest.mark.slow
 def test_an_account_of_localstorage_is_taken_over_once(profile: Profile) -> None:
     now = int(time.time())

@@ -48,10 +48,13 @@ const STORE = "states";
  * kept the account there refuse it, and report nothing more.
  */
 const MARK = JSON.stringify({ version: "in IndexedDB" });
+const IN_WORKER = "WorkerGlobalScope" in globalThis;
 /** Milliseconds after which what one process wrote to localStorage is in all others. */
 const SETTLED = 500;
 const LOST =
   "the account is lost: IndexedDB no longer has it, and what it had spent is not known; clear the site's data to start anew";
+const NO_PAGE_YET =
+  "there is no account yet, and a worker cannot see what an earlier version kept in localStorage: a page of the site must make the account";
 const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 and later ones do";
 
@@ -59,7 +62,8 @@ const NOT_DURABLE =
  * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
  * crashes. Each change is one transaction, which waits for those of other pages and is on disk before its promise is
  * fulfilled. Whoever clears the site's data clears the account with it, as does a browser that runs out of space: the
- * next page starts anew. What an earlier version kept in localStorage is taken over by the first page; a worker cannot.
+ * next page starts anew. What an earlier version kept in localStorage is taken over by the first page. A worker
+ * cannot see that, so it makes no account: its reports fail until a page has asked this ledger for anything.
  *
  * @implements {Ledger}
  */
@@ -122,6 +126,7 @@ export class IndexedDBLedger {
           if (transaction.durability !== "strict") throw new LedgerError(NOT_DURABLE);
           const stored = /** @type {string | undefined} */ (request.result);
           if (stored === undefined && (this.#existed || this.#isMarked())) throw new LedgerError(LOST);
+          if (stored === undefined && IN_WORKER) throw new LedgerError(NO_PAGE_YET);
           const state = readState(stored ?? null);
           const { optedOut } = state;
           const result = change(state);
