@@ -60,7 +60,7 @@ REFUSED: dict[str, Callable[[Client], object]] = {
     "a column of steps": lambda _client: TASKS["steps"].randomize([1e8, SECRET]),
     "columns of a group": lambda _client: PAIR.randomize({"one": [1.0, SECRET], "two": [1.0, 2.0]}),
     "an array of a mechanism": lambda _client: TASKS["interval"].mechanism.randomize_many([1.0, SECRET]),
-    "an array of its own": lambda _client: TASKS["interval"].mechanism.randomize_many(Loud()),  # type: ignore[arg-type]
+    "an array of its own": lambda _client: TASKS["interval"].mechanism.randomize_many(Loud()),
     "values for codes": lambda _client: TASKS["interval"].count([SECRET]),
 }
 

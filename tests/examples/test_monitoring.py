@@ -183,6 +183,9 @@ def test_every_metric_of_arcwise_is_on_the_dashboard() -> None:
     assert left_out == {
         "arcwise_archive_batches_total",
         "arcwise_archive_failing",
+        "arcwise_archive_failures_total",
+        "arcwise_archive_oldest_seconds",
+        "arcwise_archive_set_aside_total",
         "arcwise_archive_staged_batches",
         "arcwise_source_replaced_timestamp_seconds",
         "arcwise_source_reports",
