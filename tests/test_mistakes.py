@@ -301,5 +301,5 @@ def test_a_call_that_fits_raises_its_own_type_error() -> None:
         def __array__(self, *_: object) -> Any:
             raise TypeError("of my own")
 
-    with pytest.raises(ArcwiseError, match="^values must be numbers; a Odd fails to convert"):
+    with pytest.raises(ArcwiseError, match=r"^values must be numbers; a Odd fails to convert"):
         HEADING.randomize(Odd())

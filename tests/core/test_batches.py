@@ -384,7 +384,11 @@ def test_a_row_without_a_value_reports_the_others() -> None:
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"a": [2.0] * ROWS}, DomainError, r"^'a': values must be in \[0, 1\]; wrong at index 0 and 23,999 more"),
+        (
+            {"a": [2.0] * ROWS},
+            DomainError,
+            r"^'a': values must be in \[0, 1\]; wrong at index 0 and 23,999 more",
+        ),
         ({"d": None}, DomainError, "^'d': values must not be missing"),
         ({"d": [np.inf] * ROWS}, DomainError, "^'d': values must be finite"),
         ({"a": [0.5]}, ParameterError, "one length"),

@@ -271,9 +271,9 @@ def test_arrays_refuse_what_single_values_refuse(interval: Interval, value: floa
         assert 0.0 <= unit <= 1.0
         assert interval.to_unit_many([value]).tolist() == [unit]
         return
-    with pytest.raises(DomainError, match="^value must be"):
+    with pytest.raises(DomainError, match=r"^value must be"):
         interval.to_unit(value)
-    with pytest.raises(DomainError, match="^values must be .* at index 0"):
+    with pytest.raises(DomainError, match=r"^values must be .* at index 0"):
         interval.to_unit_many([value])
 
 

@@ -189,7 +189,9 @@ def test_a_number_between_two_values_is_refused(domain: Domain) -> None:
     message = r": it is between two steps: round it, or give the domain rounding="
     with pytest.raises(DomainError, match=f"^value must be in .* in steps of 0.5{message}"):
         domain.to_unit(2.6)
-    with pytest.raises(DomainError, match=f"^values must be in .* in steps of 0.5; wrong at index 1{message}"):
+    with pytest.raises(
+        DomainError, match=f"^values must be in .* in steps of 0.5; wrong at index 1{message}"
+    ):
         domain.to_unit_many([1.0, 2.6])
 
 
