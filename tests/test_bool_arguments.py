@@ -13,6 +13,7 @@ import pytest
 from arcwise import analysis
 from arcwise.analysis import design
 from arcwise.client import AsyncClient, AsyncUplink, Client, FileLedger, PostgresLedgers, Uplink
+from arcwise.client.asgi import Reporting
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
@@ -29,9 +30,10 @@ RANGE = Interval(0, 1)
 TASK = Task("score", RANGE, epsilon=1.0)
 COUNTS = [1] * TASK.mechanism.kernel.codes
 URL = "https://reports.example"
+LEDGERS: Any = None  # never reached
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "Reader(key_over_http)": lambda **given: analysis.Reader(URL, **given),
+    "Reader(insecure)": lambda **given: analysis.Reader(URL, **given),
     "Series(simultaneous)": lambda **given: replace(analysis.series(TASK, {1: COUNTS}), **given),
     "audit(vectorised)": lambda **given: analysis.audit(lambda value: value, RANGE, 1.0, **given),
     "compare(designs)": lambda **given: analysis.compare(RANGE, 1.0, **given),
@@ -55,10 +57,13 @@ CALLS: dict[str, Callable[..., Any]] = {
     "FileLedger(relaxed)": lambda **given: FileLedger("telemetry.db", create=True, **given),
     "PostgresLedgers(create)": lambda **given: PostgresLedgers("postgresql:///app", **given),
     "PostgresLedgers(relaxed)": lambda **given: PostgresLedgers("postgresql:///app", **given),
-    "Client(key_over_http)": lambda **given: Client(URL, tasks=[TASK], caps="unlimited", **given),
-    "AsyncClient(key_over_http)": lambda **given: AsyncClient(URL, tasks=[TASK], caps="unlimited", **given),
-    "Uplink(key_over_http)": lambda **given: Uplink(URL, **given),
-    "AsyncUplink(key_over_http)": lambda **given: AsyncUplink(URL, **given),
+    "Client(insecure)": lambda **given: Client(URL, tasks=[TASK], caps="unlimited", **given),
+    "AsyncClient(insecure)": lambda **given: AsyncClient(URL, tasks=[TASK], caps="unlimited", **given),
+    "Client(show_values)": lambda **given: Client(URL, tasks=[TASK], caps="unlimited", **given),
+    "AsyncClient(show_values)": lambda **given: AsyncClient(URL, tasks=[TASK], caps="unlimited", **given),
+    "Reporting(show_values)": lambda **given: Reporting(URL, tasks=[TASK], ledgers=LEDGERS, **given),
+    "Uplink(insecure)": lambda **given: Uplink(URL, **given),
+    "AsyncUplink(insecure)": lambda **given: AsyncUplink(URL, **given),
     "Interval(clip)": lambda **given: Interval(0, 1, **given),
     "WindowKernel(circular)": lambda **given: WindowKernel(2, 2, 1, 1 << 62, 1 << 63, **given),
     "create_app(estimates_apart)": lambda **given: create_app(tasks=[TASK], **given),

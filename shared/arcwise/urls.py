@@ -9,8 +9,11 @@ from arcwise.loopback import is_loopback_authority
 __all__ = ["checked_key", "checked_url", "is_loopback_url"]
 
 
-def checked_url(url: object, name: str = "url") -> str:
-    """Return a base URL without its last slash, or raise `ParameterError` over the argument of this name."""
+def checked_url(url: object, name: str = "url", *, insecure: object = True) -> str:
+    """Return a base URL without its last slash, or raise `ParameterError` over the argument of this name.
+
+    Unless `insecure` is True, http:// is refused but for this machine.
+    """
     from urllib.parse import urlsplit
 
     if not isinstance(url, str):
@@ -26,22 +29,16 @@ def checked_url(url: object, name: str = "url") -> str:
         raise ParameterError(
             f"{name} must be a base URL without user, query or fragment, got one for {host!r}"
         )
+    if not checked_bool("insecure", insecure) and parts.scheme == "http" and not is_loopback_url(url):
+        raise ParameterError(
+            f"{name} would be used without encryption: give an https:// URL, or insecure=True where "
+            "something else encrypts"
+        )
     return url.rstrip("/")
 
 
-def checked_key(key: object, url: str, *, over_http: object, scopes: tuple[str, ...]) -> str | None:
-    """Return the key for this base URL, or None; raise `ParameterError`, which never repeats the key.
-
-    Parameters
-    ----------
-    key, over_http
-        As given.
-    url
-        Where it is sent.
-    scopes
-        What the key may be for, one of them.
-    """
-    over_http = checked_bool("key_over_http", over_http)
+def checked_key(key: object, scopes: tuple[str, ...]) -> str | None:
+    """Return a key of one of these scopes, or None; raise `ParameterError`, which never repeats the key."""
     if key is None:
         return None
     scope = _scope(key)
@@ -50,11 +47,6 @@ def checked_key(key: object, url: str, *, over_http: object, scopes: tuple[str, 
         raise ParameterError(
             f"key must be None or what `arcwise key new --scope {scopes[0]}` prints, "
             f"arcwise_{scopes[0]}_ID_SECRET with {_ID} and {_SECRET} hexadecimal digits; got {found}"
-        )
-    if not url.lower().startswith("https://") and not over_http and not is_loopback_url(url):
-        raise ParameterError(
-            "key would be sent unencrypted: use an https:// URL, or key_over_http=True where "
-            "something else encrypts"
         )
     return str(key)
 

@@ -71,15 +71,17 @@ def test_keys_that_are_none_are_refused_and_not_repeated(key: Any) -> None:
     ],
 )
 def test_a_key_does_not_cross_the_network_in_the_clear_unless_asked(url: str, heading: Task) -> None:
-    with pytest.raises(ParameterError, match="https:// URL, or key_over_http=True") as caught:
+    with pytest.raises(ParameterError, match="https:// URL, or insecure=True") as caught:
         Uplink(url, key=KEY)
+    with pytest.raises(ParameterError, match="url would be used without encryption"):
+        Uplink(url)
     assert KEY not in "".join(traceback.format_exception(caught.value))
     transport = RecordingTransport()
-    with Client(url, tasks=[heading], transport=transport, key=KEY, key_over_http=True) as client:
+    with Client(url, tasks=[heading], transport=transport, key=KEY, insecure=True) as client:
         client.report("heading", 12.0)
     assert transport.requests[0].headers["Authorization"] == f"Bearer {KEY}"
-    with pytest.raises(ParameterError, match="key_over_http must be True or False, got 1"):
-        Uplink(url, key=KEY, key_over_http=1)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="insecure must be True or False, got 1"):
+        Uplink(url, key=KEY, insecure=1)  # type: ignore[arg-type]
 
 
 def test_nothing_shows_the_key(heading: Task, caplog: pytest.LogCaptureFixture) -> None:

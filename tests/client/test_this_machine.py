@@ -112,7 +112,7 @@ def test_what_stays_is_taken(delay: Task, way: str) -> None:
 @pytest.mark.parametrize("way", WAYS_OUT)
 def test_a_key_may_leave_where_an_app_says_so_or_it_is_encrypted(delay: Task, way: str) -> None:
     options: dict[str, Any] = {"tasks": [delay], "ledger": MemoryLedger(), "key": KEY}
-    Client(URL, transport=WAYS_OUT[way](), key_over_http=True, **options).close(0)
+    Client(URL, transport=WAYS_OUT[way](), insecure=True, **options).close(0)
     Client("https://127.0.0.1:9", transport=WAYS_OUT[way](), **options).close(0)
 
 

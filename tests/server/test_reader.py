@@ -196,12 +196,12 @@ def test_a_key_is_sent_to_this_machine_or_encrypted(reader_of: Callable[..., Rea
     assert sent == [f"Bearer {KEY}", None]
     for url in ("http://127.0.0.1:8000", "http://localhost", "http://[::1]:8000", "https://reports.example"):
         Reader(url, KEY).close()
-    Reader("http://reports.example", KEY, key_over_http=True).close()
+    Reader("http://reports.example", KEY, insecure=True).close()
     for url in ("http://reports.example", "http://127.0.0.1.example", "http://localhost@elsewhere.example"):
         with pytest.raises(ParameterError) as caught:
             Reader(url, KEY)
         assert "5ec2e7" not in str(caught.value)
-    for wrong in ({"key": "a\nb"}, {"timeout": 0}, {"timeout": float("nan")}, {"key_over_http": 1}):
+    for wrong in ({"key": "a\nb"}, {"timeout": 0}, {"timeout": float("nan")}, {"insecure": 1}):
         with pytest.raises(ParameterError):
             Reader("https://reports.example", **wrong)
     with pytest.raises(ParameterError, match="task must be a Task, an id or a name"):

@@ -63,7 +63,7 @@ class BaseUplinkOptions(TypedDict, total=False):
     exit_timeout: float
     on_event: Callable[[Event], object] | None
     key: str | None
-    key_over_http: bool
+    insecure: bool
     environment: Environment
 
 
@@ -89,14 +89,14 @@ class BaseUplink(ABC):
         exit_timeout: float = 2.0,
         on_event: Callable[[Event], object] | None = None,
         key: str | None = None,
-        key_over_http: bool = False,
+        insecure: bool = False,
         environment: Environment = MACHINE,
     ) -> None:
-        self._url = checked_url(url)
-        self._key = checked_key(key, self._url, over_http=key_over_http, scopes=("ingest",))
+        self._url = checked_url(url, insecure=insecure)
+        self._key = checked_key(key, ("ingest",))
         clear = self._url.lower().startswith("http:") and not getattr(self._transport, "_seals", False)
-        if self._key is not None and clear and not key_over_http:
-            self._check_stays("key would leave this machine unencrypted: key_over_http must be True")
+        if self._key is not None and clear and not insecure:
+            self._check_stays("key would leave this machine unencrypted: insecure must be True")
         batch_size = checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)

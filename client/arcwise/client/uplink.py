@@ -66,8 +66,9 @@ class Uplink(BaseUplink):
     key
         The server's ingest key, where it asks for one; sent with every batch as ``Authorization: Bearer``,
         never logged. All devices of an app have the same one: a key of its own would name a device.
-    key_over_http
-        Send the key over plain HTTP too, to another host than this one; refused unless asked for.
+    insecure
+        Send reports and the key over plain HTTP too, to another host than this one, where something else
+        encrypts; refused unless asked for. Somebody on the way sees whose codes these are.
     environment
         What tells the time and gives random bits; this machine, unless a test hands in another `Environment`.
     transport

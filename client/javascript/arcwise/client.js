@@ -6,7 +6,7 @@ import { hurry, random } from "./delivery.js";
 import { toUnit } from "./domain.js";
 import { CertificateError, DomainError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
 import { fromHex } from "./hex.js";
-import { keyHeader } from "./key.js";
+import { crossesInTheClear, keyHeader } from "./key.js";
 import { defaultLedger } from "./ledger.js";
 import { delay, discard, endDelays, next, parting, pending, put, randomId, seal, settle } from "./state.js";
 import { Task } from "./task.js";
@@ -39,7 +39,8 @@ import { FetchTransport } from "./transport.js";
  *     `IndexedDBLedger` unless given. Where there is no IndexedDB, it must be given if a task has caps, and is a
  *     `MemoryLedger` otherwise
  * @property {string} [key] the server's ingest key, where it asks for one; the same for all devices of an app
- * @property {boolean} [keyOverHttp] send the key over plain HTTP to another machine too, where something else encrypts
+ * @property {boolean} [insecure] send reports and the key over plain HTTP to another machine too, where something else
+ *     encrypts
  * @property {number} [interval] after how many seconds a batch is sent that is not full; 30 unless given
  * @property {number} [batchSize] codes in a batch at most; a full one is sent at once; 10,000 unless given
  * @property {number} [delay] longest random time, in seconds, that a report waits before it may join a batch: with it,
@@ -71,7 +72,7 @@ const ticks = () => performance.now() / 1000;
 const page = globalThis.document;
 
 const OPTIONS = [
-  ...["tasks", "caps", "maxEpsilon", "ledger", "key", "keyOverHttp", "interval", "batchSize", "delay", "maxPending"],
+  ...["tasks", "caps", "maxEpsilon", "ledger", "key", "insecure", "interval", "batchSize", "delay", "maxPending"],
   ...["maxAgeDays", "requestTimeout", "transport", "fetch", "onEvent", "showValues"],
 ];
 
@@ -121,9 +122,12 @@ export class Client {
     this.#url = href.replace(/\/+$/, "");
     const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
     if (unknown.length) throw new ParameterError(`there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
-    const { caps, maxEpsilon = Infinity, tasks, key, keyOverHttp = false, transport, fetch } = options;
+    const { caps, maxEpsilon = Infinity, tasks, key, insecure = false, transport, fetch } = options;
     if (transport && fetch) throw new ParameterError("give transport or fetch, not both: a transport has its own fetch");
-    this.#headers = { "Content-Type": MEDIA_TYPE, ...keyHeader(key, base, keyOverHttp) };
+    this.#headers = { "Content-Type": MEDIA_TYPE, ...keyHeader(key) };
+    if (insecure !== true && crossesInTheClear(base)) {
+      throw new ParameterError("reports would cross the network in the clear: give an https URL, or insecure: true");
+    }
     if (caps !== undefined && caps !== "unlimited") {
       throw new ParameterError('caps must be "unlimited" or left out: the caps of this client are those of its tasks');
     }

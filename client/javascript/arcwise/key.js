@@ -2,25 +2,28 @@
 
 import { ParameterError } from "./errors.js";
 
+/** Hosts that are this machine. */
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /**
  * The header that brings a key; nothing without one.
  *
  * @param {unknown} key
- * @param {URL} url the server's base URL
- * @param {boolean} overHttp whether the key may cross the network over plain HTTP
  * @returns {Record<string, string>}
- * @throws {ParameterError} when it is not one, which the message does not repeat, or would cross the network in the clear
+ * @throws {ParameterError} when it is not one, which the message does not repeat
  */
-export function keyHeader(key, { protocol, hostname }, overHttp) {
+export function keyHeader(key) {
   if (key === undefined || key === null) return {};
   // Anything else could end the header and begin another one.
   if (typeof key !== "string" || !/^[!-~]{1,512}$/.test(key)) {
     throw new ParameterError("key must be 1 to 512 visible ASCII characters, as `arcwise key new` prints");
   }
-  if (protocol !== "https:" && overHttp !== true && !LOOPBACK.test(hostname)) {
-    throw new ParameterError("key would cross the network in the clear: give an https URL, or keyOverHttp: true");
-  }
   return { Authorization: `Bearer ${key}` };
 }
+
+/**
+ * Whether what is sent there crosses a network without encryption.
+ *
+ * @param {URL} url
+ */
+export const crossesInTheClear = ({ protocol, hostname }) => protocol !== "https:" && !LOOPBACK.test(hostname);

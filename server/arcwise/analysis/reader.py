@@ -51,15 +51,15 @@ class Reader:
     timeout
         Seconds to wait for a connection, and for each part of an answer; an estimate with bands of a large
         task takes a few.
-    key_over_http
-        True: send the key over http:// too, because something else encrypts.
+    insecure
+        True: use http:// to another machine too, because something else encrypts.
     client
         An `httpx.Client` to use, which is left open; its base URL and its default headers do not matter.
 
     Raises
     ------
     ParameterError
-        When the URL or the key is not valid, or the key would be sent unencrypted to another machine.
+        When the URL or the key is not valid, or the URL is http:// to another machine without `insecure`.
 
     Notes
     -----
@@ -79,11 +79,11 @@ class Reader:
         key: str | None = None,
         *,
         timeout: float = 60.0,
-        key_over_http: bool = False,
+        insecure: bool = False,
         client: httpx.Client | None = None,
     ) -> None:
-        self._url = checked_url(url)
-        key = checked_key(key, self._url, over_http=key_over_http, scopes=("read", "admin"))
+        self._url = checked_url(url, insecure=insecure)
+        key = checked_key(key, ("read", "admin"))
         if not 0.0 < real_or_nan(timeout) <= 86_400.0:
             raise ParameterError(f"timeout must be above 0 and at most 86400 seconds, got {timeout!r}")
         self._headers = {"Accept": "application/json", "User-Agent": f"arcwise/{__version__}"}
