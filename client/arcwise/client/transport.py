@@ -8,6 +8,7 @@ What is for this machine goes by no proxy, and to no other machine that has take
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from functools import lru_cache
@@ -528,6 +529,14 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise ParameterError(f"headers must be among {', '.join(HEADERS)}; got {', '.join(wrong)}")
 
 
+_importing = threading.Lock()
+"""Held while httpx is imported: a child that is forked meanwhile would have half of it for good."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
+    )
+
+
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
     """Build the request without a client's defaults: no cookies, no list of supported encodings.
 
@@ -536,7 +545,9 @@ def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) 
     ParameterError
         When there is a header that reports do not have.
     """
-    import httpx
+    with _importing:
+        import httpcore  # noqa: F401 (httpx imports it with its first client)
+        import httpx
 
     check_headers(headers)
     extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
