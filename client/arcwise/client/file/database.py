@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.client.file.opening import log_index_path, log_path, open_file, real_path
-from arcwise.client.holders import Holder
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -30,7 +29,7 @@ class Database:
         self.relaxed = relaxed
         self._busy_timeout = busy_timeout
         self._lock = threading.RLock()
-        self._holder: Holder | None = None
+        self._in_use = False
         self._sound = False  # whether the whole file was checked, and nothing has happened to it since
         self._connection: sqlite3.Connection | None = None
         self._process: object = None
@@ -112,36 +111,16 @@ class Database:
 
         A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
         """
-        holder = Holder.here()
-        while True:
-            self._free()
-            lock = self._lock
+        with self._lock:
+            if self._in_use:
+                raise LedgerError(f"the ledger {self.path} is in use by the call that this one interrupts")
+            self._in_use = True
             try:
-                with lock:
-                    if lock is not self._lock:  # somebody else has freed it meanwhile
-                        continue
-                    if self._holder is not None and self._holder.thread == holder.thread:
-                        raise LedgerError(
-                            f"the ledger {self.path} is in use by the call that this one interrupts"
-                        )
-                    self._holder = holder
-                    try:
-                        with self._errors():
-                            yield self._checked()
-                    finally:
-                        if self._holder is holder:
-                            self._undo()
-                    return
+                with self._errors():
+                    yield self._checked()
             finally:
-                if self._holder is holder and not lock._is_owned():  # type: ignore[attr-defined]
-                    self._holder = None
-
-    def _free(self) -> None:
-        """Let go of what an exception has left held, see `arcwise.client.holders`."""
-        holder = self._holder
-        if holder is not None and not holder.is_running():
-            self._lock, self._holder = threading.RLock(), None
-            self._undo()
+                self._undo()
+                self._in_use = False
 
     def _undo(self) -> None:
         if self._connection is not None and self._connection.in_transaction:
@@ -170,7 +149,6 @@ class Database:
 
     def close(self) -> None:
         """Close the file for good."""
-        self._free()
         with self._lock:
             self._closed = True
             self._disconnect()
@@ -209,7 +187,6 @@ def _before_fork() -> None:
     _forking.acquire()
     _held[:] = list(_living)
     for database in _held:
-        database._free()
         database._lock.acquire()
         database._disconnect()
 
@@ -225,7 +202,7 @@ def _after_fork_in_child() -> None:
     global _forking  # noqa: PLW0603 (another thread of the parent may wait for it)
     for database in _held:
         database._lock = threading.RLock()
-        database._holder = None
+        database._in_use = False
     _held.clear()
     _forking = threading.Lock()
 

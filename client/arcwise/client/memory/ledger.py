@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.checks import explained
-from arcwise.client.holders import Holder
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.contents import Contents
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -28,35 +27,26 @@ __all__ = ["MemoryLedger"]
 # One lock for all memory ledgers: a ledger stays a few words until it is used, a report holds the lock for a
 # few microseconds, and a forked child has one lock to renew instead of an unknown number.
 _lock = threading.RLock()
-_holder: Holder | None = None
+_in_use = False
 
 
 def _renew_lock() -> None:
-    global _lock, _holder  # another thread of the parent may have held it at the fork
-    _lock, _holder = threading.RLock(), None
+    global _lock, _in_use  # another thread of the parent may have held it at the fork
+    _lock, _in_use = threading.RLock(), False
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
     """Hold the lock, against other threads and against a signal handler of the thread that has it."""
-    global _holder  # noqa: PLW0603
-    holder = Holder.here()
-    while True:
-        if _holder is not None and not _holder.is_running():
-            _renew_lock()
-        lock = _lock
+    global _in_use  # noqa: PLW0603
+    with _lock:
+        if _in_use:
+            raise LedgerError("the ledger is in use by the call that this one interrupts")
+        _in_use = True
         try:
-            with lock:
-                if lock is not _lock:  # somebody else has renewed it meanwhile
-                    continue
-                if _holder is not None and _holder.thread == holder.thread:
-                    raise LedgerError("the ledger is in use by the call that this one interrupts")
-                _holder = holder
-                yield
-                return
+            yield
         finally:
-            if _holder is holder and not lock._is_owned():  # type: ignore[attr-defined]
-                _holder = None
+            _in_use = False
 
 
 if hasattr(os, "register_at_fork"):

@@ -15,7 +15,6 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from arcwise.client.holders import Holder
 from arcwise.client.postgres.schema import LOCK_QUEUE, SCHEMA, VERSION
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
@@ -152,29 +151,23 @@ class Database:
     def _transaction(self, begin: str) -> Iterator[Session]:
         if self._process is not current_process():
             self.renew()
-        other: Holder | None = getattr(self._mine, "holder", None)
-        if (
-            other is not None and other.is_running()
-        ):  # it would wait for the row that the other one has locked
+        if getattr(self._mine, "in_use", False):  # it would wait for the row that the other one has locked
             raise LedgerError("the ledgers are in use by the call that this one interrupts")
         free = self._free
         if not free.acquire(timeout=self._busy_timeout):
             raise LedgerError("the ledgers cannot be used now: all connections of this process are in use")
-        connection, holder = None, Holder.here()
+        self._mine.in_use = True
+        connection = None
         try:
-            self._mine.holder = holder
             with self._errors():
                 connection = self._begun(begin)
                 yield Session(connection)
                 connection.execute(b"COMMIT")
         finally:
-            try:
-                if connection is not None:
-                    self._give_back(connection)
-            finally:
-                if getattr(self._mine, "holder", None) is holder:
-                    self._mine.holder = None
-                free.release()
+            if connection is not None:
+                self._give_back(connection)
+            self._mine.in_use = False
+            free.release()
 
     def _begun(self, begin: str) -> Connection:
         """Return a connection with an open transaction; connections that broke while idle are let go."""
