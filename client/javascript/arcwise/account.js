@@ -17,6 +17,9 @@
  * @typedef {{ id: string, microEpsilon: number, caps: import("./task.js").Caps }} Charged
  */
 
+/** @returns {Account["tasks"][string]} what a task has spent that has no entry */
+const nothing = () => ({ spent: 0, recent: [] });
+
 /**
  * @param {Charged} task
  * @returns {boolean} whether a cap limits what a device spends on it
@@ -36,7 +39,7 @@ export function isCapped({ caps }) {
 export function charge(account, task, now) {
   const { lifetimeMicro, rollingMicro, window } = task.caps;
   account.now = Math.max(account.now, now);
-  const entry = (account.tasks[task.id] ??= { spent: 0, recent: [] });
+  const entry = (account.tasks[task.id] ??= nothing());
   const spent = entry.spent + task.microEpsilon;
   if (lifetimeMicro !== null && spent > lifetimeMicro) return false;
   if (rollingMicro !== null) {
@@ -58,8 +61,8 @@ export function charge(account, task, now) {
 export function addSpent(account, other, added) {
   account.now = Math.max(account.now, other.now);
   for (const [id, { spent, recent }] of Object.entries(other.tasks)) {
-    const entry = (account.tasks[id] ??= { spent: 0, recent: [] });
-    const before = added?.tasks[id] ?? { spent: 0, recent: [] };
+    const entry = (account.tasks[id] ??= nothing());
+    const before = added?.tasks[id] ?? nothing();
     entry.spent += Math.max(0, spent - before.spent);
     const left = [...before.recent];
     for (const time of recent) {
@@ -79,7 +82,7 @@ export function addSpent(account, other, added) {
  */
 export function budget(account, task, now) {
   const { lifetimeMicro, rollingMicro, window } = task.caps;
-  const { spent, recent } = account.tasks[task.id] ?? { spent: 0, recent: [] };
+  const { spent, recent } = account.tasks[task.id] ?? nothing();
   const time = Math.max(account.now, now);
   const rolling = recent.filter((charged) => time - charged < window).length * task.microEpsilon;
   const left = [lifetimeMicro === null ? null : lifetimeMicro - spent];

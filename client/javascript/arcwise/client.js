@@ -71,15 +71,19 @@ const ticks = () => performance.now() / 1000;
 /** The document, where there is one. */
 const page = globalThis.document;
 
+/** Options that are numbers of at least 0, as they are unless given. */
+const NUMBERS = {
+  interval: 30,
+  batchSize: 10_000,
+  delay: 0,
+  maxPending: 10_000,
+  maxAgeDays: 7,
+  requestTimeout: 10,
+};
 const OPTIONS = [
-  ...["tasks", "caps", "maxEpsilon", "ledger", "key", "insecure", "interval", "batchSize", "delay", "maxPending"],
-  ...["maxAgeDays", "requestTimeout", "transport", "fetch", "onEvent", "showValues"],
+  ...["tasks", "caps", "maxEpsilon", "ledger", "key", "insecure", ...Object.keys(NUMBERS)],
+  ...["transport", "fetch", "onEvent", "showValues"],
 ];
-
-/** Options that are numbers of at least 0. */
-const NUMBERS = /** @type {const} */ ([
-  ...["interval", "batchSize", "delay", "maxPending", "maxAgeDays", "requestTimeout"],
-]);
 
 export class Client {
   /** @type {Map<string, Task>} */
@@ -116,57 +120,52 @@ export class Client {
   constructor(server, options) {
     const base = urlOf(server);
     const { protocol, href, search, hash, username } = base;
-    if (!/^https?:$/.test(protocol) || search || hash || username) {
-      throw new ParameterError("server must be a base URL of http or https without user, query and fragment");
-    }
+    demand(
+      /^https?:$/.test(protocol) && !search && !hash && !username,
+      "server must be a base URL of http or https without user, query and fragment",
+    );
     this.#url = href.replace(/\/+$/, "");
     const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
-    if (unknown.length) throw new ParameterError(`there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
+    demand(!unknown.length, `there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
     const { caps, maxEpsilon = Infinity, tasks, key, insecure = false, transport, fetch } = options;
-    if (transport && fetch) throw new ParameterError("give transport or fetch, not both: a transport has its own fetch");
+    demand(!transport || !fetch, "give transport or fetch, not both: a transport has its own fetch");
     this.#headers = { "Content-Type": MEDIA_TYPE, ...keyHeader(key) };
-    if (insecure !== true && crossesInTheClear(base)) {
-      throw new ParameterError("reports would cross the network in the clear: give an https URL, or insecure: true");
-    }
-    if (caps !== undefined && caps !== "unlimited") {
-      throw new ParameterError('caps must be "unlimited" or left out: the caps of this client are those of its tasks');
-    }
+    demand(
+      insecure === true || !crossesInTheClear(base),
+      "reports would cross the network in the clear: give an https URL, or insecure: true",
+    );
+    demand(
+      caps === undefined || caps === "unlimited",
+      'caps must be "unlimited" or left out: the caps of this client are those of its tasks',
+    );
     for (const task of tasks) {
-      if (!(task instanceof Task)) throw new ParameterError("tasks must be Tasks: await Task.fromJson(...) gives one");
-      if (this.#tasks.has(task.name)) throw new ParameterError(`tasks must have different names: ${task.name}`);
+      demand(task instanceof Task, "tasks must be Tasks: await Task.fromJson(...) gives one");
+      demand(!this.#tasks.has(task.name), `tasks must have different names: ${task.name}`);
       if (!(task.epsilon <= maxEpsilon)) {
         throw new CertificateError(`a report to ${task.name} spends epsilon = ${task.epsilon}, above ${maxEpsilon}`);
       }
-      if (!caps && !isCapped(task)) {
-        throw new ParameterError(
-          `no cap limits what a device spends on task ${task.name}, where every report adds up: make it with ` +
-            `arcwise task new --lifetime-cap ${(5 * task.microEpsilon) / 1e6}, which allows 5 reports in all; ` +
-            'caps: "unlimited" accepts a loss without bound',
-        );
-      }
+      demand(
+        caps || isCapped(task),
+        `no cap limits what a device spends on task ${task.name}, where every report adds up: make it with ` +
+          `arcwise task new --lifetime-cap ${(5 * task.microEpsilon) / 1e6}, which allows 5 reports in all; ` +
+          'caps: "unlimited" accepts a loss without bound',
+      );
       this.#tasks.set(task.name, task);
     }
-    if (!this.#tasks.size) throw new ParameterError("tasks must hold at least one Task");
+    demand(this.#tasks.size, "tasks must hold at least one Task");
     this.#options = {
       ledger: options.ledger ?? defaultLedger(tasks.some(isCapped)),
-      interval: 30,
-      batchSize: 10_000,
-      delay: 0,
-      maxPending: 10_000,
-      maxAgeDays: 7,
-      requestTimeout: 10,
+      ...NUMBERS,
       transport: /** @type {import("./transport.js").Transport} */ (new FetchTransport(fetch)),
       onEvent: /** @type {(event: Event) => void} */ (() => {}),
       ...defined(options),
     };
-    for (const name of NUMBERS) {
+    for (const name of /** @type {(keyof typeof NUMBERS)[]} */ (Object.keys(NUMBERS))) {
       const value = this.#options[name];
-      if (!(value >= 0 && value < Infinity)) throw new ParameterError(`${name} must be a number of at least 0`);
+      demand(value >= 0 && value < Infinity, `${name} must be a number of at least 0`);
     }
     const { batchSize } = this.#options;
-    if (!(batchSize >= 1 && batchSize <= MOST_CODES)) {
-      throw new ParameterError(`batchSize must be from 1 to ${MOST_CODES}`);
-    }
+    demand(batchSize >= 1 && batchSize <= MOST_CODES, `batchSize must be from 1 to ${MOST_CODES}`);
     // A page is hidden before it is left, unless it is closed at once. Node.js has no document.
     page?.addEventListener("visibilitychange", this.#onHide);
     globalThis.addEventListener?.("pagehide", this.#onHide);
@@ -520,6 +519,15 @@ export class Client {
   #tell() {
     for (const done of this.#waiting) done();
   }
+}
+
+/**
+ * @param {unknown} condition
+ * @param {string} message what an argument must be
+ * @returns {asserts condition}
+ */
+function demand(condition, message) {
+  if (!condition) throw new ParameterError(message);
 }
 
 /**

@@ -102,14 +102,10 @@ export function record(waits, { verdict, task, now, retryAfter }, uniform = rand
     wait.own = now + seconds;
     wait.asked = Math.max(wait.asked, now + asked);
   };
-  if (verdict === "pause") {
-    waits.all.failures++;
-    hold(waits.all, (LONGEST_BACKOFF * (1 + uniform)) / 2); // a refusal is not cured by asking again soon
-    return;
-  }
-  if (verdict === "retry") {
-    waits.all.failures++;
-    hold(waits.all, backoffSeconds(waits.all.failures, uniform));
+  if (verdict === "pause" || verdict === "retry") {
+    const failures = ++waits.all.failures;
+    // A refusal is not cured by asking again soon.
+    hold(waits.all, verdict === "pause" ? (LONGEST_BACKOFF * (1 + uniform)) / 2 : backoffSeconds(failures, uniform));
     return;
   }
   waits.all = noWait(); // it answered, so it can be talked to

@@ -84,7 +84,7 @@ export function toUnit(domain, value) {
 
 /** @param {unknown} value */
 function checkFinite(value) {
-  if (typeof value !== "number" || !Number.isFinite(value)) {
+  if (!Number.isFinite(value)) {
     throw new DomainError(`value must be a finite number${typeof value === "number" ? "" : `, got ${typeof value}`}`);
   }
 }

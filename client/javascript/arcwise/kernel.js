@@ -26,30 +26,16 @@ export const KERNELS = {
 };
 
 /**
- * The real-valued node of a position on the unit domain, by placement.
+ * The node whose window has a place as its middle, by placement. Places are in codes, or for "inset" in nodes.
  *
- * @type {Record<string, (kernel: Kernel, unit: number) => number>}
+ * @type {Record<string, (kernel: Kernel, place: number, half: number) => number>}
  */
-export const POSITIONS = {
-  inset: (kernel, unit) => (kernel.nodes - 1) * unit,
-  clamp: (kernel, unit) => Math.min(Math.max(kernel.codes * unit - kernel.window / 2, 0), kernel.nodes - 1),
-  wrap: (kernel, unit) => {
-    const position = modulo(kernel.codes * unit - kernel.window / 2, kernel.codes);
-    return position < kernel.codes ? position : 0;
-  },
-};
-
-/**
- * The node of the value number `place` of a lattice, by placement: an integer map.
- *
- * @type {Record<string, (kernel: Kernel, place: number) => number>}
- */
-export const LATTICE_NODES = {
+export const PLACEMENTS = {
   inset: (_kernel, place) => place,
-  clamp: (kernel, place) => Math.min(Math.max(place - (kernel.window >> 1), 0), kernel.nodes - 1),
-  wrap: (kernel, place) => {
-    const node = modulo(place - (kernel.window >> 1), kernel.codes);
-    return node < kernel.codes ? node : 0;
+  clamp: ({ nodes }, place, half) => Math.min(Math.max(place - half, 0), nodes - 1),
+  wrap: ({ codes }, place, half) => {
+    const node = modulo(place - half, codes);
+    return node < codes ? node : 0;
   },
 };
 

@@ -56,34 +56,34 @@ function write(value, parts) {
     parts.push(float);
   } else if (typeof value === "string") {
     const bytes = new TextEncoder().encode(value);
-    parts.push(head(STRING, BigInt(bytes.length)), bytes);
+    parts.push(head(STRING, bytes.length), bytes);
   } else if (value instanceof Uint8Array) {
-    parts.push(head(BINARY, BigInt(value.length)), value);
+    parts.push(head(BINARY, value.length), value);
   } else if (value instanceof Map) {
-    parts.push(head(MAP, BigInt(value.size)));
+    parts.push(head(MAP, value.size));
     for (const [key, item] of value) {
       write(key, parts);
       write(item, parts);
     }
   } else {
-    parts.push(head(ARRAY, BigInt(value.length)));
+    parts.push(head(ARRAY, value.length));
     for (const item of value) write(item, parts);
   }
 }
 
 /**
  * @param {any[][]} forms
- * @param {bigint} size
+ * @param {bigint | number} size
  * @returns {Uint8Array}
  */
 function head(forms, size) {
-  const form = size >= 0n && forms.find(([limit]) => size < limit);
+  const form = size >= 0 && forms.find(([limit]) => size < limit);
   if (!form) throw new RangeError(`an integer must be from 0 to 2^64 - 1, got ${size}`);
   const [, first, bytes] = form;
   if (!bytes) return Uint8Array.of(first | Number(size));
   const out = new Uint8Array(1 + bytes);
   out[0] = first;
-  for (let at = bytes, rest = size; at > 0; at--, rest >>= 8n) out[at] = Number(rest & 0xffn);
+  for (let at = bytes, rest = BigInt(size); at > 0; at--, rest >>= 8n) out[at] = Number(rest & 0xffn);
   return out;
 }
 

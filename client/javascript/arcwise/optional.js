@@ -63,12 +63,17 @@ function packable(key, value) {
   if (key === "lateness_seconds") return integer(value);
   if (key !== "central") return value;
   check(value !== null && typeof value === "object", "the central statement must be an object");
-  const keys = Object.entries(CENTRAL);
+  checkCentralKeys(Object.keys(value));
+  return new Map(Object.entries(CENTRAL).map(([name, whole]) => [name, whole ? integer(value[name]) : value[name]]));
+}
+
+/** @param {string[]} found in any order */
+function checkCentralKeys(found) {
+  const keys = Object.keys(CENTRAL);
   check(
-    Object.keys(value).length === keys.length && keys.every(([name]) => Object.hasOwn(value, name)),
-    `the central statement must hold ${Object.keys(CENTRAL).join(", ")} and nothing else`,
+    found.length === keys.length && keys.every((key) => found.includes(key)),
+    `the central statement must hold ${keys.join(", ")} and nothing else`,
   );
-  return new Map(keys.map(([name, whole]) => [name, whole ? integer(value[name]) : value[name]]));
 }
 
 /**
@@ -76,11 +81,8 @@ function packable(key, value) {
  * @returns {CentralStatement}
  */
 function checkedCentral(value) {
-  const keys = Object.keys(CENTRAL);
-  check(
-    value instanceof Map && value.size === keys.length && keys.every((key) => value.has(key)),
-    `the central statement must be a map of ${keys.join(", ")}`,
-  );
+  check(value instanceof Map, "the central statement must be a map");
+  checkCentralKeys([...value.keys()]);
   const [delta, epsilon, honest] = ["delta", "epsilon", "honest"].map((key) => real(value.get(key), `central ${key}`));
   check(epsilon > 0, "central epsilon must be above 0");
   check(delta >= LEAST_DELTA && delta < 1, "central delta must be from 1e-200 to below 1");

@@ -142,8 +142,8 @@ export function delay(state, code) {
 export function endDelays(state, owner, batchSize, isOver) {
   const over = state.delayed.filter(isOver);
   state.delayed = state.delayed.filter((code) => !over.includes(code));
-  for (const { code, task, epoch, width, created } of over) {
-    put(state, { task, owner, epoch, width, created }, code);
+  for (const { code, ready: _ready, ...where } of over) {
+    put(state, { ...where, owner }, code);
     seal(state, (batch) => batch.owner === owner && batch.codes.length >= batchSize);
   }
 }
@@ -166,8 +166,9 @@ export function seal(state, isDue) {
  * @param {OpenBatch} batch to which nothing is added any more
  * @returns {SealedBatch}
  */
-function sealed({ task, id, epoch, width, created, codes }) {
-  return { task, id, created, count: codes.length, body: toHex(encodeBatch({ task, id, epoch, codes, width })) };
+function sealed(batch) {
+  const { task, id, created, codes } = batch;
+  return { task, id, created, count: codes.length, body: toHex(encodeBatch(batch)) };
 }
 
 /** @returns {string} 16 random bytes in hex */
@@ -204,11 +205,11 @@ export function parting(state, owner, now, bytes, weigh) {
  * @returns {number} of how many reports
  */
 export function discard(state, reason, before) {
-  const kept = pending(state);
-  state.delayed = state.delayed.filter((code) => code.created >= before);
-  state.open = state.open.filter((batch) => batch.created >= before);
-  state.sealed = state.sealed.filter((batch) => batch.created >= before);
-  const count = kept - pending(state);
+  const queued = pending(state);
+  /** @type {<T extends { created: number }>(queue: T[]) => T[]} */
+  const kept = (queue) => queue.filter(({ created }) => created >= before);
+  Object.assign(state, { delayed: kept(state.delayed), open: kept(state.open), sealed: kept(state.sealed) });
+  const count = queued - pending(state);
   if (count) drop(state, reason, count);
   return count;
 }

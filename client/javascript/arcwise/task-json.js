@@ -42,7 +42,7 @@ const KERNELS = {
   table: (kernel) => [
     ...values(kernel, ["codes", "nodes"]).map(integer),
     list(kernel.rows).map(decimals),
-    list(kernel.units).map((unit) => unit),
+    list(kernel.units),
   ],
   circulant: (kernel) => [integer(kernel.codes), decimals(kernel.weights)],
 };
@@ -63,7 +63,8 @@ function object(value, keys) {
  * @returns {any[]}
  */
 function values(source, keys) {
-  return keys.map((key) => object(source, keys)[key]);
+  object(source, keys);
+  return keys.map((key) => source[key]);
 }
 
 /** @param {unknown} value */

@@ -5,7 +5,7 @@ import { MOST_LATTICE_VALUES, toLattice, toPlace, toUnit } from "./domain.js";
 import { CertificateError, TaskError } from "./errors.js";
 import { expLowerBound, microEpsilon } from "./exact.js";
 import { toHex } from "./hex.js";
-import { KERNELS, LATTICE_NODES, POSITIONS } from "./kernel.js";
+import { KERNELS, PLACEMENTS } from "./kernel.js";
 import { decode, encode } from "./msgpack.js";
 import { checkedOptional } from "./optional.js";
 import { fieldsFromJson } from "./task-json.js";
@@ -79,7 +79,7 @@ export class Task {
    */
   static async fromBytes(bytes) {
     check(bytes.length <= MOST_BYTES, `a task takes at most ${MOST_BYTES} bytes`);
-    const fields = decoded(bytes);
+    const fields = converted("bytes", decode, bytes);
     const again = encode(fields);
     check(
       again.length === bytes.length && again.every((byte, at) => byte === bytes[at]),
@@ -97,7 +97,7 @@ export class Task {
    * @throws {CertificateError} when its certificate does not hold
    */
   static async fromJson(json) {
-    const bytes = encoded(fieldsFromJson(json));
+    const bytes = converted("file", encode, fieldsFromJson(json));
     const task = await Task.fromBytes(bytes);
     check(task.id === json.id, "the id in the file is not that of the task it describes: it was edited or damaged");
     return task;
@@ -118,9 +118,12 @@ export class Task {
    * @param {number} value
    */
   #position(value) {
-    const { lattice } = this.domain;
-    if (!isNumbered(lattice)) return POSITIONS[this.placement](this.kernel, toUnit(this.domain, value));
-    return LATTICE_NODES[this.placement](this.kernel, toPlace(this.domain, lattice, value));
+    const { domain, kernel, placement } = this;
+    const { codes, nodes, window } = kernel;
+    /** @type {(place: number, half: number) => number} */
+    const nodeAt = (place, half) => PLACEMENTS[placement](kernel, place, half);
+    if (isNumbered(domain.lattice)) return nodeAt(toPlace(domain, domain.lattice, value), window >> 1);
+    return nodeAt((placement === "inset" ? nodes - 1 : codes) * toUnit(domain, value), window / 2);
   }
 
   /**
@@ -158,21 +161,18 @@ export function draw() {
   return { r, u };
 }
 
-/** @param {Uint8Array} bytes */
-function decoded(bytes) {
+/**
+ * @template From, To
+ * @param {string} kind what `from` should be
+ * @param {(from: From) => To} convert
+ * @param {From} from
+ * @returns {To}
+ */
+function converted(kind, convert, from) {
   try {
-    return decode(bytes);
+    return convert(from);
   } catch (error) {
-    throw new TaskError(`not the bytes of a task: ${/** @type {Error} */ (error).message}`);
-  }
-}
-
-/** @param {Packable[]} fields */
-function encoded(fields) {
-  try {
-    return encode(fields);
-  } catch (error) {
-    throw new TaskError(`not the file of a task: ${/** @type {Error} */ (error).message}`);
+    throw new TaskError(`not the ${kind} of a task: ${/** @type {Error} */ (error).message}`);
   }
 }
 
