@@ -6,7 +6,9 @@ import asyncio
 import os
 import platform
 import socket
+import subprocess
 import sys
+import textwrap
 import threading
 import warnings
 from contextlib import closing
@@ -260,6 +262,41 @@ def test_a_child_writes_on_no_connection_of_its_parent(
             loop.run_until_complete(closed)
     mine, childs, mine_again = (request.peer for request in seen)
     assert mine == mine_again != childs
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_an_import_of_httpx() -> None:
+    """In a process of its own, which has not imported it."""
+    script = """
+        import os, signal, sys, threading, time, warnings
+        from arcwise.client.transport import HttpxTransport
+
+        class Slow:
+            begun = threading.Event()
+
+            def find_spec(self, name, *rest):
+                if name == "httpcore._sync.connection_pool":  # in the middle of httpx
+                    self.begun.set()
+                    time.sleep(0.3)
+
+        def post():
+            try:
+                HttpxTransport(trust_env=False).post("http://127.0.0.1:1", b"", {}, 5.0)
+            except Exception as error:
+                return type(error).__name__
+
+        sys.meta_path.insert(0, Slow())
+        thread = threading.Thread(target=post)
+        thread.start()
+        assert Slow.begun.wait(60)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        if not (child := os.fork()):
+            signal.alarm(30)
+            os._exit(0 if post() == "ConnectError" else 1)
+        thread.join()
+        sys.exit(os.waitpid(child, 0)[1] != 0)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=60)
 
 
 def test_the_user_agent_names_the_library_only() -> None:

@@ -159,7 +159,7 @@ def test_a_bad_value_late_in_the_file_leaves_nothing(form: str, monkeypatch: pyt
     name = write(form, score=[*VALUES[:-1], 11])
     Path("reports.parquet").write_bytes(b"an older file")
     error = bad(name, "--force")
-    assert "values must be in [0, 10] in steps of 1, got 11.0 at index" in error
+    assert "values must be in [0, 10] in steps of 1; wrong at index" in error
     assert "to 300: " in error
     assert "already exists" in bad(name)
 
@@ -178,7 +178,7 @@ def test_a_bad_value_late_in_the_file_leaves_nothing(form: str, monkeypatch: pyt
         ("parquet", [None], "no value in 'score'"),
         ("csv", [None, None], "2 of 2 rows have no value"),
         ("parquet", [4.5], "it is between two steps"),
-        ("csv", [-1], "got -1.0 at index 0"),
+        ("csv", [-1], "wrong at index 0"),
         ("jsonl", [float("inf")], "scores.jsonl"),
     ],
 )
@@ -286,7 +286,7 @@ def test_times_without_pyarrow() -> None:
     np.testing.assert_array_equal(read_seconds([3, None]), [3, math.nan])
     with pytest.raises(DomainError, match="times must be of one kind"):
         read_seconds([1, "2026-03-01"])
-    with pytest.raises(DomainError, match="got 'soon' at index 0"):
+    with pytest.raises(DomainError, match="the text at index 0 is neither"):
         read_seconds(["soon"])
 
 
@@ -314,7 +314,7 @@ def test_times_are_read_as_unix_seconds(times: Any, seconds: list[float]) -> Non
 @pytest.mark.parametrize(
     ("times", "words"),
     [
-        (["2026-03-01", "soon"], "times must be ISO 8601, such as .* got 'soon' at index 1"),
+        (["2026-03-01", "soon"], "times must be ISO 8601, such as .* the text at index 1 is neither"),
         ([1, "2026-03-01"], "times must be of one kind"),
         ([dt.time(3)], "times must be numbers"),
         ([True], "times must be numbers"),

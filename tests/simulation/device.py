@@ -7,8 +7,7 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.client import FileLedger
-from arcwise.client.file import database
+from arcwise.client import FileLedger, forks
 from arcwise.errors import LedgerError
 from tests.simulation.books import Books, Charge, read
 from tests.simulation.process import Process
@@ -226,8 +225,8 @@ class Device:
         """Fork: the parent's files are closed over it, and the child's sender does not run yet."""
 
         def handlers() -> None:
-            database._before_fork()
-            database._after_fork_in_parent()
+            forks._before()
+            forks._held.clear()
 
         self.act(process, handlers)
         orphaned = self.orphaned

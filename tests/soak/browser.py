@@ -123,7 +123,7 @@ class _Book:
             self.wrong.append(f"account {account}: {spent} reports were charged")
         if spent < self._known[account]:
             self.wrong.append(f"account {account}: {spent} charges, of {self._known[account]} before a kill")
-        # Only of opt-outs before a kill: the other window may have read its state before one, and told it after.
+        # Of opt-outs before a kill: the other window may read its state before one, and tell it afterwards.
         if account in self._gone and (spent, told["optedOut"]) != (self._gone[account], True):
             self.wrong.append(
                 f"account {account}: charged {spent}, opted out {told['optedOut']}, "

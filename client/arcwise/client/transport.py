@@ -8,7 +8,6 @@ What is for this machine goes by no proxy, and to no other machine that has take
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
+from arcwise.client.forks import Pause, pause_for_forks
 from arcwise.client.process import current_process
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
@@ -243,8 +243,9 @@ class HttpxTransport:
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
         """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
-        request = _request(url, body, headers, timeout)
-        client = self._client(url)
+        with _preparing:
+            request = _request(url, body, headers, timeout)
+            client = self._client(url)
         request.extensions["trace"] = self._deadline.trace
         self._deadline.at = time.monotonic() + timeout
         self._deadline.local = is_loopback_url(url)
@@ -356,8 +357,9 @@ class AsyncHttpxTransport:
     async def _post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        request = _request(url, body, headers, timeout)
-        client = self._client(url)
+        with _preparing:
+            request = _request(url, body, headers, timeout)
+            client = self._client(url)
         if is_loopback_url(url):
             request.extensions["trace"] = _stay_here
         response = await client.send(request, stream=True, auth=None, follow_redirects=False)
@@ -529,12 +531,16 @@ def check_headers(headers: Mapping[str, str]) -> None:
         raise ParameterError(f"headers must be among {', '.join(HEADERS)}; got {', '.join(wrong)}")
 
 
-_importing = threading.Lock()
-"""Held while httpx is imported: a child that is forked meanwhile would have half of it for good."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release
-    )
+_preparing = threading.Lock()
+
+
+def _prepared() -> Pause:
+    """Wait for what a first request imports: a child forked meanwhile would have half of it for good."""
+    with _preparing:
+        yield
+
+
+pause_for_forks(lambda: [_prepared()])
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
@@ -545,9 +551,9 @@ def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) 
     ParameterError
         When there is a header that reports do not have.
     """
-    with _importing:
-        import httpcore  # noqa: F401 (httpx imports it with its first client)
-        import httpx
+    import encodings.idna  # noqa: F401 (Python imports it with the first name that is looked up)
+
+    import httpx
 
     check_headers(headers)
     extensions = {"timeout": httpx.Timeout(timeout).as_dict()}

@@ -380,7 +380,7 @@ class Task(Document):
         ((2,), 'uint8', (204,))
         >>> delay.randomize([12.0, 200.0])
         Traceback (most recent call last):
-        arcwise.errors.DomainError: values must be in [0, 180], got 200.0 at index 1; clip them, ...
+        arcwise.errors.DomainError: values must be in [0, 180]; wrong at index 1: clip them, ...
         """
         from arcwise.tasks.batches import randomize_column
 

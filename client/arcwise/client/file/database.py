@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.client.file.opening import log_index_path, log_path, open_file, real_path
+from arcwise.client.forks import Pause, pause_for_forks
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -78,6 +79,7 @@ class Database:
                 # do not see what others commit. Nobody knows what was spent.
                 self._broken = f"the log {path} of the ledger was removed while it was in use"
                 raise LedgerError(self._broken)
+        self._undo()  # a signal handler may have raised before the last call did
         return connection
 
     @contextmanager
@@ -119,10 +121,11 @@ class Database:
                 with self._errors():
                     yield self._checked()
             finally:
+                self._in_use = False  # first: a signal handler may raise at the first call
                 self._undo()
-                self._in_use = False
 
     def _undo(self) -> None:
+        """Roll back what is open."""
         if self._connection is not None and self._connection.in_transaction:
             with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
                 self._connection.execute("ROLLBACK")
@@ -146,6 +149,17 @@ class Database:
         """Let the file hold all that is in the log, unless somebody reads it now."""
         with contextlib.suppress(LedgerError), self._alone() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def closed_for_a_fork(self) -> Pause:
+        """Keep the file closed: what SQLite knows of the locks of a process is wrong in its child."""
+        with self._lock:
+            self._disconnect()
+            yield
+
+    def renew(self) -> None:
+        """Begin anew in a forked child, where no other thread runs."""
+        self._lock = threading.RLock()
+        self._in_use = False
 
     def close(self) -> None:
         """Close the file for good."""
@@ -177,37 +191,13 @@ def _is_harmless(error: sqlite3.Error) -> bool:
 
 
 _living: weakref.WeakSet[Database] = weakref.WeakSet()
-_held: list[Database] = []
-_forking = threading.Lock()  # two threads can be on their way to a fork at the same moment
 
 
-def _before_fork() -> None:
-    # SQLite's locks belong to a process, and what it knows of them would be wrong in the child. So nothing is
-    # open while the process forks: parent and child open the file anew, each by itself.
-    _forking.acquire()
-    _held[:] = list(_living)
-    for database in _held:
-        database._lock.acquire()
-        database._disconnect()
+def _renew_all() -> None:
+    for database in list(_living):
+        database.renew()
 
 
-def _after_fork_in_parent() -> None:
-    for database in _held:
-        database._lock.release()
-    _held.clear()
-    _forking.release()
-
-
-def _after_fork_in_child() -> None:
-    global _forking  # noqa: PLW0603 (another thread of the parent may wait for it)
-    for database in _held:
-        database._lock = threading.RLock()
-        database._in_use = False
-    _held.clear()
-    _forking = threading.Lock()
-
-
+pause_for_forks(lambda: [database.closed_for_a_fork() for database in list(_living)])
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
-    )
+    os.register_at_fork(after_in_child=_renew_all)

@@ -164,10 +164,12 @@ class Database:
                 yield Session(connection)
                 connection.execute(b"COMMIT")
         finally:
-            if connection is not None:
-                self._give_back(connection)
-            self._mine.in_use = False
-            free.release()
+            self._mine.in_use = False  # first: a signal handler may raise at the first call
+            try:
+                if connection is not None:
+                    self._give_back(connection)
+            finally:
+                free.release()
 
     def _begun(self, begin: str) -> Connection:
         """Return a connection with an open transaction; connections that broke while idle are let go."""

@@ -109,7 +109,7 @@ def furthest(samples: Sequence[Sample], root: float) -> float:
     variance = sum(each.factor**2 * each.variance / each.n for each in samples)
     up = root * (slope + math.sqrt(variance + slope * slope))
     room = (1.0 - 1e-12) * sum(each.factor * each.room for each in samples)
-    before = 0.9 * up
+    guess, before = up, 0.9 * up
     if 0.0 < up < room:
         found = roots(samples, before)
         for _ in range(_SECANTS):
@@ -128,4 +128,6 @@ def furthest(samples: Sequence[Sample], root: float) -> float:
         return room
     from scipy.optimize import brentq
 
-    return float(brentq(lambda up: roots(samples, up) - root, 0.0, room, rtol=1e-7))
+    # Not to an absolute 2e-12, which many reports of small weights come to.
+    closest = max(1e-9 * guess, 1e-300)
+    return float(brentq(lambda up: roots(samples, up) - root, 0.0, room, xtol=closest, rtol=1e-7))

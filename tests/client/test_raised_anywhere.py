@@ -1,0 +1,124 @@
+"""A signal handler raises wherever Python may call it: nothing stays locked, nothing leaves uncharged."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import threading
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from arcwise.client import Client, FileLedger, MemoryLedger, Outcome
+from arcwise.domains import Circle
+from arcwise.tasks import Caps, Task
+from tests.support.forks import in_child
+from tests.support.stepped import SteppedUplink
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from arcwise.client import Ledger
+    from tests.support.recorder import Recorder
+
+TASK = Task("task", Circle(360), epsilon=1.0, caps=Caps(lifetime=100_000.0))
+URL = "http://127.0.0.1:1"
+
+
+class Signal(BaseException):
+    """What the handler raises."""
+
+
+class RaisingAt:
+    """Raises where Python looks for signals, at one place: a function has begun, or C code has returned."""
+
+    def __init__(self, place: int) -> None:
+        self.left = place
+        self.process = os.getpid()  # a child begins without the signals of its parent
+
+    def __call__(self, frame: Any, event: str, _: object) -> None:
+        name = frame.f_code.co_filename.replace("\\", "/")
+        ours = "arcwise/client" in name or "contextlib" in name
+        # What a profiler raises when a generator goes on ends it without a look at what it would still do.
+        begun = event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR
+        if ours and (begun or event == "c_return") and os.getpid() == self.process:
+            self.left -= 1
+            if self.left == 0:
+                raise Signal
+
+
+def raised(act: Callable[[], object], place: int) -> bool:
+    """Do something, and return whether it was interrupted; the exception is dropped."""
+    before = sys.getprofile()
+    sys.setprofile(RaisingAt(place))
+    try:
+        act()
+    except Signal:
+        return True
+    finally:
+        sys.setprofile(before)
+    return False
+
+
+def outcome(client: Client, *, other_thread: bool) -> Outcome | None:
+    outcomes: list[Outcome] = []
+    if not other_thread:
+        return client.report("task", 1.0)
+    thread = threading.Thread(target=lambda: outcomes.append(client.report("task", 1.0)), daemon=True)
+    thread.start()
+    thread.join(20)
+    return outcomes[0] if outcomes else None
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_a_ledger_is_free_after_an_exception_at_any_place(
+    tmp_path: Path, recorder: Recorder, kind: str
+) -> None:
+    ledger: Ledger = MemoryLedger()
+    if kind == "file":
+        ledger = FileLedger(tmp_path / "ledger.db", create=True, relaxed=True)
+    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
+    client = Client(uplink, tasks=[TASK], ledger=ledger)
+    client.report("task", 1.0)
+    place = 1
+    while raised(lambda: client.report("task", 1.0), place):
+        assert outcome(client, other_thread=place % 2 == 0) is Outcome.ACCEPTED, place
+        place += 1
+    assert place > 50
+    # What was interrupted is charged and queued, or neither, or in memory charged alone.
+    spent = client.budget("task").epsilon
+    assert place + 1 <= client.pending <= spent <= 2 * place
+    uplink.close(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a hook's, as Python has it
+def test_processes_fork_after_an_exception_at_any_place_of_a_fork(tmp_path: Path, recorder: Recorder) -> None:
+    with ExitStack() as stack:
+        clients = []
+        for number in range(3):
+            ledger = stack.enter_context(FileLedger(tmp_path / f"{number}.db", create=True, relaxed=True))
+            uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
+            clients.append(Client(uplink, tasks=[TASK], ledger=ledger))
+
+        def child() -> bool:
+            return all(client.report("task", 1.0) is Outcome.ACCEPTED for client in clients)
+
+        place, profile = 0, RaisingAt(0)
+        while profile.left <= 0:
+            place += 1
+            profile = RaisingAt(place)
+            before = sys.getprofile()
+            sys.setprofile(profile)
+            try:
+                reported = in_child(child)
+            finally:
+                sys.setprofile(before)
+            for client in clients:
+                assert outcome(client, other_thread=True) is Outcome.ACCEPTED, place
+            # At the first place no hook has run yet, so the child refuses the ledgers that it inherited.
+            assert reported is not (place == 1), place
+        assert place > 20
