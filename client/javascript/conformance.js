@@ -81,7 +81,7 @@ const KINDS = {
       }
       if (typeof batch === "number") break;
       sends.push([now, Number(batch.id)]);
-      settle(state, batch, { status, retryAfter }, now, uniform);
+      settle(state, batch, { status, retryAfter }, now, () => uniform);
     }
     return { sends };
   },

@@ -119,20 +119,18 @@ def test_a_refusal_pauses_everything_for_long() -> None:
 
 
 @given(
-    attempts=st.lists(
-        st.tuples(st.sampled_from([Verdict.RETRY, Verdict.PAUSE]), st.floats(0, DAY), st.floats(0, 100)),
-        min_size=1,
-    )
+    attempts=st.lists(st.tuples(st.sampled_from(Verdict), st.floats(0, DAY), st.floats(0, 100)), min_size=1)
 )
 def test_what_the_server_asked_for_outlives_a_flush(attempts: list[tuple[Verdict, float, float]]) -> None:
     schedule, now, asked = Schedule(lambda: 0.25), 0.0, -math.inf
     for verdict, retry_after, step in attempts:
         now += step
-        asked = max(asked, now + asked_seconds(retry_after, 0.25))
+        if retry_after:
+            asked = max(asked, now + asked_seconds(retry_after, 0.25))
         schedule.record(verdict, "a", now, retry_after)
         assert asked <= schedule.ready_at("a") <= max(asked, now + HOUR)
     schedule.expedite()
-    assert schedule.ready_at("a") == asked
+    assert schedule.ready_at("a") == schedule.ready_at("another") == asked
 
 
 VERDICTS = st.sampled_from([Verdict.RETRY, Verdict.PAUSE, Verdict.KEEP, Verdict.SENT, Verdict.DROP])
@@ -175,6 +173,13 @@ def test_no_wait_is_restored_that_is_longer_than_any_is(own: float, asked: float
     assert schedule.ready_at("a") - 50.0 <= 2 * DAY + 1e-3
     schedule.expedite()
     assert schedule.ready_at("a") - 50.0 <= min(asked, 2 * DAY) + 1e-3
+
+
+def test_a_wait_that_an_earlier_version_kept_for_one_task_holds_all() -> None:
+    schedule = Schedule()
+    for scope, asked in (("", 0.0), ("a", 100.0), ("b", 60.0)):
+        schedule.restore(scope, 0, 0.0, asked, now=50.0)
+    assert schedule.ready_at("a") == schedule.ready_at("b") == schedule.ready_at("c") == 150.0
 
 
 def test_a_flush_ends_our_own_waits() -> None:

@@ -52,6 +52,12 @@ const client = new Client(url, {
 });
 
 const NUMBERS = { NaN, Infinity, "-Infinity": -Infinity };
+const getRandomValues = () => {
+  throw new Error("no entropy");
+};
+const { crypto } = globalThis;
+Object.defineProperty(globalThis, "crypto", { value: crypto, configurable: true, writable: true });
+const SOURCES = { works: crypto, throws: { getRandomValues }, "is missing": undefined };
 const actions = {
   report: (name, value) => client.report(name, NUMBERS[value] ?? value),
   reportAll: async (name, values) => {
@@ -67,6 +73,7 @@ const actions = {
   pending: () => client.pending(),
   optOut: () => client.optOut(),
   optIn: () => client.optIn(),
+  randomness: (how) => Object.defineProperty(globalThis, "crypto", { value: SOURCES[how] }) && how,
   sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
 };
 

@@ -205,6 +205,31 @@ def test_opting_out_drops_what_waits_and_keeps_what_was_spent() -> None:
     ]
 
 
+@pytest.mark.parametrize("how", ["throws", "is missing"])
+@pytest.mark.parametrize("options", [{}, {"delay": 60}])
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_without_random_bytes_nothing_is_charged(how: str, options: dict[str, Any], earlier: int) -> None:
+    """No other source is used, and the sender waits until there are some again."""
+    steps = [["randomness", how], ["report", "heading", 1], ["counters"], ["spent", "heading"], ["flush", 1]]
+    mended = [["randomness", "works"], ["report", "heading", 1], ["flush", 10], ["counters"]]
+    with serving(accept) as (url, requests):
+        result = drive(url, ["reportAll", "heading", [1] * earlier], *steps, *mended, options=options)
+    _, _, report, counters, spent, _, _, *after = result["results"]
+    assert (report, spent, counters["refused"]) == (False, earlier, {"no-randomness": 1})
+    assert counters["pending"] == earlier
+    assert after[:2] == [True, True]
+    assert after[2]["sent"] == earlier + 1
+    assert len(requests) <= 2
+    assert set(result["troubles"]) == {"the operating system gave no random bytes: failed"}
+
+
+def test_an_answer_that_cannot_be_noted_is_not_asked_for_at_once() -> None:
+    """A wait is drawn at random; without one the batch would be sent again and again."""
+    with serving(lambda _: (503, {})) as (url, requests):
+        drive(url, ["report", "delay", 1], ["randomness", "throws"], ["flush", 0.5])
+    assert len(requests) == 1
+
+
 def test_a_full_queue_charges_nothing() -> None:
     steps = [["reportAll", "delay", [1] * 9], ["spent", "delay"], ["counters"]]
     granted, spent, counters = drive(NOWHERE, *steps, options={"maxPending": 4})["results"]
@@ -262,21 +287,26 @@ def test_caps_need_a_ledger_that_outlasts_the_process() -> None:
             drive(NOWHERE, tasks=(DELAY, task), ledger="default")
 
 
-@pytest.mark.slow
-def test_the_server_can_slow_a_task_down_and_the_others_go_on() -> None:
-    """Retry-After on a 204 holds this task's next batch, which no flush hurries."""
+@pytest.mark.parametrize("status", [204, pytest.param(404, marks=pytest.mark.slow), 410])
+def test_a_wait_that_a_server_names_holds_every_task(status: int) -> None:
+    """Which tasks wait for how long would be a number by which a server knows the device again."""
+    with serving(lambda _: (status, {"Retry-After": "600"})) as (url, requests):
+        steps = [["report", "heading", 1], ["report", "delay", 1], ["flush", 1]]
+        assert drive(url, *steps)["results"] == [True, True, False]
+    assert len(requests) == 1
 
-    def answer(request: Request) -> Answer:
-        return 204, {"Retry-After": "600"} if HEADING.id in request.path else {}
 
-    with serving(answer) as (url, requests):
-        steps: list[Any] = []
-        for _ in range(2):
-            steps += [["report", "heading", 1], ["report", "delay", 1], ["flush", 1]]
-        results = drive(url, *steps, ["counters"])["results"]
-    assert results[:-1] == [True, True, True, True, True, False]
-    assert results[-1] == {"sent": 3, "dropped": {}, "refused": {}, "pending": 1}
-    assert [HEADING.id in request.path for request in requests].count(True) == 1
+def test_waits_that_were_written_down_otherwise_are_read(tmp_path: Path) -> None:
+    """One of a single task, of an earlier version; one before the clock was set back, which is over."""
+    path = tmp_path / "state.json"
+    drive(NOWHERE, ["report", "heading", 1], ["report", "delay", 1], file=str(path))
+    state = json.loads(path.read_text(encoding="utf-8"))
+    state["waits"]["all"] |= {"own": time.time() + 3700, "asked": time.time() + 1e6}
+    state["waits"]["tasks"][DELAY.id] = {"failures": 0, "own": 0, "asked": time.time() + 600}
+    path.write_text(json.dumps(state), encoding="utf-8")
+    with serving(accept) as (url, requests):
+        assert drive(url, ["flush", 1], file=str(path))["results"] == [False]
+    assert [request.path for request in requests] == [f"/v1/tasks/{HEADING.id}/reports"]
 
 
 @pytest.mark.parametrize(

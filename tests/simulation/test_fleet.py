@@ -253,7 +253,7 @@ class Fleet(RuleBasedStateMachine):
             assert contents is not None
             recent = (self.world.now - 4 * DAY, self.world.now + DAY / 2)
             must_arrive |= {report for report, at in contents.queued.items() if recent[0] < at < recent[1]}
-        self.wait(26 * HOUR)  # no wait that a server asks for is longer than a day
+        self.wait(50 * HOUR)  # no wait that a server asks for is longer than two days
         self.network.arrive()
         self.check()
         assert must_arrive <= self.server.counted(), "queued and never sent"

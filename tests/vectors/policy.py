@@ -172,13 +172,13 @@ def schedules() -> dict[str, Any]:
         ),
         "a named wait with a pause": case("a", [(403, "1801", 0.5), sent], [(0.0, 0), (5400.0, 0)]),
         "a named wait with a keep": case(
-            "a b", [(404, "60", 0.5), sent, sent], [(0.0, 0), (0.0, 1), (90.0, 0)]
+            "a b", [(404, "60", 0.5), sent, sent], [(0.0, 0), (90.0, 1), (90.0, 0)]
         ),
         "a named wait with a success": case(
-            "a a b", [(204, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (90.0, 1)]
+            "a a b", [(204, "30", 0.5), sent, sent], [(0.0, 0), (90.0, 1), (90.0, 2)]
         ),
         "a named wait with a drop": case(
-            "a a b", [(410, "30", 0.5), sent, sent], [(0.0, 0), (0.0, 2), (90.0, 1)]
+            "a a b", [(410, "30", 0.5), sent, sent], [(0.0, 0), (90.0, 1), (90.0, 2)]
         ),
         "an app asks to send at once": case(
             "a", [busy] * 4 + [sent], [(0.0, 0), (0.5, 0), (1.5, 0), (2.0, 0), (2.5, 0)], (2.0,)

@@ -122,31 +122,17 @@ def asked_seconds(named: float, uniform: float) -> float:
 
 
 class _Wait:
-    """How long to hold back after failures in a row. Times are those of a monotonic clock."""
+    """Failures in a row, and until when our own backoff waits after them; a flush ends it."""
 
-    __slots__ = ("asked", "failures", "own")
+    __slots__ = ("failures", "until")
 
-    def __init__(self, failures: int = 0, own: float = -math.inf, asked: float = -math.inf) -> None:
+    def __init__(self, failures: int = 0, until: float = -math.inf) -> None:
         self.failures = failures
-        self.own = own
-        """Until when our own backoff waits; a flush ends it."""
-        self.asked = asked
-        """Until when we wait because the server asked, see `asked_seconds`; nothing ends it."""
-
-    def until(self) -> float:
-        return max(self.own, self.asked)
-
-    def fail(self, now: float, backoff: float, asked: float) -> None:
-        self.own = now + backoff
-        self.asked = max(self.asked, now + asked)
-
-    def expedite(self) -> None:
-        self.failures = 0
-        self.own = -math.inf
+        self.until = until
 
 
 class Schedule:
-    """When a task's batches may be tried, given how earlier attempts went.
+    """When a task's batches may be tried, given how earlier attempts went, by a monotonic clock.
 
     Parameters
     ----------
@@ -154,17 +140,21 @@ class Schedule:
         A source of random numbers in [0, 1), for the jitter.
     """
 
-    __slots__ = ("_all", "_tasks", "_uniform")
+    __slots__ = ("_all", "_asked", "_tasks", "_uniform")
 
     def __init__(self, uniform: Callable[[], float] = MACHINE.uniform) -> None:
         self._uniform = uniform
         self._all = _Wait()
         self._tasks: dict[str, _Wait] = {}
+        self._asked = -math.inf
+        """Until when everything waits because the server asked, see `asked_seconds`; nothing ends it.
+
+        Waits of single tasks would together be a number by which the server knows the device again."""
 
     def ready_at(self, task_id: str) -> float:
         """Return the earliest time at which a batch of this task may be tried."""
-        wait = self._tasks.get(task_id)
-        return self._all.until() if wait is None else max(self._all.until(), wait.until())
+        wait = self._tasks.get(task_id, self._all)
+        return max(self._asked, self._all.until, wait.until)
 
     def record(self, verdict: Verdict, task_id: str, now: float, retry_after: float) -> None:
         """Take note of how an attempt ended.
@@ -178,42 +168,36 @@ class Schedule:
         now
             The time of the monotonic clock.
         retry_after
-            Seconds that the server asked to wait, before `asked_seconds`. With an answer about this task
-            alone, also with an acknowledgement, this task waits; with one about this client or the server,
-            everything does.
+            Seconds that the server asked to wait, before `asked_seconds`. Everything waits, whatever it
+            answered.
         """
-        if verdict in (Verdict.SENT, Verdict.DROP):
+        if retry_after:
+            self._asked = max(self._asked, now + asked_seconds(retry_after, self._uniform()))
+        if verdict not in (Verdict.RETRY, Verdict.PAUSE):
             self._all = _Wait()  # it answered, so it can be talked to
+        if verdict in (Verdict.SENT, Verdict.DROP):
             self._tasks.pop(task_id, None)
-            if retry_after:
-                self._tasks[task_id] = _Wait(asked=now + asked_seconds(retry_after, self._uniform()))
             return
-        uniform = self._uniform()
-        asked = asked_seconds(retry_after, uniform)
-        if verdict is Verdict.PAUSE:
-            self._all.failures += 1
-            # Half of it fixed: a refusal is not cured by asking again soon.
-            self._all.fail(now, LONGEST_BACKOFF * (1 + uniform) / 2, asked)
-            return
-        if verdict is Verdict.KEEP:
-            self._all = _Wait()
-        wait = self._all if verdict is Verdict.RETRY else self._tasks.setdefault(task_id, _Wait())
+        wait = self._tasks.setdefault(task_id, _Wait()) if verdict is Verdict.KEEP else self._all
         wait.failures += 1
-        wait.fail(now, backoff_seconds(wait.failures, uniform), asked)
+        if verdict is Verdict.PAUSE:
+            # Half of it fixed: a refusal is not cured by asking again soon.
+            wait.until = now + LONGEST_BACKOFF * (1 + self._uniform()) / 2
+        else:
+            wait.until = now + backoff_seconds(wait.failures, self._uniform())
 
     def expedite(self) -> None:
         """End every wait of our own making, for a flush; what the server asked for stays."""
-        self._all.expedite()
-        for wait in self._tasks.values():
-            wait.expedite()
+        self._all = _Wait()
+        self._tasks.clear()
 
     def remaining(self, now: float) -> Iterator[tuple[str, int, float, float]]:
         """Yield (scope, failures, seconds of our own backoff, seconds that the server asked for) that remain.
 
-        The scope is a task's id, or "" for everything.
+        The scope is a task's id, or "" for everything, which alone has seconds that the server asked for.
         """
         for scope, wait in (("", self._all), *self._tasks.items()):
-            own, asked = max(0.0, wait.own - now), max(0.0, wait.asked - now)
+            own, asked = max(0.0, wait.until - now), 0.0 if scope else max(0.0, self._asked - now)
             if wait.failures or asked:
                 yield scope, wait.failures, own, asked
 
@@ -221,10 +205,10 @@ class Schedule:
         """Take over a wait that an earlier process left: what `remaining` gave, less the time since.
 
         A clock that was set back in between would make it longer than any wait is, so it is held to that.
+        Earlier versions also wrote down what the server asked for of a task; everything waits for that, too.
         """
-        own = min(own, LONGEST_BACKOFF)
-        asked = min(asked, 2.0 * LONGEST_RETRY_AFTER)
-        wait = _Wait(failures, now + own, now + asked)
+        self._asked = max(self._asked, now + min(asked, 2.0 * LONGEST_RETRY_AFTER))
+        wait = _Wait(failures, now + min(own, LONGEST_BACKOFF))
         if scope:
             self._tasks[scope] = wait
         else:

@@ -2,13 +2,14 @@
 
 import { budget, charge, isCapped } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
-import { hurry, random } from "./delivery.js";
+import { hurry } from "./delivery.js";
 import { toUnit } from "./domain.js";
 import { CertificateError, DomainError, LedgerError, ParameterError, UnknownTaskError } from "./errors.js";
 import { fromHex } from "./hex.js";
 import { crossesInTheClear, keyHeader } from "./key.js";
 import { defaultLedger } from "./ledger.js";
-import { delay, discard, endDelays, next, parting, pending, put, randomId, seal, settle } from "./state.js";
+import { NoRandomness, random, randomId } from "./randomness.js";
+import { delay, discard, endDelays, next, parting, pending, put, seal, settle } from "./state.js";
 import { Task } from "./task.js";
 import { FetchTransport } from "./transport.js";
 
@@ -22,7 +23,7 @@ import { FetchTransport } from "./transport.js";
  * @property {Record<string, number>} dropped given up for good, by status, "expired" or "opted-out"; what they spent
  *     stays spent
  * @property {Record<string, number>} refused calls of this client's `report` that made no report and cost nothing:
- *     "capped", "full", "opted-out" or "failed"
+ *     "capped", "full", "opted-out", "failed" or "no-randomness"
  *
  * @typedef {object} Event the fate of reports; it never holds a value or a code
  * @property {"sent" | "retry" | "kept" | "paused" | "dropped" | "expired" | "failed"} kind
@@ -96,8 +97,8 @@ export class Client {
   #timer;
   #timerAt = Infinity;
   #closed = false;
-  /** Names the open batches of this client, until its page may be gone. */
-  #owner = randomId();
+  /** Names the open batches of this client, until its page may be gone; "" until there is one. */
+  #owner = "";
   /** @type {Record<string, number>} */
   #refused = {};
   /** How many changes are on their way to the disk; until then what the ledger last knew may not be sent. */
@@ -172,8 +173,9 @@ export class Client {
   }
 
   /**
-   * Charge, randomise and queue one value. False, at no charge, if a cap, a full queue, the ledger or opting out
-   * prevented it; `counters().refused` says which. Trouble with the network never shows here: the report waits.
+   * Charge, randomise and queue one value. False, at no charge, if a cap, a full queue, the ledger, opting out or a
+   * system without random bytes prevented it; `counters().refused` says which. Trouble with the network never shows
+   * here: the report waits.
    *
    * @param {string} name the task's
    * @param {number} value in the task's domain
@@ -190,7 +192,7 @@ export class Client {
       if (!this.#options.showValues) throw error;
       throw new DomainError(`${messageOf(error)}; got ${value}`);
     }
-    const queued = await this.#update((state) => {
+    const queued = await this.#change((state) => {
       if (state.optedOut) return "opted-out";
       if (pending(state) >= this.#options.maxPending) return "full";
       const created = now();
@@ -205,12 +207,14 @@ export class Client {
         delay(state, { ...where, code, ready: created + seconds });
         return seconds;
       }
-      put(state, { ...where, owner: this.#owner }, code);
+      put(state, { ...where, owner: this.#own() }, code);
       return seal(state, (batch) => batch.codes.length >= this.#options.batchSize) ? 0 : this.#options.interval;
+    }).catch((error) => {
+      this.#fail(error);
+      return error instanceof NoRandomness ? "no-randomness" : "failed";
     });
     if (typeof queued !== "number") {
-      const reason = queued ?? "failed";
-      this.#refused[reason] = (this.#refused[reason] ?? 0) + 1;
+      this.#refused[queued] = (this.#refused[queued] ?? 0) + 1;
       return false;
     }
     this.#wake(queued);
@@ -229,7 +233,7 @@ export class Client {
   async flush(timeout = 10) {
     const deadline = ticks() + timeout;
     const ids = await this.#update((state) => {
-      endDelays(state, this.#owner, this.#options.batchSize, () => true);
+      endDelays(state, this.#own(), this.#options.batchSize, () => true);
       seal(state, () => true);
       hurry(state.waits);
       return new Set(state.sealed.map((batch) => batch.id));
@@ -356,7 +360,7 @@ export class Client {
     try {
       return await this.#change(change);
     } catch (error) {
-      this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
+      this.#fail(error);
       return undefined;
     }
   }
@@ -377,6 +381,15 @@ export class Client {
     } finally {
       this.#unsettled -= begun;
     }
+  }
+
+  #own() {
+    return (this.#owner ||= randomId());
+  }
+
+  /** @param {unknown} error */
+  #fail(error) {
+    this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
   }
 
   /** @param {Event} event */
@@ -414,7 +427,7 @@ export class Client {
         const time = now();
         expired = discard(state, "expired", time - maxAgeDays * DAY);
         // What seems to wait longer than any delay was written before the clock was set back.
-        endDelays(state, this.#owner, batchSize, ({ ready }) => ready <= time || ready > time + longest);
+        endDelays(state, this.#own(), batchSize, ({ ready }) => ready <= time || ready > time + longest);
         seal(state, (batch) => Math.abs(time - batch.created) >= interval);
         const batch = next(state, time, this.#underWay);
         if (typeof batch !== "number") return batch;
@@ -426,7 +439,7 @@ export class Client {
         if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
       }
-      await this.#deliver(found);
+      if (!(await this.#deliver(found))) return this.#wake(Math.max(interval, 1)); // not at once: it is still due
     }
   }
 
@@ -435,6 +448,7 @@ export class Client {
    *
    * @param {SealedBatch} batch
    * @param {boolean} [keepalive]
+   * @returns {Promise<boolean>} whether the ledger took note
    */
   async #deliver(batch, keepalive = false) {
     const { transport, requestTimeout } = this.#options;
@@ -455,6 +469,7 @@ export class Client {
       this.#emit({ kind: KINDS[verdict], task, reports: batch.count, detail });
     }
     this.#tell();
+    return verdict !== undefined;
   }
 
   /**
@@ -467,7 +482,7 @@ export class Client {
     const batches = this.#unsettled ? [] : this.#parting();
     // Nobody else adds to these batches, and from here on this client does not either: their bytes are final.
     const owner = this.#owner;
-    this.#owner = randomId();
+    this.#owner = "";
     const isSealed = this.#update((state) => seal(state, (batch) => batch.owner === owner));
     for (const batch of batches) void this.#deliver(batch, true).then(() => this.#wake(0));
     void isSealed.then(() => this.#wake(0)); // for what does not fit, if the page lives on
@@ -485,7 +500,7 @@ export class Client {
       const state = ledger.peek?.();
       return state ? parting(state, this.#owner, now(), left, weigh) : [];
     } catch (error) {
-      this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
+      this.#fail(error);
       return [];
     }
   }

@@ -3,9 +3,11 @@
  *
  * @typedef {"sent" | "retry" | "keep" | "pause" | "drop"} Verdict
  * @typedef {{ failures: number, own: number, asked: number }} Wait until when our own backoff waits, and until
- *     when we wait because the server asked, see `askedSeconds`
+ *     when we wait because the server asked, see `askedSeconds`; that of a task is 0, but earlier versions wrote others
  * @typedef {{ all: Wait, tasks: Record<string, Wait> }} Waits
  */
+
+import { random } from "./randomness.js";
 
 const LONGEST_BACKOFF = 3600;
 const LONGEST_RETRY_AFTER = 86_400;
@@ -57,15 +59,12 @@ export function retryAfterSeconds(text, now) {
  * For how long to wait where a server names so many seconds: one to two times the next step. A server behind a relay
  * could tell each device a number of its own, and know it again when it comes back after as many seconds.
  *
- * @param {number} named from 0 to 24 h; 0 for none
+ * @param {number} named above 0, up to 24 h
  * @param {number} uniform a random number in [0, 1), a new one each time
  */
 export function askedSeconds(named, uniform) {
-  return named > 0 ? /** @type {number} */ (STEPS.find((step) => named <= step)) * (1 + uniform) : 0;
+  return /** @type {number} */ (STEPS.find((step) => named <= step)) * (1 + uniform);
 }
-
-/** A random number in [0, 1), of the system's randomness. */
-export const random = () => Number(crypto.getRandomValues(new BigUint64Array(1))[0] >> 11n) * 2 ** -53;
 
 /** @returns {Waits} */
 export const noWaits = () => ({ all: noWait(), tasks: {} });
@@ -81,42 +80,36 @@ const noWait = () => ({ failures: 0, own: 0, asked: 0 });
  * @param {number} now
  */
 export function waitSeconds(waits, task, now) {
-  const seconds = [waits.all, waits.tasks[task] ?? noWait()].map(
-    // No wait is longer than these: what seems so comes from a clock that has been set back.
-    ({ own, asked }) => Math.max(Math.min(own - now, LONGEST_BACKOFF), Math.min(asked - now, 2 * LONGEST_RETRY_AFTER)),
-  );
-  return Math.max(0, ...seconds);
+  // No wait is longer than these: what seems so was written before the clock was set back.
+  const left = [waits.all, waits.tasks[task] ?? noWait()].flatMap(({ own, asked }) => [
+    own - now <= LONGEST_BACKOFF ? own - now : 0,
+    asked - now <= 2 * LONGEST_RETRY_AFTER ? asked - now : 0,
+  ]);
+  return Math.max(0, ...left);
 }
 
 /**
- * Take note of how an attempt ended.
+ * Take note of how an attempt ended. What the server asks for holds every task, whatever it answered: waits of single
+ * tasks would together be a number by which it knows the device again.
  *
  * @param {Waits} waits changed in place
  * @param {{ verdict: Verdict, task: string, now: number, retryAfter: number }} attempt
- * @param {number} [uniform] a random number in [0, 1)
+ * @param {() => number} [uniform] random numbers in [0, 1)
  */
-export function record(waits, { verdict, task, now, retryAfter }, uniform = random()) {
-  const asked = askedSeconds(retryAfter, uniform);
-  /** @type {(wait: Wait, seconds: number) => void} */
-  const hold = (wait, seconds) => {
-    wait.own = now + seconds;
-    wait.asked = Math.max(wait.asked, now + asked);
-  };
+export function record({ all, tasks }, { verdict, task, now, retryAfter }, uniform = random) {
+  if (retryAfter > 0) all.asked = Math.max(all.asked, now + askedSeconds(retryAfter, uniform()));
   if (verdict === "pause" || verdict === "retry") {
-    const failures = ++waits.all.failures;
+    const failures = ++all.failures;
     // A refusal is not cured by asking again soon.
-    hold(waits.all, verdict === "pause" ? (LONGEST_BACKOFF * (1 + uniform)) / 2 : backoffSeconds(failures, uniform));
+    all.own = now + (verdict === "pause" ? (LONGEST_BACKOFF * (1 + uniform())) / 2 : backoffSeconds(failures, uniform()));
     return;
   }
-  waits.all = noWait(); // it answered, so it can be talked to
-  const wait = (waits.tasks[task] ??= noWait());
+  Object.assign(all, { failures: 0, own: 0 }); // it answered, so it can be talked to
   if (verdict === "keep") {
-    wait.failures++;
-    hold(wait, backoffSeconds(wait.failures, uniform));
-  } else if (asked > 0) {
-    waits.tasks[task] = { failures: 0, own: 0, asked: now + asked }; // the server slows this task down
+    const wait = (tasks[task] ??= noWait());
+    wait.own = now + backoffSeconds(++wait.failures, uniform());
   } else {
-    delete waits.tasks[task];
+    delete tasks[task];
   }
 }
 

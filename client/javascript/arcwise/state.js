@@ -43,6 +43,7 @@ import { encodeBatch } from "./batch.js";
 import { classify, noWaits, record, retryAfterSeconds, waitSeconds } from "./delivery.js";
 import { LedgerError } from "./errors.js";
 import { toHex } from "./hex.js";
+import { randomId } from "./randomness.js";
 
 /** @returns {State} */
 export function newState() {
@@ -171,9 +172,6 @@ function sealed(batch) {
   return { task, id, created, count: codes.length, body: toHex(encodeBatch(batch)) };
 }
 
-/** @returns {string} 16 random bytes in hex */
-export const randomId = () => toHex(crypto.getRandomValues(new Uint8Array(16)));
-
 /**
  * What a client can send at once while its page is left: what waits for nothing, its own open batches as they will be
  * sealed, and no more bytes than a browser takes.
@@ -236,7 +234,7 @@ export function next(state, now, underWay = new Set()) {
  * @param {SealedBatch} tried
  * @param {{ status: number, retryAfter: string | null }} answer
  * @param {number} now
- * @param {number} [uniform] a random number in [0, 1), for a wait
+ * @param {() => number} [uniform] random numbers in [0, 1), for waits
  * @returns {import("./delivery.js").Verdict}
  */
 export function settle(state, tried, { status, retryAfter }, now, uniform) {

@@ -8,6 +8,7 @@ import { toHex } from "./hex.js";
 import { KERNELS, PLACEMENTS } from "./kernel.js";
 import { decode, encode } from "./msgpack.js";
 import { checkedOptional } from "./optional.js";
+import { drawn } from "./randomness.js";
 import { fieldsFromJson } from "./task-json.js";
 
 /**
@@ -157,7 +158,7 @@ export class Task {
  * @returns {Draw}
  */
 export function draw() {
-  const [r, u] = crypto.getRandomValues(new BigUint64Array(2));
+  const [r, u] = drawn(new BigUint64Array(2));
   return { r, u };
 }
 
