@@ -33,6 +33,7 @@ RANKS = {
     "arcwise.lazy": 0,
     "arcwise.loopback": 0,
     "arcwise.urls": 2,
+    "arcwise.connections": 3,
     "arcwise.notebook": 0,
     "arcwise.typing": 0,
     "arcwise.values": 0,

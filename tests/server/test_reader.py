@@ -20,6 +20,7 @@ from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support import scripted
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
@@ -102,6 +103,68 @@ def reader_of() -> Iterator[Callable[..., Reader]]:
     yield make
     for client in clients:
         client.close()
+
+
+def test_of_a_given_client_the_connections_alone_take_part() -> None:
+    """It would send its own authentication in place of the key, and keep the server's cookies."""
+    seen: list[httpx.Request] = []
+    hooked: list[object] = []
+
+    def answer(request: httpx.Request) -> Answer:
+        seen.append(request)
+        return Answer(200, json={"tasks": []}, headers={"Set-Cookie": "server=1"})
+
+    with httpx.Client(
+        transport=httpx.MockTransport(answer),
+        auth=("app", "SECRET"),
+        cookies={"app": "1"},
+        headers={"X-App": "1", "User-Agent": "app"},
+        params={"app": "1"},
+        base_url="http://app.example",
+        event_hooks={"request": [hooked.append], "response": [hooked.append]},
+    ) as client:
+        with Reader("https://reports.example", KEY, client=client) as reader:
+            assert reader.tasks() == reader.tasks() == []
+        assert dict(client.cookies) == {"app": "1"}
+    assert hooked == []
+    for request in seen:
+        assert str(request.url) == "https://reports.example/v1/tasks"
+        assert request.headers["authorization"] == f"Bearer {KEY}"
+        assert request.headers["user-agent"].startswith("arcwise/")
+        assert not {"cookie", "x-app"} & set(request.headers)
+    with pytest.raises(RuntimeError, match="is closed"):
+        reader.tasks()
+
+
+def test_a_key_for_this_machine_leaves_it_by_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = "http://127.0.0.1:9"
+    with httpx.Client(proxy="http://proxy.example:3128") as proxied:
+        with pytest.raises(ParameterError, match="would leave this machine unencrypted by the proxy of"):
+            Reader(here, KEY, client=proxied)
+        for url, key, insecure in (
+            (here, None, False),
+            (here, KEY, True),
+            ("https://127.0.0.1", KEY, False),
+        ):
+            Reader(url, key, insecure=insecure, client=proxied)
+    with (
+        scripted.serving(lambda _: (404, {})) as (proxy, seen),
+        scripted.serving(lambda _: (404, {})) as (
+            url,
+            arrived,
+        ),
+    ):
+        monkeypatch.setenv("HTTP_PROXY", proxy)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        with Reader(url, KEY) as reader, pytest.raises(AnswerError):
+            reader.tasks()
+    assert (len(seen), len(arrived)) == (0, 1)
+
+
+@pytest.mark.parametrize("client", [httpx, "client", httpx.AsyncClient()])
+def test_what_is_no_client_is_refused(client: Any) -> None:
+    with pytest.raises(ParameterError, match=r"client must be None or an httpx\.Client, got"):
+        Reader("https://reports.example", client=client)
 
 
 def test_what_is_asked_again_is_only_compared(reader_of: Callable[..., Reader]) -> None:

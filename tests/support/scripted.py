@@ -19,7 +19,7 @@ Answer: TypeAlias = tuple[int, dict[str, str]] | None
 
 
 class Request(NamedTuple):
-    """One POST as it arrived."""
+    """One request as it arrived."""
 
     path: str
     headers: dict[str, str]
@@ -34,14 +34,14 @@ class Request(NamedTuple):
 
 @contextmanager
 def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Request]]]:
-    """Serve POSTs with these answers; yield the URL and the requests so far."""
+    """Serve POSTs and GETs with these answers; yield the URL and the requests so far."""
     seen: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Request(self.path, headers, body, self.client_address)
             seen.append(request)
@@ -55,6 +55,8 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Req
             if found[0] != 204:
                 self.send_header("Content-Length", "0")
             self.end_headers()
+
+        do_GET = do_POST
 
         def log_message(self, *args: object) -> None:
             pass

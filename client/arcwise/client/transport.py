@@ -18,6 +18,7 @@ from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
 from arcwise.client.forks import Pause, pause_for_forks
 from arcwise.client.process import current_process
+from arcwise.connections import check_given, connected, host_at_home, way_out
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.urls import is_loopback_url
@@ -272,25 +273,14 @@ class HttpxTransport:
         # A forked child must not write on the connections of its parent.
         if self._process is not current_process():
             self._own, self._process = {}, current_process()
-        host = _local_host(url)
+        host = host_at_home(url)
         if host not in self._own:
-            if self._given is None:
-                options = _with_mounts(self._options, host)
-            else:
-                given = self._given
-
-                class Borrowed(httpx.BaseTransport):
-                    def handle_request(self, request: httpx.Request) -> httpx.Response:
-                        response: httpx.Response = _chosen(given, request.url).handle_request(request)
-                        return response
-
-                options = {"transport": Borrowed()}
-            self._own[host] = httpx.Client(**options, cookies=_no_cookies())
+            self._own[host] = connected(httpx.Client, self._given, self._options, host)
         return self._own[host]
 
     def _exit(self, url: str) -> str | None:
         """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
-        return _exit(self._given, self._options, url)
+        return way_out(self._given, self._options, url)
 
     def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
@@ -380,26 +370,14 @@ class AsyncHttpxTransport:
 
         if self._process is not current_process():
             self._own, self._process = {}, current_process()
-        host = _local_host(url)
+        host = host_at_home(url)
         if host not in self._own:
-            if self._given is None:
-                options = _with_mounts(self._options, host)
-            else:
-                given = self._given
-
-                class Borrowed(httpx.AsyncBaseTransport):
-                    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-                        sending = _chosen(given, request.url).handle_async_request(request)
-                        response: httpx.Response = await sending
-                        return response
-
-                options = {"transport": Borrowed()}
-            self._own[host] = httpx.AsyncClient(**options, cookies=_no_cookies())
+            self._own[host] = connected(httpx.AsyncClient, self._given, self._options, host)
         return self._own[host]
 
     def _exit(self, url: str) -> str | None:
         """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
-        return _exit(self._given, self._options, url)
+        return way_out(self._given, self._options, url)
 
     async def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
@@ -407,56 +385,6 @@ class AsyncHttpxTransport:
         if self._process is current_process():
             for client in own.values():
                 await client.aclose()
-
-
-def _local_host(url: str) -> str:
-    """Return the host of a URL of this machine, as httpx's mounts name it; "" for any other machine."""
-    from urllib.parse import urlsplit
-
-    if not is_loopback_url(url):
-        return ""
-    host = urlsplit(url).hostname or ""
-    return f"[{host}]" if ":" in host else host
-
-
-def _with_mounts(options: Mapping[str, Any], host: str) -> dict[str, Any]:
-    """Return the options of a client that reaches a host of this machine by no proxy of the environment.
-
-    A proxy that the app has named stands.
-    """
-    if not host or options.get("proxy") or options.get("mounts"):
-        return dict(options)
-    return {**options, "mounts": {f"all://{host}": None}}
-
-
-def _chosen(given: Any, url: httpx.URL) -> Any:
-    """Return what a client that was passed in would send a request to this URL with."""
-    if given.is_closed:
-        raise RuntimeError("the httpx client of the transport is closed")
-    return given._transport_for_url(url)
-
-
-def _exit(given: Any, options: Mapping[str, Any], url: str) -> str | None:
-    if given is not None:
-        import httpx
-
-        transport = given._transport_for_url(httpx.URL(url))
-    elif options.get("proxy"):
-        return "its proxy"
-    elif options.get("mounts"):
-        return "its mounts"
-    else:
-        transport = options.get("transport")
-    # httpx's own transports have a pool; whatever else an app passes in is its own way, and its own affair.
-    pool = getattr(transport, "_pool", None)
-    return "the proxy of its httpx client" if pool is not None and "Proxy" in type(pool).__name__ else None
-
-
-def _no_cookies() -> Any:
-    """Return a jar that takes no cookie of anybody."""
-    from http.cookiejar import CookieJar, DefaultCookiePolicy
-
-    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def _is_local(stream: Any) -> bool:
@@ -515,12 +443,7 @@ def _check_options(client: object, options: Mapping[str, object], kind: str) -> 
         raise ParameterError(
             f"give either an httpx client or options, not both; got {', '.join(sorted(options))} beside it"
         )
-    if client is not None:
-        import httpx
-
-        # What chooses a proxy or a mount has no public name in httpx: without it nothing could be sent.
-        if not isinstance(client, getattr(httpx, kind)) or not hasattr(client, "_transport_for_url"):
-            raise ParameterError(f"client must be None or an httpx.{kind}, got {type(client).__name__}")
+    check_given(client, kind)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:

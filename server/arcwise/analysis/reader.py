@@ -11,6 +11,7 @@ from arcwise.analysis.estimators.comparison import Comparison
 from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.timeseries.result import Series
 from arcwise.checks import checked_bool, explained, real_or_nan
+from arcwise.connections import check_given, connected, host_at_home, way_out
 from arcwise.errors import AnswerError, ArcwiseError, ParameterError
 from arcwise.tasks import Task
 from arcwise.urls import checked_key, checked_url
@@ -54,12 +55,14 @@ class Reader:
     insecure
         True: use http:// to another machine too, because something else encrypts.
     client
-        An `httpx.Client` to use, which is left open; its base URL and its default headers do not matter.
+        An `httpx.Client` whose connections to use: its proxies, its TLS, its pool. Nothing else of it takes
+        part, so its authentication cannot go out in place of the key. It is left open.
 
     Raises
     ------
     ParameterError
-        When the URL or the key is not valid, or the URL is http:// to another machine without `insecure`.
+        When the URL or the key is not valid, or without `insecure`, the URL is http:// to another machine or
+        the key for an http:// URL of this machine could leave it by a proxy of the client.
 
     Notes
     -----
@@ -90,6 +93,13 @@ class Reader:
         if key is not None:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = float(timeout)
+        check_given(client, "Client")
+        clear = key is not None and not insecure and self._url.lower().startswith("http:")
+        if clear and (way := way_out(client, {}, self._url)):
+            raise ParameterError(
+                f"key for {self._url!r} would leave this machine unencrypted by {way}: give a client without "
+                "it, or insecure=True"
+            )
         self._client = client
         self._own: httpx.Client | None = None
         self._kept: dict[str, tuple[str, bytes]] = {}
@@ -236,9 +246,9 @@ class Reader:
     def _document(self, path: str, asked: Iterable[tuple[str, str]]) -> dict[str, Any]:
         import httpx
 
-        client = self._client
+        client = self._own
         if client is None:
-            client = self._own = self._own or httpx.Client()
+            client = self._own = connected(httpx.Client, self._client, {}, host_at_home(self._url))
         url = str(httpx.URL(self._url + path, params=list(asked))) if asked else self._url + path
         kept = self._kept.get(url)
         headers = self._headers | ({"If-None-Match": kept[0]} if kept is not None else {})

@@ -1,0 +1,102 @@
+"""httpx clients that keep no cookie, and that use an app's own client for its connections alone.
+
+httpx is imported with the first client, not before.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from arcwise.errors import ParameterError
+from arcwise.urls import is_loopback_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import httpx
+
+__all__ = ["check_given", "connected", "host_at_home", "way_out"]
+
+_Client = TypeVar("_Client")
+
+
+def check_given(client: object, kind: str) -> None:
+    """Raise `ParameterError` unless an argument is None or an httpx client of this name."""
+    if client is not None:
+        import httpx
+
+        # What chooses a proxy or a mount has no public name in httpx: without it nothing could be sent.
+        if not isinstance(client, getattr(httpx, kind)) or not hasattr(client, "_transport_for_url"):
+            raise ParameterError(f"client must be None or an httpx.{kind}, got {type(client).__name__}")
+
+
+def connected(kind: Callable[..., _Client], given: Any, options: Mapping[str, Any], host: str) -> _Client:
+    """Return an httpx client of our own for a host, see `host_at_home`.
+
+    Its connections are those of a client that was passed in; without one, what these options make. The
+    authentication, cookies, default headers and event hooks of the one passed in take no part.
+    """
+    import httpx
+
+    class Borrowed(httpx.BaseTransport, httpx.AsyncBaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response: httpx.Response = _chosen(given, request.url).handle_request(request)
+            return response
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            response: httpx.Response = await _chosen(given, request.url).handle_async_request(request)
+            return response
+
+    own = _with_mounts(options, host) if given is None else {"transport": Borrowed()}
+    return kind(**own, cookies=_no_cookies())
+
+
+def host_at_home(url: str) -> str:
+    """Return the host of a URL of this machine, as httpx's mounts name it; "" for any other machine."""
+    from urllib.parse import urlsplit
+
+    if not is_loopback_url(url):
+        return ""
+    host = urlsplit(url).hostname or ""
+    return f"[{host}]" if ":" in host else host
+
+
+def way_out(given: Any, options: Mapping[str, Any], url: str) -> str | None:
+    """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
+    if given is not None:
+        import httpx
+
+        transport = given._transport_for_url(httpx.URL(url))
+    elif options.get("proxy"):
+        return "its proxy"
+    elif options.get("mounts"):
+        return "its mounts"
+    else:
+        transport = options.get("transport")
+    # httpx's own transports have a pool; whatever else an app passes in is its own way, and its own affair.
+    pool = getattr(transport, "_pool", None)
+    return "the proxy of its httpx client" if pool is not None and "Proxy" in type(pool).__name__ else None
+
+
+def _with_mounts(options: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """Return the options of a client that reaches a host of this machine by no proxy of the environment.
+
+    A proxy that the app has named stands.
+    """
+    if not host or options.get("proxy") or options.get("mounts"):
+        return dict(options)
+    return {**options, "mounts": {f"all://{host}": None}}
+
+
+def _chosen(given: Any, url: httpx.URL) -> Any:
+    """Return what a client that was passed in would send a request to this URL with."""
+    if given.is_closed:
+        raise RuntimeError("the httpx client that was passed in is closed")
+    return given._transport_for_url(url)
+
+
+def _no_cookies() -> Any:
+    """Return a jar that takes no cookie of anybody."""
+    from http.cookiejar import CookieJar, DefaultCookiePolicy
+
+    return CookieJar(DefaultCookiePolicy(allowed_domains=()))
