@@ -103,9 +103,9 @@ class BaseClient(Generic[UplinkT]):
 
     def _submit(self, name: str, reportable: Reportable, located: Any) -> Outcome:
         """Charge, randomise and queue a value that was located."""
-        now = self._uplink._environment.time()
         transaction: Transaction | None = None
         try:
+            now = self._now()
             with self._open_transaction(now) as transaction:
                 if transaction.opted_out():
                     outcome = Outcome.OPTED_OUT
@@ -126,6 +126,13 @@ class BaseClient(Generic[UplinkT]):
             self._uplink._count_refused(outcome)
         return outcome
 
+    def _now(self) -> float:
+        """Return the Unix time; raise `LedgerError` for what a ledger could not order charges by."""
+        now = self._uplink._environment.time()
+        if not abs(now) < 1e15:  # as in the ledgers' files; no comparison with NaN is true
+            raise LedgerError(f"environment.time() returned {now!r}, which is no Unix time: mend the clock")
+        return now
+
     def budget(self, name: str | None = None) -> Budget:
         """Return what was spent on a task or a group, or without a name on everything, and what is left.
 
@@ -136,7 +143,7 @@ class BaseClient(Generic[UplinkT]):
         LedgerError
             When the ledger cannot be read.
         """
-        budget = self._ledger.budget(self._policy.bill(name), self._uplink._environment.time())
+        budget = self._ledger.budget(self._policy.bill(name), self._now())
         # Answers that were paid for are given without end.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, Protocol, SupportsIndex, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +76,12 @@ class QueueOwner(ABC):
     """What an uplink can be made with: a ledger, or the ledgers of many accounts with one queue."""
 
     __slots__ = ()
+
+    def __reduce_ex__(self, _: SupportsIndex, /) -> NoReturn:
+        raise TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled, as each would spend the whole budget: "
+            "share the object, or open its file or database again"
+        )
 
     @abstractmethod
     def _open_outbox(self, options: OutboxOptions) -> Outbox:
