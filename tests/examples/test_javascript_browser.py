@@ -252,6 +252,26 @@ postMessage([granted, await client.budget("heading").catch((error) => error.mess
 """
 
 
+def test_a_full_localstorage_stops_no_report(profile: Profile) -> None:
+    """The account is in IndexedDB; its mark for earlier versions is left when there is room again."""
+    page = profile.open()
+    page.evaluate(
+        """() => {
+            for (let size = 2 ** 23; size >= 1; size /= 2) {
+                try {
+                    localStorage.setItem(`full ${size}`, "x".repeat(size));
+                } catch {} // no more of this size fits
+            }
+        }"""
+    )
+    assert [page.evaluate("report()") for _ in range(2)] == [True, True]
+    assert page.evaluate("localStorage.getItem('arcwise')") is None
+    page.evaluate("localStorage.clear()")
+    assert page.evaluate("report()") is True
+    assert "IndexedDB" in page.evaluate("localStorage.getItem('arcwise')")
+    assert page.evaluate("spent()") == 3
+
+
 def test_a_worker_makes_no_account(profile: Profile) -> None:
     """It cannot see that somebody has opted out in an earlier version, nor what was spent there."""
     profile.pages.files["/worker.js"] = WORKER

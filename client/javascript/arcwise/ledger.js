@@ -189,7 +189,12 @@ export class IndexedDBLedger {
       const text = localStorage.getItem(this.#key);
       const earlier = text === null ? undefined : readState(text);
       await this.#transact((state) => earlier && takeOver(state, earlier));
-      localStorage.setItem(this.#key, MARK);
+      try {
+        localStorage.setItem(this.#key, MARK);
+      } catch (error) {
+        // It is full, also for an earlier version, and the next change tries again. In an account's place it fits.
+        if (earlier) throw error;
+      }
       if (hasEarlier) await settle();
     });
   }
