@@ -196,6 +196,42 @@ def test_the_command_writes_a_page_for_each_file_and_overwrites_none(
         assert message in wrong.output
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (1, "1 second"),
+        (60, "1 minute"),
+        (90, "90 seconds"),
+        (3_599, "3,599 seconds"),
+        (3_600, ""),
+        (86_400, ""),
+    ],
+)
+def test_an_epoch_below_an_hour_is_warned_of_wherever_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    short, long = ("--epoch-seconds", str(seconds), "--epsilon", "1"), ("--task", "a=0:1", "--task", "b=0:2")
+    for command in (
+        ("task", "new", "t", "--domain", "0:1", *short),
+        ("task", "show", "t.json"),
+        ("task", "report", "t.json"),
+        ("group", "new", "g", *long, *short),
+        ("group", "show", "g.json"),
+        ("task", "report", "g.json"),
+    ):
+        done = CliRunner().invoke(main, command)
+        assert done.exit_code == 0, done.output
+        told = (
+            f"tells when a report was made, to within {said}: a relay, or whoever has other times of a device"
+        )
+        assert ("warning" in done.output and told in done.output) == bool(said), command
+    for page in ("t-privacy.html", "g-privacy.html"):
+        text = words((tmp_path / page).read_text(encoding="utf-8"))
+        assert ("tells when a report was made" in text) == bool(said)
+        assert said in text
+
+
 @pytest.mark.slow
 def test_a_browser_prints_one_page_of_a_task_and_two_of_a_group(tmp_path: Path) -> None:
     program = shutil.which("chromium")

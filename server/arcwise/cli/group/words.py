@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.cli.task.words import short_epoch
 from arcwise.digits import rounded_up
 from arcwise.kernels.certificate import UNIT
 from arcwise.tasks.words import caps_words
@@ -29,6 +30,7 @@ def describe(group: Group) -> str:
         "epsilon": f"{rounded_up(epsilon, 7)} a round, also where a value is missing",
         "delta": f"{rounded_up(delta / UNIT)} a round" if delta else "",
         "caps": caps_words(group.caps, "round"),
+        "warning": short_epoch(*group.tasks),
     }
     words = [f"{key:<12} {value}" for key, value in lines.items() if value]
     width = max(len(task.name) for task in group.tasks)

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from arcwise.analysis.charts import stylesheet, svg
 from arcwise.cli.privacy.figures import beliefs, limits, most_revealing, output_chart
+from arcwise.cli.task.words import short_epoch
 from arcwise.digits import rounded_up
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from arcwise.tasks import Group, Task
@@ -58,6 +59,7 @@ def privacy_page(asked: Task | Group, file: str) -> str:
         once=once,
         file=file,
         tasks=[_task(task) for task in tasks],
+        short_epoch=short_epoch(*tasks),
         sample=asked.sample if isinstance(asked, Group) else None,
         epsilon=rounded_up(epsilon, 7),
         factor=_up(math.exp(epsilon)),

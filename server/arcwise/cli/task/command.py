@@ -18,9 +18,9 @@ from arcwise.cli.numbers import NUMBERS
 from arcwise.cli.task.checks import verified
 from arcwise.cli.task.making import NAMES, mechanism_for
 from arcwise.cli.task.sample import command_line, proposed, read_sample
-from arcwise.cli.task.words import describe
+from arcwise.cli.task.words import describe, short_epoch
 from arcwise.cli.terminal import progress_bar, verify_files, whole_number, writing_files
-from arcwise.tasks import DAY, Caps, Task
+from arcwise.tasks import DAY, Caps, Group, Task
 from arcwise.tasks.central import CLOSED_EPOCHS
 from arcwise.tasks.group import load_task_or_group
 
@@ -307,4 +307,6 @@ def report(files: tuple[Path, ...], output: Path | None, force: bool) -> None:
         with writing_files():
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
+        if warning := short_epoch(*(asked.tasks if isinstance(asked, Group) else [asked])):
+            click.echo(f"warning: {path}: {warning}", err=True)
         click.echo(f"wrote {target}; open it in a browser to read or print it")

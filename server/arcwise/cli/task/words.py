@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.planning.fineness import fineness, worst_unit_variance
-from arcwise.digits import rounded_up
+from arcwise.digits import duration, rounded_up
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, Piecewise
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["describe"]
+__all__ = ["describe", "short_epoch"]
+
+_SHORT_SECONDS = 3_600
 
 
 def describe(task: Task, power: float | None = None) -> str:
@@ -52,9 +54,24 @@ def describe(task: Task, power: float | None = None) -> str:
         "outputs": _outputs(mechanism),
         "variance": _variance(mechanism),
         "certificate": str(certificate),
-        "warning": _too_coarse(mechanism, power),
+        "warning": _warnings(_too_coarse(mechanism, power), short_epoch(task)),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def short_epoch(*tasks: Task) -> str:
+    """Return what the shortest epoch of these tasks gives away, "" where it is an hour or longer."""
+    seconds = min(task.epoch_seconds for task in tasks)
+    if seconds >= _SHORT_SECONDS:
+        return ""
+    return (
+        f"the number of the epoch tells when a report was made, to within {duration(seconds)}: a relay, or "
+        "whoever has other times of a device, can link it to that device; a longer epoch tells less"
+    )
+
+
+def _warnings(*found: str) -> str:
+    return f"\n{'warning':<12} ".join(words for words in found if words)
 
 
 def _readers(task: Task) -> str:
