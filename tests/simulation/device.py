@@ -7,7 +7,8 @@ from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.client import FileLedger, forks
+from arcwise.client import FileLedger
+from arcwise.client.file import database
 from arcwise.errors import LedgerError
 from tests.simulation.books import Books, Charge, read
 from tests.simulation.process import Process
@@ -225,8 +226,8 @@ class Device:
         """Fork: the parent's files are closed over it, and the child's sender does not run yet."""
 
         def handlers() -> None:
-            forks._before()
-            forks._held.clear()
+            database.fork_hooks.before()
+            database.fork_hooks.after()
 
         self.act(process, handlers)
         orphaned = self.orphaned

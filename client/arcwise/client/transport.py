@@ -245,6 +245,7 @@ class HttpxTransport:
     ) -> Answer:
         """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
         with _preparing:
+            _let_forks_wait()
             request = _request(url, body, headers, timeout)
             client = self._client(url)
         request.extensions["trace"] = self._deadline.trace
@@ -348,6 +349,7 @@ class AsyncHttpxTransport:
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
         with _preparing:
+            _let_forks_wait()
             request = _request(url, body, headers, timeout)
             client = self._client(url)
         if is_loopback_url(url):
@@ -463,7 +465,12 @@ def _prepared() -> Pause:
         yield
 
 
-pause_for_forks(lambda: [_prepared()])
+@lru_cache(maxsize=1)
+def _let_forks_wait() -> None:
+    # First, because its hook holds a lock that imports need: that of what is registered later runs earlier.
+    import logging  # noqa: F401
+
+    pause_for_forks(lambda: [_prepared()])
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:

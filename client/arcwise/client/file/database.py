@@ -198,6 +198,6 @@ def _renew_all() -> None:
         database.renew()
 
 
-pause_for_forks(lambda: [database.closed_for_a_fork() for database in list(_living)])
+fork_hooks = pause_for_forks(lambda: [database.closed_for_a_fork() for database in list(_living)])
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all)
