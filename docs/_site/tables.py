@@ -119,7 +119,7 @@ _SAID = {
     "key-missing": "This takes a key of this scope; `arcwise key new` makes one.",
     "key-scope": "The key that was sent has another scope, or is for other tasks.",
     "media-type": "The Content-Type of the body must be that of the route.",
-    "not-ready": "The store does not answer, its queue is full, or the server is stopping.",
+    "not-ready": "The store cannot be read or written, its queue is full, or the server is stopping.",
     "store-busy": "The store cannot be used at the moment; send the same bytes again later.",
     "too-large": "A body may have at most … bytes; send smaller batches.",
     "too-many-connections": "The server has reached its limit of connections; try again later.",

@@ -179,7 +179,8 @@ def main(paths: list[str]) -> int:
     warnings.simplefilter("ignore", ResourceWarning)  # of what lasts to the end of a page
     warnings.filterwarnings("ignore", "fetch_arrow_table", DeprecationWarning)  # of ibis
     for path in [Path(each).resolve() for each in paths]:
-        with tempfile.TemporaryDirectory() as folder:
+        # Servers of the page may still be ending, and write there.
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             os.chdir(folder)
             sys.path.insert(0, folder)
             count = Page(path).run()

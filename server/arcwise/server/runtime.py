@@ -7,7 +7,6 @@ import logging
 import math
 import threading
 import time
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +129,7 @@ class Runtime:
         self._draining = False
         self._clock_side = ""
         self._read_at = -math.inf
+        self._writable = True
         self.store_bytes = math.nan
         self.keys_by_scope = dict.fromkeys(SCOPES, 0)
         self._refreshing = threading.Lock()
@@ -240,7 +240,9 @@ class Runtime:
             self.ingest.start(self.archiver or store)
         if self.archiver is not None:
             self.archiver.start()
-        self._watching = asyncio.create_task(self._watch(), name="arcwise-watch")
+        self._watching = [asyncio.create_task(self._watch(), name="arcwise-watch")]
+        if not self.read_only:  # apart: a disk that hangs must not keep a revoked key good
+            self._watching.append(asyncio.create_task(self._try(), name="arcwise-try"))
         # Not on the writer's thread: a large store takes minutes to prune, and reports go on meanwhile.
         self._stopping = threading.Event()
         self._tidying = threading.Thread(target=self._tidy, name="arcwise-tidy", daemon=True)
@@ -253,6 +255,7 @@ class Runtime:
             store.remember(name, getattr(self._settings, name))
         self._was_live = not store.recall("closed_epochs")
         self.keep_time()
+        self._try_writing()
         self._warn_about_tasks()
         self.archiver = self._archiver(store)
 
@@ -311,9 +314,9 @@ class Runtime:
 
     async def stop(self) -> None:
         """Write everything that was taken, and close the store."""
-        self._watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._watching
+        for watching in self._watching:
+            watching.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
         await self.ingest.stop()
         if self.archiver is not None:
             await asyncio.to_thread(self.archiver.stop)
@@ -358,6 +361,8 @@ class Runtime:
             return "The server is starting or stopping."
         if self.clock.monotonic() - self._read_at > _SILENT_SECONDS:
             return "The store does not answer."
+        if not self._writable:
+            return "The store cannot be written."
         if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
             return "The queue before the store is full."
         if self.archiver is not None and self.archiver.is_full:
@@ -381,6 +386,25 @@ class Runtime:
                 failing = True
             except Exception:
                 _log.exception("failed to read keys and tasks")
+
+    async def _try(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            try:
+                await asyncio.to_thread(self._try_writing)
+            except Exception:
+                _log.exception("failed to try to write to the store")
+
+    def _try_writing(self) -> None:
+        """Find out whether the store can be written: otherwise the server is not ready."""
+        try:
+            self.store().try_writing()
+        except StoreError as error:
+            if self._writable:
+                _log.error("not ready until the store can be written: %s", error)
+            self._writable = False
+        else:
+            self._writable = True
 
     def _tidy(self) -> None:
         for turn in count():

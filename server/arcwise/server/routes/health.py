@@ -27,7 +27,7 @@ def health_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/health/ready", summary="Reports can be taken")
     async def ready() -> dict[str, str]:
-        """Whether the store answers, the queue has room, and the server is not about to stop; else 503."""
+        """Whether the store can be read and written, the queue has room, and the server goes on; else 503."""
         trouble = runtime.trouble()
         if trouble is not None:
             raise Problem(503, "not-ready", trouble, headers={"Retry-After": "5"})

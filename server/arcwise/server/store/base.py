@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -396,6 +397,16 @@ class Store(Access):
     @abstractmethod
     def close(self) -> None:
         """Release files and connections. May be repeated."""
+
+    def try_writing(self) -> None:
+        """Write something small, durably, as reports are: raise where the store could not take them. Cheap.
+
+        Raises
+        ------
+        StoreError
+            When it cannot be written, or its disk has no room for the next batches.
+        """
+        self.remember("tried", int(time.time()))
 
     def counts(self, task: Task) -> IntArray:
         """Return the number of reports per code over all epochs, shape (K,)."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
+from psycopg.errors import InsufficientPrivilege
 
 from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.server.store.postgres import releases
@@ -20,7 +22,19 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "delete_data", "fold", "size", "vacuum"]
+__all__ = ["check", "delete_data", "fold", "grow", "size", "vacuum"]
+
+
+def grow(connection: Connection) -> None:
+    """Let a table grow by a page on the disk, and shrink again: a full disk makes that an error.
+
+    The table is this connection's own. A role that may make none is not refused for it.
+    """
+    with suppress(InsufficientPrivilege), connection.transaction():
+        connection.execute(
+            "CREATE TEMPORARY TABLE IF NOT EXISTS tried (number integer) ON COMMIT DELETE ROWS"
+        )
+        connection.execute("INSERT INTO tried VALUES (0)")
 
 
 def fold(connection: Connection, task: int | None = None) -> None:

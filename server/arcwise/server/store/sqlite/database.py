@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-__all__ = ["BUSY_SECONDS", "Database", "refuse_names"]
+__all__ = ["BUSY_SECONDS", "LOG_PAGES", "Database", "refuse_names"]
 
 BUSY_SECONDS = 10.0
-_LOG_PAGES = 8000
+LOG_PAGES = 8000
 """Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page
 that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
 
@@ -81,7 +81,7 @@ class Database:
         self.writer.execute("PRAGMA synchronous = FULL")
         self.writer.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk (macOS)
         self.writer.execute("PRAGMA checkpoint_fullfsync = ON")
-        self.writer.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        self.writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         for function in (_reports_in, _codes_in, _per_code_in):
             self.writer.create_function(function.__name__[1:], 1, function, deterministic=True)
         version, tables = self._state()

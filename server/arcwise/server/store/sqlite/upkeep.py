@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from arcwise.errors import StoreError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
 from arcwise.server.store.records import DeletedData
 from arcwise.server.store.releases import Closing, release_problems
 from arcwise.server.store.sqlite import releases
+from arcwise.server.store.sqlite.database import LOG_PAGES
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
 
@@ -23,7 +26,10 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "delete_data", "prune", "release", "size", "vacuum"]
+__all__ = ["check", "delete_data", "prune", "release", "require_room", "size", "vacuum"]
+
+_ROOM = LOG_PAGES * 4096
+"""Bytes that the write-ahead log grows to before it is written back."""
 
 _STEP = 10_000
 """Ids that are looked at in one transaction of pruning: a few milliseconds of the disk's time."""
@@ -125,6 +131,19 @@ def size(database: Database) -> int:
     """Return the bytes of the file and its write-ahead log."""
     log = database.path.with_name(database.path.name + "-wal")
     return sum(file.stat().st_size for file in (database.path, log) if file.exists())
+
+
+def require_room(database: Database) -> None:
+    """Raise `StoreError` where the disk has less room than the write-ahead log may take."""
+    try:
+        free = shutil.disk_usage(database.path.parent).free
+    except OSError as error:
+        raise StoreError(f"cannot tell the room on the disk of {database.path}: {error.strerror}") from error
+    if free < _ROOM:
+        raise StoreError(
+            f"the disk of {database.path} has {free / 1e6:.1f} MB free, and the log of the store may take "
+            f"{_ROOM / 1e6:.1f} MB: free space"
+        )
 
 
 def delete_data(database: Database, task_id: str) -> DeletedData:
