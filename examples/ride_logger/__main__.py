@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 _MESSAGES = {
     Outcome.ACCEPTED: "its report is on its way",
-    Outcome.CAPPED: "not reported: the privacy budget is spent for now",
+    Outcome.CAPPED: "not reported: this device has reported all that it may, for ever",
     Outcome.FULL: "not reported: too many reports wait to be sent",
     Outcome.OPTED_OUT: "not reported: you have opted out",
     Outcome.FAILED: "not reported: the ledger cannot be written",

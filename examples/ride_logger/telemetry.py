@@ -81,8 +81,8 @@ class Telemetry:
         names = " or ".join(task.name for task in RIDE.tasks)
         lost = sum(counters.dropped.values())
         return (
-            f"Telemetry is on. A ride reports its {names}, randomised here: epsilon {RIDE.epsilon:g}.\n"
-            f"Since you agreed: epsilon {total.epsilon:g} is spent; {ride.reports_left} more rides can be "
+            f"Telemetry is on. A ride reports its {names}, randomised here: epsilon {RIDE.epsilon:.10g}.\n"
+            f"Since you agreed: epsilon {total.epsilon:.10g} is spent; {ride.reports_left} more rides can be "
             "reported, ever.\n"
             f"Reports: {counters.sent} arrived, {counters.pending} wait to be sent, {lost} were given up."
         )
