@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from arcwise.kernels.base import MAX_CODES
 from arcwise.mechanisms.window import DEFAULT_NODES
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _MOST_NODES = 4096
 """Of `fitted_nodes`, for windows that are less than one code of a grid of the default size."""
 
 MOST_WINDOW_NODES = 16_384
-"""Of `optimal_nodes`: two-byte codes, counts of 128 kB an epoch, and half a second of CPU for an estimate."""
+"""Of `optimal_nodes` off a circle: two-byte codes, counts of 128 kB an epoch."""
 
 _WIDE_ENOUGH = 1.375
 """Times the least window of `optimal_nodes`: from there on the default grid is near enough whatever W is."""
@@ -66,18 +67,20 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
     What the grid adds to the error is about ``power / (3 W^2)`` of it, and less if W is even and is the share
     of a whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
     ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that is so up to epsilon
-    6.2, or 8.3. Beyond 16,384 codes, from epsilon 16.7 on for ``|y-x|``, the error is larger: on a
-    circle up to 1.06 times the closed form's at epsilon 18, 1.43 times at 19 and 1.72 times at 20.
+    6.2, or 8.3. On a circle two-byte codes allow it up to epsilon 19.4; above, windows have 3 codes or 2, and
+    the error is up to 1.0625 times the closed form's. Off a circle the limit is 16,384 codes, enough up to
+    epsilon 16.6, and the error is up to 1.083 times the closed form's above.
     """
+    most = MAX_CODES if circular else MOST_WINDOW_NODES
     least = 2 * math.ceil(2.0 * math.sqrt(power))
     usual = share * DEFAULT_NODES
     if usual >= _WIDE_ENOUGH * least:
         return DEFAULT_NODES
     for window in range(max(math.ceil(usual), least), 1, -1):
         codes = round(window / share)
-        if codes <= MOST_WINDOW_NODES:
+        if codes <= most:
             return codes if circular else codes - window + 1
-    return MOST_WINDOW_NODES
+    return most
 
 
 def table_nodes(window: float, span: float, variance: float) -> int:

@@ -113,8 +113,8 @@ class OptimalCircular(CircularMechanism):
         From 0.01 to 20.
     nodes
         N = K, from 2 to 65,536. By default `grids.optimal_nodes`: 128 up to epsilon 6.2 for `power` 1, and
-        then as many as keep the error within 2 % of the closed form's, at most 16,384; with a `width` 128. On
-        a lattice one for each value, and nothing else is taken.
+        then as many as keep the error within 2 % of the closed form's, which is possible up to epsilon 19.4;
+        with a `width` 128. On a lattice one for each value, and nothing else is taken.
     power
         The window is optimal for the loss ``d(y, x)^power``, at least 1.
     width
