@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["counted", "digits_apart", "duration", "rounded_up", "written"]
+__all__ = ["counted", "digits_apart", "duration", "rounded_down", "rounded_up", "written"]
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
@@ -77,7 +77,22 @@ def rounded_up(number: float, digits: int = 6) -> str:
     >>> rounded_up(1.0000004), rounded_up(0.1), rounded_up(1.231e-8, 2)
     ('1.00001', '0.1', '1.3e-08')
     """
+    return _rounded(number, digits, ROUND_CEILING)
+
+
+def rounded_down(number: float, digits: int = 6) -> str:
+    """Return the same, but not above: what is a lower bound stays one.
+
+    Examples
+    --------
+    >>> rounded_down(1.0000006), rounded_down(0.1), rounded_down(1.239e-8, 2)
+    ('1', '0.1', '1.2e-08')
+    """
+    return _rounded(number, digits, ROUND_FLOOR)
+
+
+def _rounded(number: float, digits: int, rounding: str) -> str:
     if not math.isfinite(number):
         return f"{number:g}"
-    above = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(f"{number:.15g}"))
-    return f"{float(above):.{digits}g}"
+    found = Context(prec=digits, rounding=rounding).create_decimal(Decimal(f"{number:.15g}"))
+    return f"{float(found):.{digits}g}"

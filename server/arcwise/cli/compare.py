@@ -129,7 +129,7 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
     headings = [f"worst\n{distance}", f"mean\n{distance}", f"worst\n{distance}^2", f"mean\n{distance}^2"]
     headings += ["\nrho_1"] if circular else ["worst |y-x|\ntruncated", "\nbias"]
     headings += ["\ncodes", "bytes a\nreport", "bytes a\ntask"]
-    title = f"One report at epsilon = {epsilon:g}, values in {domain}"
+    title = f"One report at epsilon = {rounded_up(epsilon)}, values in {domain}"
     table = number_table("\nmechanism", headings, title)
     table.add_column("\ncertificate", no_wrap=True)
     for row in rows:

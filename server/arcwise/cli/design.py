@@ -8,6 +8,7 @@ import click
 
 from arcwise.analysis.design import figures
 from arcwise.cli.terminal import number_table, progress_bar, wide_console
+from arcwise.digits import rounded_up
 from arcwise.kernels.certificate import check_epsilon
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_worst_variance
 from arcwise.mechanisms.closed_forms.published import best_published_variance
@@ -66,23 +67,25 @@ def broken_claims(row: Figure) -> list[str]:
     limit = next((share for most, share in _CLAIMS if row.epsilon <= most), None)
     if limit is not None and row.excess > limit:
         broken.append(
-            f"at epsilon {row.epsilon:g} the excess over the bound is {row.excess:.3%}, more than {limit:.1%}"
+            f"at epsilon {rounded_up(row.epsilon)} the excess over the bound is {row.excess:.3%}, "
+            f"more than {limit:.1%}"
         )
     if row.excess < 0.0:
         broken.append(
-            f"at epsilon {row.epsilon:g} the design is below the bound: {row.worst!r} < {row.bound!r}"
+            f"at epsilon {rounded_up(row.epsilon)} the design is below the bound: {row.worst!r} "
+            f"< {row.bound!r}"
         )
     if row.published is not None and not _better(row.worst, row.published, row.epsilon):
         broken.append(
-            f"at epsilon {row.epsilon:g} the best published mechanism has {row.published!r}, "
+            f"at epsilon {rounded_up(row.epsilon)} the best published mechanism has {row.published!r}, "
             f"the design {row.worst!r}"
         )
     if row.bias is not None and row.bias > _BIAS:
         broken.append(
-            f"at epsilon {row.epsilon:g} the bias is {row.bias!r}, more than {_BIAS:g} of the range"
+            f"at epsilon {rounded_up(row.epsilon)} the bias is {row.bias!r}, more than {_BIAS:g} of the range"
         )
     if row.spent > row.epsilon * (1 + 1e-12):
-        broken.append(f"at epsilon {row.epsilon:g} the weights spend {row.spent!r}")
+        broken.append(f"at epsilon {rounded_up(row.epsilon)} the weights spend {row.spent!r}")
     return broken
 
 
@@ -105,7 +108,7 @@ def _print(rows: Sequence[Figure]) -> None:
 
 def _cells(row: Figure) -> list[str]:
     return [
-        f"{row.epsilon:g}",
+        rounded_up(row.epsilon),
         f"{row.bound:.5g}",
         f"{row.worst:.5g}",
         f"{row.excess:.3%}",

@@ -16,6 +16,7 @@ from arcwise.cli.numbers import data_options
 from arcwise.cli.own_data import read_own_data
 from arcwise.cli.picture import checked_picture
 from arcwise.cli.terminal import number_table, progress_bar, whole_number, wide_console, writing_files
+from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -189,7 +190,7 @@ def _table(made: Plan) -> Table:
         cells = [
             f"{row.label}{' *' if row.chosen else ''}{' †' if row.delta else ''}",
             f"{row.reports:,}",
-            f"{row.epsilon:g}",
+            rounded_up(row.epsilon),
             f"{row.error:.4g}",
         ]
         if half_widths:

@@ -21,6 +21,7 @@ from arcwise.cli.central import reader_lines
 from arcwise.cli.numbers import data_options
 from arcwise.cli.own_data import read_own_numbers
 from arcwise.cli.terminal import progress_bar, whole_number, wide_console, writing_files
+from arcwise.digits import rounded_up
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
@@ -136,7 +137,8 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
 
 def _print(result: Estimate, population: Population, domain: Domain, *, fixed: bool) -> None:
     console = wide_console(100)
-    head = f"{result.n:,} simulated reports at epsilon {result.epsilon:g}, values in {result.domain_words}"
+    epsilon = rounded_up(result.epsilon)
+    head = f"{result.n:,} simulated reports at epsilon {epsilon}, values in {result.domain_words}"
     console.print(head, markup=False)
     table = Table(box=None, pad_edge=False)
     table.add_column("")

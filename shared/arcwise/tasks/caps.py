@@ -10,6 +10,7 @@ import math
 from typing import Final, NamedTuple
 
 from arcwise.checks import checked_integer, explained, real_or_nan
+from arcwise.digits import rounded_up
 from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.values import Value
@@ -139,8 +140,8 @@ def check_caps(caps: Caps, charge: Charge, what: str) -> None:
     for kind, micro in (("lifetime", caps.lifetime_micro), ("rolling", caps.rolling_micro)):
         if micro is not None and micro < charge.micro_epsilon:
             raise TaskError(
-                f"caps.{kind} = {micro / 1e6:g} allows no {what}: one costs epsilon = "
-                f"{charge.micro_epsilon / 1e6:g}"
+                f"caps.{kind} = {rounded_up(micro / 1e6, 15)} allows no {what}: one costs epsilon = "
+                f"{rounded_up(charge.micro_epsilon / 1e6, 15)}"
             )
     for kind, units in (
         ("lifetime_delta", caps.lifetime_delta_units),
@@ -148,8 +149,8 @@ def check_caps(caps: Caps, charge: Charge, what: str) -> None:
     ):
         if units is not None and units < charge.delta_units:
             raise TaskError(
-                f"caps.{kind} = {units / UNIT:g}, {units} / 2**64, allows no {what}: one costs delta = "
-                f"{charge.delta_units / UNIT:g}, {charge.delta_units} / 2**64"
+                f"caps.{kind} = {rounded_up(units / UNIT)}, {units} / 2**64, allows no {what}: one costs "
+                f"delta = {rounded_up(charge.delta_units / UNIT)}, {charge.delta_units} / 2**64"
             )
 
 

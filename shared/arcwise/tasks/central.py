@@ -135,11 +135,12 @@ class CentralStatement(Value):
         ):
             most = count * charge.micro_epsilon
             if micro is None or micro > most:
-                given = "none" if micro is None else f"{micro / 1e6:g}"
+                given = "none" if micro is None else rounded_up(micro / 1e6, 15)
+                cost = rounded_up(charge.micro_epsilon / 1e6, 15)
                 raise TaskError(
-                    f"caps.{kind} must be at most {most / 1e6:g} in a task with central.{what} = {count:,}, "
-                    f"which is so often what a report costs, {charge.micro_epsilon / 1e6:g}; got {given}: "
-                    f"set it, or make a statement with more {what}"
+                    f"caps.{kind} must be at most {rounded_up(most / 1e6, 15)} in a task with "
+                    f"central.{what} = {count:,}, which is so often what a report costs, {cost}; got "
+                    f"{given}: set it, or make a statement with more {what}"
                 )
         if caps.window < epoch_seconds:
             raise TaskError(

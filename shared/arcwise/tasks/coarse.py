@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError, CoarseGridWarning, ParameterError
 from arcwise.kernels.window import WindowKernel
 
@@ -45,8 +46,9 @@ def warn_if_coarse(mechanism: Mechanism, *, stacklevel: int) -> None:
     ratio = worst_error(mechanism, power) / closed
     if ratio > TOO_COARSE:
         warnings.warn(
-            f"the grid of {kernel.nodes:,} nodes is coarse for epsilon {mechanism.epsilon:g}: the worst "
-            f"error is {ratio:.3g} times that of the mechanism without a grid; leave nodes out, or take more",
+            f"the grid of {kernel.nodes:,} nodes is coarse for epsilon {rounded_up(mechanism.epsilon)}: the "
+            f"worst error is {ratio:.3g} times that of the mechanism without a grid; "
+            "leave nodes out, or take more",
             CoarseGridWarning,
             stacklevel=stacklevel + 1,
         )

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from arcwise.checks import real_or_nan
+from arcwise.digits import rounded_up
 from arcwise.errors import TaskError
 from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN, exact_epsilon
 
@@ -96,8 +97,9 @@ def epsilon_shares(
         if not EPSILON_MIN <= share <= EPSILON_MAX:
             better = "fewer" if share < EPSILON_MIN else "more"
             raise TaskError(
-                f"task {name!r} would have epsilon = {share:g}, and a task takes {EPSILON_MIN:g} to "
-                f"{EPSILON_MAX:g}: take another epsilon, or let a device report {better} tasks in a round"
+                f"task {name!r} would have epsilon = {rounded_up(share, 15)}, and a task takes "
+                f"{EPSILON_MIN:g} to {EPSILON_MAX:g}: take another epsilon, or let a "
+                f"device report {better} tasks in a round"
             )
     return (None if k == len(names) else k), shares
 

@@ -6,6 +6,8 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from arcwise.digits import rounded_down, rounded_up
+
 __all__ = ["Audit", "Finding"]
 
 
@@ -82,14 +84,17 @@ class Audit:
         return {**asdict(self), "epsilon": self.epsilon, "above": self.above, "support_leaks": leaks}
 
     def __repr__(self) -> str:
-        return f"<Audit of {self.calls:,} calls: epsilon at least {self.epsilon:.4g}, claim {self.claim:g}>"
+        found = f"epsilon at least {rounded_down(self.epsilon, 4)}, claim {rounded_up(self.claim)}"
+        return f"<Audit of {self.calls:,} calls: {found}>"
 
     def __str__(self) -> str:
         return "\n".join(_words(self))
 
 
 def _words(audit: Audit) -> list[str]:
-    claim = f"epsilon {audit.claim:g}" + (f", delta {audit.delta:.3g}" if audit.delta else "")
+    claim = f"epsilon {rounded_up(audit.claim)}" + (
+        f", delta {rounded_up(audit.delta, 3)}" if audit.delta else ""
+    )
     lines = [
         f"{audit.calls:,} calls with {audit.inputs} inputs; events chosen on one half of the outputs, "
         f"counted in the other"
@@ -98,7 +103,7 @@ def _words(audit: Audit) -> list[str]:
         lines += textwrap.wrap(each.event, 100, initial_indent="  ", subsequent_indent="    ")
         lines.append(
             f"    input {each.input!r}: {each.count:,} of {each.calls:,}; "
-            f"input {each.other!r}: {each.other_count:,}; epsilon at least {each.epsilon:.4g}"
+            f"input {each.other!r}: {each.other_count:,}; epsilon at least {rounded_down(each.epsilon, 4)}"
         )
     for each in audit.support_leaks[:1]:
         how = "the lowest bits of floats" if each.kind.startswith("low bits") else "the outputs"
@@ -108,6 +113,7 @@ def _words(audit: Audit) -> list[str]:
         )
     verdict = "ABOVE THE CLAIM" if audit.above else "nothing found"
     lines.append(
-        f"{verdict}: epsilon is at least {audit.epsilon:.4g} at confidence {audit.level:g}; claimed: {claim}"
+        f"{verdict}: epsilon is at least {rounded_down(audit.epsilon, 4)} at confidence {audit.level:g}; "
+        f"claimed: {claim}"
     )
     return lines

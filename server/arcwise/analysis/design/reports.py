@@ -10,6 +10,7 @@ from arcwise.analysis.design.designer import minimax
 from arcwise.analysis.design.integers import exact_bias
 from arcwise.analysis.design.measures import lower_bound, worst_case
 from arcwise.analysis.threads import one_thread
+from arcwise.digits import rounded_up
 from arcwise.domains import Interval
 from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 
@@ -98,7 +99,7 @@ def figures(
     rows = []
     for number, epsilon in enumerate(wanted):
         if progress is not None:
-            progress(number / len(wanted), f"epsilon {epsilon:g}")
+            progress(number / len(wanted), f"epsilon {rounded_up(epsilon)}")
         begin = time.perf_counter()
         mechanism = minimax(domain, epsilon, goal=goal, power=power, cache=cache)
         seconds = time.perf_counter() - begin

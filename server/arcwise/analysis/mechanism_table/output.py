@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.plotting.style import COLOURS, new_figure, plain_log
+from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +73,7 @@ def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon:
     left.set_yticks(range(len(rows)), labels)
     for axes in (left, right):
         axes.tick_params(axis="y", length=0)
-    figure.suptitle(f"One report at ε = {epsilon:g}, values in {domain}", fontsize=11)
+    figure.suptitle(f"One report at ε = {rounded_up(epsilon)}, values in {domain}", fontsize=11)
     handles, names = left.get_legend_handles_labels()
     note = "† spends a δ as well" if any(row.delta for row in rows) else None
     figure.legend(handles, names, loc="outside lower center", ncols=3, title=note, title_fontsize=8.5)

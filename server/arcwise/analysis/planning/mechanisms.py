@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from arcwise.analysis.design import minimax
 from arcwise.analysis.design.request import designable
 from arcwise.analysis.mechanism_table.candidates import candidates
+from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
@@ -88,7 +89,7 @@ class Family:
         central: CentralStatement | None = None,
     ) -> str:
         """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
-        start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:g} --goal {goal}"
+        start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:.15g} --goal {goal}"
         if central is not None:
             start += f" {statement_words(central)}"
         if self.label == _FOR_POPULATION:
@@ -103,13 +104,15 @@ class Family:
         name, _, member = self.label.partition(", ")
         if name == "LP design" or member not in ("", "inset"):
             return ""
-        return f"{start} --mechanism {name}" + (f" --delta {self.delta:g}" if self.delta is not None else "")
+        return f"{start} --mechanism {name}" + (
+            f" --delta {self.delta:.15g}" if self.delta is not None else ""
+        )
 
 
 def statement_words(central: CentralStatement) -> str:
     """Return the options of a command that make a statement."""
-    words = f"--central {central.epsilon:g} --delta {central.delta:g} --reports {central.reports}"
-    words += f" --honest {central.honest:g}" if central.honest < 1 else ""
+    words = f"--central {central.epsilon:.15g} --delta {central.delta:.15g} --reports {central.reports}"
+    words += f" --honest {central.honest:.15g}" if central.honest < 1 else ""
     words += f" --reports-each {central.reports_each}" if central.reports_each > 1 else ""
     return words + (f" --releases {central.releases}" if central.releases > 1 else "")
 
@@ -179,7 +182,7 @@ def families(
                 return Task("planned", unit, at, goal=goal, expected_reports=reports).mechanism
             mechanism = listed(at)[label]()
             if mechanism.epsilon != at:
-                raise ParameterError(f"spends a delta only, not epsilon {at:g}")
+                raise ParameterError(f"spends a delta only, not epsilon {rounded_up(at)}")
             return mechanism
 
         return make

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.plotting.style import COLOURS, DASHES, finish, plain_log
+from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +61,9 @@ def draw_plan(axes: Axes, plan: Plan) -> None:
         axes.axhline(plan.asked, color="black", linewidth=0.7, linestyle=":")
     plain_log(axes, "x")
     plain_log(axes, "y")
-    fixed = f"{answer.reports:,} reports" if plan.found == "epsilon" else f"epsilon {answer.epsilon:g}"
+    fixed = (
+        f"{answer.reports:,} reports" if plan.found == "epsilon" else f"epsilon {rounded_up(answer.epsilon)}"
+    )
     finish(
         axes,
         x="epsilon" if plan.found == "epsilon" else "reports",

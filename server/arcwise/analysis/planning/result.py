@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from arcwise.digits import rounded_up
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -183,7 +185,7 @@ class Plan:
             else f"; the interval at level {self.level:g} is +- {row.half_width:.4g}"
         )
         lines = [
-            f"{row.reports:,} reports at epsilon {row.epsilon:g}: error {row.error:.4g}{half}",
+            f"{row.reports:,} reports at epsilon {rounded_up(row.epsilon)}: error {row.error:.4g}{half}",
             f"  goal       {self.goal} of values in {self.domain}",
             f"  error      {self.measure}",
             f"  holds      {self.holds}",
@@ -200,7 +202,9 @@ class Plan:
 
     def __repr__(self) -> str:
         row = self.chosen
-        return f"<Plan of {row.reports:,} reports at epsilon {row.epsilon:g}: error {row.error:.4g}>"
+        return (
+            f"<Plan of {row.reports:,} reports at epsilon {rounded_up(row.epsilon)}: error {row.error:.4g}>"
+        )
 
     def __str__(self) -> str:
         lines = [self.summary()]
@@ -212,8 +216,8 @@ class Plan:
                 f"{'times the ' + self.compared:>17}"
             )
             lines += [
-                f"{row.label + (' *' if row.chosen else ''):<{width}} {row.reports:>16,} {row.epsilon:>8g} "
-                f"{row.error:>10.4g} {row.relative:>17.3f}"
+                f"{row.label + (' *' if row.chosen else ''):<{width}} {row.reports:>16,} "
+                f"{rounded_up(row.epsilon):>8} {row.error:>10.4g} {row.relative:>17.3f}"
                 for row in self.rows
             ]
             lines.append("* what a task with this goal gets")

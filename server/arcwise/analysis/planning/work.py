@@ -12,6 +12,7 @@ from arcwise.analysis.planning.fineness import fineness
 from arcwise.analysis.planning.mechanisms import MANY_REPORTS
 from arcwise.analysis.planning.models import Model
 from arcwise.analysis.planning.result import PlannedMechanism
+from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import UNIT
 
@@ -139,8 +140,8 @@ class Work:
         if reports is None:
             raise ParameterError(
                 f"error must be at least {self._in_unit(curve.reached(curve.most)):.4g}, what the largest "
-                f"number of reports, {curve.most:,}, reaches at epsilon {epsilon:g} with {family.label}; got "
-                f"{self._in_unit(error):.4g}"
+                f"number of reports, {curve.most:,}, reaches at epsilon {rounded_up(epsilon)} with "
+                f"{family.label}; got {self._in_unit(error):.4g}"
             )
         return mechanism, curve, reports
 
@@ -152,7 +153,7 @@ class Work:
         assert reports is not None  # noqa: S101
 
         def reached(epsilon: float) -> float:
-            self._tick(f"{family.label} at epsilon {epsilon:g}")
+            self._tick(f"{family.label} at epsilon {rounded_up(epsilon)}")
             mechanism = family.make(epsilon, reports)
             made[epsilon] = mechanism, self.model.curve(mechanism)
             return made[epsilon][1].reached(reports)

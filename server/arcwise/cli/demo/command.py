@@ -17,6 +17,7 @@ from rich.table import Table
 from arcwise.cli.demo.data import demo_fleets, demo_tasks
 from arcwise.cli.demo.page import write_page
 from arcwise.cli.demo.run import collect, read_results, running_server
+from arcwise.digits import rounded_up
 from arcwise.errors import ArcwiseError
 from arcwise.extras import check_extra
 
@@ -81,8 +82,8 @@ def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
         if counted != reports:
             raise ArcwiseError(f"{reports} reports were acknowledged, but the server counts {counted}")
         console.print(
-            f"{reports:,} reports acknowledged, {counted:,} counted, at epsilon = {epsilon:g} each; "
-            f"a flight makes two, so it spends {2 * epsilon:g}\n"
+            f"{reports:,} reports acknowledged, {counted:,} counted, at epsilon = {rounded_up(epsilon)} "
+            f"each; a flight makes two, so it spends {rounded_up(2 * epsilon)}\n"
         )
         _print_table(console, results)
         write_page(output, results, epsilon=epsilon, devices=devices)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.analysis.charts import stylesheet, svg
 from arcwise.cli.demo.figures import chart_of
+from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,8 +54,8 @@ _PAGE = """<!doctype html>
 <body><main>
 <h1>What a server learns, and what it cannot</h1>
 <p>{devices:,} devices know one flight out of New York in 2013, or one hour of its weather. Each
-randomised what it knows, with epsilon = {epsilon:g} for every report, before anything left it; a flight
-makes two reports and spends {twice:g}. The server holds counts of codes and nothing else; all that is
+randomised what it knows, with epsilon = {epsilon} for every report, before anything left it; a flight
+makes two reports and spends {twice}. The server holds counts of codes and nothing else; all that is
 drawn as estimated comes from them.</p>
 <p class="soft">Blue is estimated from the reports, and orange is the estimated mean or mean direction with
 its 95&nbsp;% interval. The outline is the truth.</p>
@@ -91,7 +92,11 @@ def write_page(path: Path, results: Sequence[Result], *, epsilon: float, devices
     cards = "\n".join(_card(result) for result in results)
     path.write_text(
         _PAGE.format(
-            epsilon=epsilon, twice=2 * epsilon, devices=devices, cards=cards, charts=stylesheet().strip()
+            epsilon=rounded_up(epsilon),
+            twice=rounded_up(2 * epsilon),
+            devices=devices,
+            cards=cards,
+            charts=stylesheet().strip(),
         ),
         encoding="utf-8",
     )

@@ -13,6 +13,7 @@ from arcwise.analysis.design.request import designable
 from arcwise.analysis.planning.fineness import worst_unit_variance
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli.terminal import progress_bar
+from arcwise.digits import rounded_up
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks.goals import checked_goal
@@ -186,7 +187,7 @@ def _warn_where_others_are_better(
     share = others[best] / _variance(designed, populations)
     if share < 1.0:
         click.echo(
-            f"note: at epsilon {epsilon:g} --mechanism {best} needs only {share:.2g} times as many reports: "
-            "a designed table is too coarse for so large an epsilon",
+            f"note: at epsilon {rounded_up(epsilon)} --mechanism {best} needs only {share:.2g} times as many "
+            "reports: a designed table is too coarse for so large an epsilon",
             err=True,
         )

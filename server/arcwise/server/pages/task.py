@@ -435,7 +435,7 @@ def _device_code(task: Task, url: str) -> str:
         "from arcwise.client import Client, FileLedger, Task\n\n"
         'task = Task.load("task.json")\n'
         'ledger = FileLedger("telemetry.db", create=True)\n'
-        f"with Client({url!r}, tasks=[task], ledger=ledger, max_epsilon={task.epsilon:g}) as client:\n"
+        f"with Client({url!r}, tasks=[task], ledger=ledger, max_epsilon={task.epsilon!r}) as client:\n"
         f"    client.report({task.name!r}, {value})\n"
         "    client.flush(timeout=10)"
     )
