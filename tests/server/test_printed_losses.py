@@ -1,4 +1,4 @@
-"""A privacy loss is printed rounded up, or exactly: 1.0000004 never as 1. What audits find is rounded down."""
+"""A loss is printed rounded up, or exactly: 1.0000004 never as 1. Audits round what they find down."""
 
 import re
 from collections.abc import Callable
@@ -90,19 +90,19 @@ PLACES: dict[str, tuple[Callable[[Path], str], str]] = {
                 "t",
                 UNIT,
                 1.0,
-                mechanism=GaussianMechanism(UNIT, 1.0, 1e-6),
+                mechanism=GaussianMechanism(UNIT, 1.0, 1.000001e-6),
                 caps=Caps(lifetime=2, lifetime_delta=1e-12),
             )
         ),
-        "caps.lifetime_delta = 1e-12, 18446744 / 2**64",
+        "allows no report: one costs delta = 1.00001e-06",
     ),
     "cap above a central statement": (
         lambda _: refused(lambda: Task("t", UNIT, EPSILON, central=STATEMENT, caps=Caps(1.000002, 1.000002))),
         "caps.lifetime must be at most 1.000001 in",
     ),
     "share of a group": (
-        lambda _: refused(lambda: Group.share_budget("g", {"a": UNIT, "b": UNIT}, 0.01999999, sample=None)),
-        "would have epsilon = 0.009999, and a task takes 0.01",
+        lambda _: refused(lambda: Group.share_budget("g", {"a": UNIT, "b": UNIT}, 40.000002, sample=None)),
+        "would have epsilon = 20.000001, and a task takes 0.01 to 20",
     ),
     "coarse grid": (lambda _: coarse(), "for epsilon 1.00001:"),
 }
