@@ -6,11 +6,13 @@ import math
 import tracemalloc
 from fractions import Fraction
 from itertools import product
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from arcwise.analysis import central, central_witness
+from arcwise.analysis.central_privacy import inversion
 from arcwise.analysis.central_privacy.inversion import log_positive_part, log_positive_part_below
 from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
@@ -19,7 +21,11 @@ from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import Hybrid, OptimalPiecewise, Piecewise, ThreeOutputs
 from arcwise.tasks import CentralStatement, Task
+from benchmarks.speed.certificates import random_table
 from tests.support.cases import mostly_slow
+
+if TYPE_CHECKING:
+    from arcwise.typing import FloatArray
 
 
 def inset(epsilon: float) -> Task:
@@ -218,6 +224,34 @@ def test_many_reports_need_no_more_memory(n: int, releases: int) -> None:
     tracemalloc.stop()
     assert peak < 40e6
     assert 0 < found < 0.1 * math.sqrt(releases * 10**7 / n)
+
+
+@pytest.mark.parametrize(("nodes", "codes"), [(4, 8), (2, 30_000), (50, 84)])
+@pytest.mark.parametrize("releases", [1, 5, 647])
+def test_the_work_is_bounded_for_tables_of_any_size(
+    nodes: int, codes: int, releases: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In frequencies times values: 2^16 take about 2 ms. A wide table used to ask for 2^21 at once."""
+    work = []
+    integral = inversion._integral
+
+    def counted(values: FloatArray, *rest: Any) -> Any:
+        found = integral(values, *rest)
+        work.append(values.size * inversion._LAST * found.period / (found.deviation * 2 * math.pi))
+        return found
+
+    monkeypatch.setattr(inversion, "_integral", counted)
+    kernel = random_table(np.random.default_rng(nodes), nodes, codes, 0.5)
+    assert 0 < central(kernel, 10_000, delta=1e-6, releases=releases).epsilon < 0.5 * releases
+    assert max(work) <= 2**16 * 1.01
+    assert sum(work) <= 450 * 2**16
+
+
+def test_a_witness_that_would_take_hours_is_refused() -> None:
+    weights = [UNIT // 8192] * 8192
+    weights[0], weights[1] = weights[0] + 2**50, weights[1] - 2**50
+    with pytest.raises(ParameterError, match="8192 rows of 8192 codes are too many"):
+        central_witness(CirculantKernel(tuple(weights)), 10**6, delta=1e-8)
 
 
 def test_a_large_circulant_is_not_written_out() -> None:

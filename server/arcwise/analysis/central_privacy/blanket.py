@@ -32,6 +32,7 @@ from arcwise.analysis.central_privacy.inversion import (
     log_positive_part,
     log_positive_part_below,
 )
+from arcwise.errors import ParameterError
 from arcwise.kernels import CirculantKernel, WindowKernel
 from arcwise.kernels.certificate import UNIT
 
@@ -52,6 +53,12 @@ _CLOSE = 2e-3
 
 _MOST_WORK = 2**22
 """Pairs of rows times codes, at most, among which the worst pair is searched."""
+
+_MOST_OTHERS = 128
+"""Values of all others that are tried for a lower bound."""
+
+_MOST_RATIOS = 2**10
+"""Values of the law of a pair; where it has more, it is put on a grid, too."""
 
 
 class Blanket(ABC):
@@ -175,6 +182,8 @@ class _RowBlanket(Blanket):
         moved = first - e * second + _SLACK * (first + e * second)
         values, places = np.unique(moved[self._shared] / self._weights, return_inverse=True)
         weights = np.bincount(places, self._weights).astype(float)
+        if values.size > _MOST_RATIOS:
+            values, weights = _largest(values[None, :], weights)
         common = log_positive_part(values, weights, n) - math.log(n) if values.size else -math.inf
         bare = float(np.maximum(moved[~self._shared], 0).sum()) * (1 + 1e-12)
         return float(np.logaddexp(common, math.log(bare))) if bare else common
@@ -211,13 +220,17 @@ class _RowBlanket(Blanket):
             yield (s, t), float(least[s, t])
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return the largest over the values that all others may have, for the pair of the largest bound."""
+        """Return the largest over values that all others may have, for the pair of the largest bound."""
+        if self._pairs * self._kernel.codes > _MOST_WORK:
+            raise ParameterError(
+                f"central_witness looks at every pair of rows: {self._kernel.nodes} rows of "
+                f"{self._kernel.codes} codes are too many"
+            )
         e = math.exp(epsilon) * (1 + _SLACK)
         (s, t), _ = next(self._candidates(e, n))
         rows = self._seconds
-        return max(
-            _log_below(np.stack((rows[s], rows[t], rows[other])), epsilon, n) for other in range(len(rows))
-        )
+        apart = math.ceil(len(rows) / _MOST_OTHERS)
+        return max(_log_below(np.stack((rows[s], rows[t], other)), epsilon, n) for other in rows[::apart])
 
 
 class _Coupled:
