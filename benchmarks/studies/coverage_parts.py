@@ -38,7 +38,16 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTS", "Answer", "Place", "case", "holds_everywhere", "survey"]
 
-PARTS = ("estimates", "fit test", "comparisons")
+PARTS = ("estimates", "fit test", "comparisons", "single values", "strata", "levels")
+"""`estimate` with its defaults, with a goal for single values, of many strata, and at other levels."""
+
+MOST_MISSED = 0.07
+"""Of intervals at the level 0.95, and of the fit test's alarms."""
+
+_LEVELS = (0.5, 0.8, 0.99, 0.9999)
+
+_STRATA, _STRATUM = 60, 15
+"""How many strata at most, and how many reports each has at least."""
 
 FIT_LEVEL = 0.05
 
@@ -73,6 +82,8 @@ class Answer(NamedTuple):
     held: bool | None
     width: float
     rough: bool
+    may_miss: float = MOST_MISSED
+    """Of such intervals, at most."""
 
 
 class Case(NamedTuple):
@@ -91,17 +102,19 @@ def _truth(named: Named) -> Truth:
 
 
 @lru_cache(maxsize=8)
-def case(named: Named, epsilon: float, nodes: int | None = None) -> Case:
-    """Return what all surveys of a place have in common."""
+def case(named: Named, epsilon: float, nodes: int | None = None, *, single: bool = False) -> Case:
+    """Return what all surveys of a place have in common; `single` is a goal for single values."""
     domain = domain_of(named.domain)
     mechanism = None
-    if nodes is not None and not domain.discrete:
+    if nodes is not None and not domain.discrete and not single:
         make = OptimalCircular if isinstance(domain, Circle) else OptimalPiecewise
         mechanism = make(domain, epsilon, nodes=nodes)  # type: ignore[arg-type]
     truth = _truth(named)
-    return Case(
-        Task("a", domain, epsilon, mechanism=mechanism), truth.population, truth, _asked(truth, domain)
-    )
+    goal = None
+    if single:
+        goal = "direction" if isinstance(domain, Circle) else "value"
+    task = Task("a", domain, epsilon, mechanism=mechanism, goal=goal)
+    return Case(task, truth.population, truth, _asked(truth, domain))
 
 
 def _asked(truth: Truth, domain: Interval | Circle) -> dict[str, tuple[float, float]]:
@@ -156,7 +169,7 @@ def _emptiest(truth: Truth) -> tuple[float, float] | None:
 
 def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, str], Answer]:
     """Make one survey and return its intervals, by what they are of and which one."""
-    one = case(place.population, place.epsilon, place.nodes)
+    one = case(place.population, place.epsilon, place.nodes, single=part == "single values")
     name = zlib.crc32("|".join(place.population[:3]).encode())
     generator = np.random.default_rng([seed, name, place.reports, round(1e6 * place.epsilon), number])
     if part == "fit test":
@@ -167,20 +180,33 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
     counts = _counts(one, users, generator)
     if part == "comparisons":
         return _comparisons(one, counts, number, generator)
+    if part == "strata":
+        return _strata(one, place.reports, number, generator)
+    level = _LEVELS[name % len(_LEVELS)] if part == "levels" else 0.95
     if isinstance(one.task.domain, Circle):
-        return _circle(one, counts, users, number)
-    return _line(one, counts, users, generator)
+        found = _circle(one, counts, users, number, level)
+    else:
+        found = _line(one, counts, users, generator, level)
+    if part == "estimates":
+        return found
+    told = f"level {level:g}" if part == "levels" else part
+    # Up to 0.95 misses are at most 1.4 times as frequent as they should be, and 3 times above it.
+    factor = MOST_MISSED / 0.05 if level <= 0.95 else 3.0
+    return {
+        (f"{told}: {kind}", which): answer._replace(may_miss=factor * (1.0 - level))
+        for (kind, which), answer in found.items()
+    }
 
 
 def _line(
-    one: Case, counts: IntArray, users: FloatArray, generator: np.random.Generator
+    one: Case, counts: IntArray, users: FloatArray, generator: np.random.Generator, level: float
 ) -> dict[tuple[str, str], Answer]:
     """Return the intervals of a survey on an interval."""
     task, truth = one.task, one.truth
     low, length = _line_of(task)
     between = {name: (low + length * a, low + length * b) for name, (a, b) in one.shares.items()}
-    result = estimate(task, counts, bands=True, between=between.values())
-    theirs = estimate(task, counts, target="users")
+    result = estimate(task, counts, level=level, bands=True, between=between.values())
+    theirs = estimate(task, counts, level=level, target="users")
     found: dict[tuple[str, str], Answer] = {}
     mean, variance = float(users.mean()), float(users.var())
     for whose, told, of_mean, of_variance in (
@@ -199,17 +225,20 @@ def _line(
     if result.band is not None:
         found["band", ""] = _band(one, result.band)
     _mode(found, one, result)
-    _differences(found, one, counts, users, generator)
+    if level == 0.95:
+        _differences(found, one, counts, users, generator)
     return found
 
 
-def _circle(one: Case, counts: IntArray, users: FloatArray, number: int) -> dict[tuple[str, str], Answer]:
+def _circle(
+    one: Case, counts: IntArray, users: FloatArray, number: int, level: float
+) -> dict[tuple[str, str], Answer]:
     """Return the intervals of a survey on a circle; its number says from where quantiles are counted."""
     task, truth, period = one.task, one.truth, one.task.domain.length
     between = {name: (period * a, period * b) for name, (a, b) in one.shares.items()}
     origin = (0.0, _ORIGIN * period, None)[number % 3]
-    result = estimate(task, counts, bands=True, between=between.values(), origin=origin)
-    theirs = estimate(task, counts, target="users")
+    result = estimate(task, counts, level=level, bands=True, between=between.values(), origin=origin)
+    theirs = estimate(task, counts, level=level, target="users")
     found: dict[tuple[str, str], Answer] = {}
     moment = complex(np.exp(2j * np.pi * users).mean())
     for whose, told, of in (("", result, truth.moment), (" of users", theirs, moment)):
@@ -434,6 +463,40 @@ def _comparisons(
             found[f"{what}: band", name] = _band(
                 one._replace(population=both.population, truth=both), told.band
             )
+    return found
+
+
+def _strata(
+    one: Case, reports: int, number: int, generator: np.random.Generator
+) -> dict[tuple[str, str], Answer]:
+    """Compare a population of many strata, of which every other one is uniform, with random weights."""
+    task, domain = one.task, one.task.domain
+    low, length = _line_of(task)
+    count = max(2, min(_STRATA, reports // _STRATUM))
+    uniform = on_lattice(parse_population("uniform", domain), domain)
+    parts = [(one.population, uniform)[k % 2] for k in range(count)]
+    weights = generator.uniform(0.5, 2.0, count)
+    both = Truth(Mixture(weights / weights.sum(), tuple(parts)))
+    names = list(one.shares)
+    asked = {names[(number + k) % len(names)] for k in (0, len(names) // 2)}  # each takes seconds
+    between = {
+        name: (low + length * one.shares[name][0], low + length * one.shares[name][1]) for name in asked
+    }
+    counts = {
+        str(k): _counts(one, part.draw(reports // count, generator), generator)
+        for k, part in enumerate(parts)
+    }
+    told = post_stratify(
+        task, counts, {str(k): float(weight) for k, weight in enumerate(weights)}, between=between.values()
+    )
+    found = {}
+    for name in sorted(asked):
+        true = _mass(one._replace(population=both.population, truth=both), *one.shares[name])
+        found["strata: share", name] = _answer(told.share(*between[name]), true, 1.0, _SHARE)
+    if isinstance(domain, Circle):
+        found["strata: resultant length", ""] = _answer(told.resultant_length, abs(both.moment), 1.0)
+    else:
+        found["strata: mean", ""] = _answer(told.mean, low + length * both.mean, length)
     return found
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from benchmarks.studies.coverage_study import LEAST, Cell, Study, rejected
+from benchmarks.studies.coverage_study import Cell, Study, rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,10 +100,11 @@ def missed(studies: Sequence[Study]) -> list[str]:
     lines = []
     for study, (interval, item), cell in rejected(studies):
         surveys, wrong = cell.counted
-        what = "false alarms above 0.07" if study.part == "fit test" else f"coverage below {LEAST:g}"
+        what = "false alarms" if study.part == "fit test" else "misses"
+        where = f"{study.place.population.name}, {_where(study)}"
         lines.append(
-            f"{what}: {f'{interval} {item}'.strip()}, {study.place.population.name}, {_where(study)}: "
-            f"held {surveys - wrong} of {surveys} (p {1 / cell.peak:.1g})"
+            f"{what} above {cell.may_miss:g}: {f'{interval} {item}'.strip()}, "
+            f"{where}: held {surveys - wrong} of {surveys} (p {1 / cell.peak:.1g})"
         )
     for study in studies:
         name, domain, line, _ = study.place.population

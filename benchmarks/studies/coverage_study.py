@@ -1,9 +1,10 @@
 """The places of `coverage.py`, its surveys at them, and what decides when there are enough.
 
 Not a program. A cell is an interval (and which one of its kind) at a place: a population, an epsilon, a
-number of reports. Its hypothesis is that the interval holds the truth in at least 0.93 of the surveys; that
-of the fit test is that at most 0.07 of honest surveys are rejected. The evidence against it is a likelihood
-ratio: of misses being as frequent as each of twelve rates above 0.07, on average, to their being 0.07. While
+number of reports. Its hypothesis is that the interval misses the truth in at most 0.07 of the surveys (1.4
+times what it should; 3 times where its level is above 0.95); that of the fit test is that at most 0.07 of
+honest surveys are rejected. The evidence against it is a likelihood ratio: of misses being as frequent as
+each of twelve rates above that, on average, to their being as frequent. While
 the hypothesis is true, that is a wealth which no betting makes grow (a nonnegative supermartingale of at most
 1 in expectation), so the probability that it *ever* reaches 1/a is at most a (Ville's inequality). One may
 look after each batch and go on where it is in doubt: the inverse of the largest wealth so far is a p-value
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from benchmarks.studies.coverage_parts import Answer, Place, survey
+from benchmarks.studies.coverage_parts import MOST_MISSED, Answer, Place, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = [
     "ALPHA",
     "EPSILONS",
-    "LEAST",
     "REPORTS",
     "Cell",
     "Study",
@@ -47,14 +47,11 @@ __all__ = [
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
 REPORTS = (30, 100, 1_000, 10_000, 100_000, 1_000_000)
 
-LEAST = 0.93
-"""Of the surveys, in which an interval has to hold the truth."""
-
 ALPHA = 0.01
 """That any hypothesis that is true is rejected."""
 
 RATES = (0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.99)
-"""Of misses, against which the hypothesis is weighed."""
+"""Of misses, against which a hypothesis of 0.07 is weighed; others by as many times the odds."""
 
 DOUBT = 2.0
 """Wealth from which a place is surveyed further."""
@@ -95,8 +92,10 @@ class Cell:
     widths: list[float] = field(default_factory=list)
     rough: list[bool] = field(default_factory=list)
     peak: float = 1.0
+    may_miss: float = MOST_MISSED
 
     def add(self, answer: Answer) -> None:
+        self.may_miss = answer.may_miss
         self.held.append(answer.held)
         self.widths.append(answer.width)
         self.rough.append(answer.rough)
@@ -121,7 +120,7 @@ class Cell:
 
     @property
     def wealth(self) -> float:
-        return wealth(*self.counted)
+        return wealth(*self.counted, self.may_miss)
 
     @property
     def coverage(self) -> float:
@@ -168,10 +167,12 @@ class Study:
         return any(cell.wealth >= DOUBT and cell.peak < CERTAIN for cell in self.cells.values())
 
 
-def wealth(surveys: int, missed: int) -> float:
-    """Return the evidence against coverage of at least `LEAST`, see the top of this module."""
+def wealth(surveys: int, missed: int, may_miss: float = MOST_MISSED) -> float:
+    """Return the evidence against misses of at most this rate, see the top of this module."""
     rates = np.array(RATES)
-    logs = missed * np.log(rates / (1 - LEAST)) + (surveys - missed) * np.log((1 - rates) / LEAST)
+    odds = rates / (1 - rates) * ((1 - MOST_MISSED) / MOST_MISSED) * may_miss / (1 - may_miss)
+    rates = odds / (1 + odds)
+    logs = missed * np.log(rates / may_miss) + (surveys - missed) * np.log((1 - rates) / (1 - may_miss))
     return float(np.exp(min(logs.max(), 600.0)) * np.exp(np.maximum(logs - logs.max(), -600.0)).mean())
 
 

@@ -23,12 +23,11 @@ from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
 from benchmarks.studies import coverage_study
 from benchmarks.studies.coverage import main
-from benchmarks.studies.coverage_parts import Answer, Place, case, holds_everywhere, survey
+from benchmarks.studies.coverage_parts import MOST_MISSED, Answer, Place, case, holds_everywhere, survey
 from benchmarks.studies.coverage_report import by_population, compared, missed, to_json
 from benchmarks.studies.coverage_study import (
     ALPHA,
     EPSILONS,
-    LEAST,
     REPORTS,
     Cell,
     Study,
@@ -124,18 +123,20 @@ def test_the_band_has_to_hold_the_distribution_function_at_an_atom() -> None:
     assert not holds_everywhere(one, replace(band, low=(0.06, before, most)))
 
 
-def test_the_wealth_of_the_evidence_does_not_grow_while_coverage_is_enough() -> None:
+@pytest.mark.parametrize("may_miss", [MOST_MISSED, 0.7, 0.28, 0.03, 0.0003])
+def test_the_wealth_of_the_evidence_does_not_grow_while_coverage_is_enough(may_miss: float) -> None:
     missed_ = np.arange(31)
-    wealths = np.array([wealth(30, int(k)) for k in missed_])
+    wealths = np.array([wealth(30, int(k), may_miss) for k in missed_])
     assert np.all(np.diff(wealths) > 0)
-    for rate in (0.07, 0.05, 0.01):
+    for rate in (may_miss, 0.7 * may_miss, 0.1 * may_miss):
         expected = float(binom.pmf(missed_, 30, rate) @ wealths)
         assert expected <= 1 + 1e-9
-    assert float(binom.pmf(missed_, 30, 1 - LEAST) @ wealths) == pytest.approx(1)
+    assert float(binom.pmf(missed_, 30, may_miss) @ wealths) == pytest.approx(1)
     # Whatever has happened, one survey more is a fair bet.
     for surveys, wrong in ((10, 0), (10, 3), (500, 60)):
-        after = 0.07 * wealth(surveys + 1, wrong + 1) + 0.93 * wealth(surveys + 1, wrong)
-        assert after == pytest.approx(wealth(surveys, wrong))
+        after = may_miss * wealth(surveys + 1, wrong + 1, may_miss)
+        after += (1 - may_miss) * wealth(surveys + 1, wrong, may_miss)
+        assert after == pytest.approx(wealth(surveys, wrong, may_miss))
 
 
 @pytest.mark.slow
@@ -144,7 +145,7 @@ def test_however_often_one_looks_few_true_hypotheses_are_rejected() -> None:
     alive = np.array([1.0])
     reached = 0.0
     for surveys in range(1, 301):
-        alive = np.append(alive, 0.0) * LEAST + np.append(0.0, alive) * (1 - LEAST)
+        alive = np.append(alive, 0.0) * (1 - MOST_MISSED) + np.append(0.0, alive) * MOST_MISSED
         out = np.array([wealth(surveys, wrong) >= 20 for wrong in range(surveys + 1)])
         reached += float(alive[out].sum())
         alive[out] = 0.0
@@ -167,7 +168,7 @@ def test_what_is_rejected_and_what_is_exempt() -> None:
     assert study(0.2, 40).doubtful() is True
     lines = missed([good, bad, rough])
     assert any(
-        re.match(r"coverage below 0.93: mean, a, epsilon 1, n = 10,000: held 3\d\d of 400", x) for x in lines
+        re.match(r"misses above 0.07: mean, a, epsilon 1, n = 10,000: held 3\d\d of 400", x) for x in lines
     )
     assert any(x.startswith("rough with many reports: mean") for x in lines)
     assert any(x.startswith("33.3% of the intervals") for x in lines)
@@ -279,10 +280,20 @@ def test_quick_cells_cover() -> None:
     )
 
 
-def test_the_fit_test_is_surveyed() -> None:
+@pytest.mark.parametrize(
+    ("part", "interval", "may_miss"),
+    [
+        ("fit test", "fit test", 0.07),
+        ("single values", "single values: mean", 0.07),
+        ("strata", "strata: mean", 0.07),
+        ("levels", "level 0.5: mean", 0.7),
+    ],
+)
+def test_each_part_is_surveyed(part: str, interval: str, may_miss: float) -> None:
     (named,) = wanted(["five-ratings"])
-    found = survey("fit test", Place(named, 1.0, 1000), 0, 1)
-    assert found["fit test", ""].held in {True, False}
+    answer = survey(part, Place(named, 1.0, 300), 0, 1)[interval, ""]
+    assert answer.held in {True, False}
+    assert answer.may_miss == pytest.approx(may_miss)
 
 
 def test_widths_are_compared_on_smooth_populations(tmp_path: Path) -> None:
