@@ -805,58 +805,42 @@ public final class Client {
     static final class Schedule {
         private static final class Wait {
             int failures;
-            double own = Double.NEGATIVE_INFINITY;
-            double asked = Double.NEGATIVE_INFINITY;
-
-            double until() {
-                return Math.max(own, asked);
-            }
-
-            void hold(double now, double seconds, double named) {
-                own = now + seconds;
-                asked = Math.max(asked, now + named);
-            }
+            double until = Double.NEGATIVE_INFINITY;
         }
 
         private Wait all = new Wait();
         private final Map<String, Wait> tasks = new HashMap<>();
+        // Of everything: waits of single tasks would together be a number by which the server knows the device again.
+        private double asked = Double.NEGATIVE_INFINITY;
 
         double readyAt(String task) {
-            return Math.max(all.until(), tasks.containsKey(task) ? tasks.get(task).until() : Double.NEGATIVE_INFINITY);
+            return Math.max(asked, Math.max(all.until, tasks.getOrDefault(task, all).until));
         }
 
         void record(Action action, String task, double now, double retryAfter, double uniform) {
-            double named = asked(retryAfter, uniform);
+            asked = Math.max(asked, now + asked(retryAfter, uniform));
             switch (action) {
-                case RETRY -> all.hold(now, backoff(++all.failures, uniform), named);
+                case RETRY -> all.until = now + backoff(++all.failures, uniform);
                 case PAUSE -> {
                     all.failures++;
-                    all.hold(now, 1800 * (1 + uniform), named);
+                    all.until = now + 1800 * (1 + uniform);
                 }
                 case KEEP -> {
                     all = new Wait();
                     Wait wait = tasks.computeIfAbsent(task, id -> new Wait());
-                    wait.hold(now, backoff(++wait.failures, uniform), named);
+                    wait.until = now + backoff(++wait.failures, uniform);
                 }
                 case SENT, DROP -> {
                     all = new Wait();
                     tasks.remove(task);
-                    if (named > 0) {
-                        tasks.put(task, new Wait());
-                        tasks.get(task).asked = now + named;
-                    }
                 }
             }
         }
 
         /** End the client's own waits, when an app asks to send at once. */
         void hurry() {
-            List<Wait> waits = new ArrayList<>(tasks.values());
-            waits.add(all);
-            for (Wait wait : waits) {
-                wait.failures = 0;
-                wait.own = Double.NEGATIVE_INFINITY;
-            }
+            all = new Wait();
+            tasks.clear();
         }
     }
 
