@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -13,6 +12,7 @@ from arcwise.client.checks import checked_integer, checked_number, ledger_error
 from arcwise.client.delivery import Schedule, Verdict, classify, retry_after_seconds
 from arcwise.client.environment import MACHINE, Environment
 from arcwise.client.event_log import EventLog
+from arcwise.client.forks import renew_in_children
 from arcwise.client.ledger import QueueOwner
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.outbox import OutboxOptions, Wait
@@ -308,16 +308,10 @@ class BaseUplink(ABC):
 _living: weakref.WeakSet[BaseUplink] = weakref.WeakSet()
 
 
-def _renew_after_fork() -> None:
-    for sending in list(_living):
-        sending._after_fork()
-
-
 def _end() -> None:
     for sending in list(_living):
         sending._at_exit()
 
 
 atexit.register(_end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_after_fork)
+renew_in_children(_living, lambda sending: sending._after_fork())

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
 Pause: TypeAlias = "Generator[None, None, None]"
+
+_Living = TypeVar("_Living")
 
 _ATTEMPTS = 100
 
@@ -66,3 +68,14 @@ def pause_for_forks(pauses: Callable[[], Iterable[Pause]]) -> Hooks:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
     return Hooks(before, after)
+
+
+def renew_in_children(living: Iterable[_Living], renew: Callable[[_Living], None]) -> None:
+    """Let each of these that lives at a fork begin anew in the child."""
+
+    def renew_all() -> None:
+        for each in list(living):
+            renew(each)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=renew_all)

@@ -12,7 +12,7 @@ import threading
 import time
 from functools import lru_cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
@@ -47,6 +47,8 @@ Answer: TypeAlias = tuple[int, str | None, bytes]
 """A `Response` and its content."""
 
 OK: Final = 200
+
+ClientT = TypeVar("ClientT")
 
 
 class Transport(Protocol):
@@ -178,7 +180,50 @@ _PIECE_BYTES = 16_384
 """What is written at once: a write that goes on in parts may wait for each of them."""
 
 
-class HttpxTransport:
+class _Connections(Generic[ClientT]):
+    """The httpx clients of a transport, one for each host of this machine and one for all others."""
+
+    _kind: str
+    """What httpx calls them."""
+
+    def __init__(self, client: ClientT | None, options: dict[str, Any]) -> None:
+        _check_options(client, options, self._kind)
+        self._given = client
+        self._options = options
+        self._own: dict[str, ClientT] = {}
+        self._process: object = None
+
+    def _prepared(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> tuple[httpx.Request, ClientT]:
+        """Return a request and the client to send it with."""
+        with _preparing:
+            _let_forks_wait()
+            return _request(url, body, headers, timeout), self._client(url)
+
+    def _client(self, url: str) -> ClientT:
+        """Return the client for a URL: one of ours, over the connections of one that was passed in."""
+        import httpx
+
+        # A forked child must not write on the connections of its parent.
+        if self._process is not current_process():
+            self._own, self._process = {}, current_process()
+        host = host_at_home(url)
+        if host not in self._own:
+            self._own[host] = connected(getattr(httpx, self._kind), self._given, self._options, host)
+        return self._own[host]
+
+    def _exit(self, url: str) -> str | None:
+        """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
+        return way_out(self._given, self._options, url)
+
+    def _leave(self) -> list[ClientT]:
+        """Return our clients, which are to be closed; a later request makes others."""
+        own, self._own = self._own, {}
+        return list(own.values()) if self._process is current_process() else []
+
+
+class HttpxTransport(_Connections["httpx.Client"]):
     """Requests through httpx.
 
     Parameters
@@ -227,13 +272,11 @@ class HttpxTransport:
     1
     """
 
+    _kind = "Client"
+
     @explained
     def __init__(self, client: httpx.Client | None = None, **options: Any) -> None:
-        _check_options(client, options, "Client")
-        self._given = client
-        self._options = options
-        self._own: dict[str, httpx.Client] = {}
-        self._process: object = None
+        super().__init__(client, options)
         self._deadline = _Deadline()
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
@@ -244,10 +287,7 @@ class HttpxTransport:
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
         """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
-        with _preparing:
-            _let_forks_wait()
-            request = _request(url, body, headers, timeout)
-            client = self._client(url)
+        request, client = self._prepared(url, body, headers, timeout)
         request.extensions["trace"] = self._deadline.trace
         self._deadline.at = time.monotonic() + timeout
         self._deadline.local = is_loopback_url(url)
@@ -267,31 +307,13 @@ class HttpxTransport:
             self._deadline.at = math.inf
             self._deadline.local = False
 
-    def _client(self, url: str) -> httpx.Client:
-        """Return the client for a URL: one of ours, over the connections of one that was passed in."""
-        import httpx
-
-        # A forked child must not write on the connections of its parent.
-        if self._process is not current_process():
-            self._own, self._process = {}, current_process()
-        host = host_at_home(url)
-        if host not in self._own:
-            self._own[host] = connected(httpx.Client, self._given, self._options, host)
-        return self._own[host]
-
-    def _exit(self, url: str) -> str | None:
-        """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
-        return way_out(self._given, self._options, url)
-
     def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
-        own, self._own = self._own, {}
-        if self._process is current_process():
-            for client in own.values():
-                client.close()
+        for client in self._leave():
+            client.close()
 
 
-class AsyncHttpxTransport:
+class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
     """Requests through httpx on an event loop.
 
     Parameters
@@ -316,13 +338,11 @@ class AsyncHttpxTransport:
     (429, '60')
     """
 
+    _kind = "AsyncClient"
+
     @explained
     def __init__(self, client: httpx.AsyncClient | None = None, **options: Any) -> None:
-        _check_options(client, options, "AsyncClient")
-        self._given = client
-        self._options = options
-        self._own: dict[str, httpx.AsyncClient] = {}
-        self._process: object = None
+        super().__init__(client, options)
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST and return its response."""
@@ -348,10 +368,7 @@ class AsyncHttpxTransport:
     async def _post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        with _preparing:
-            _let_forks_wait()
-            request = _request(url, body, headers, timeout)
-            client = self._client(url)
+        request, client = self._prepared(url, body, headers, timeout)
         if is_loopback_url(url):
             request.extensions["trace"] = _stay_here
         response = await client.send(request, stream=True, auth=None, follow_redirects=False)
@@ -366,27 +383,10 @@ class AsyncHttpxTransport:
         finally:
             await response.aclose()
 
-    def _client(self, url: str) -> httpx.AsyncClient:
-        """Return the client for a URL: one of ours, over the connections of one that was passed in."""
-        import httpx
-
-        if self._process is not current_process():
-            self._own, self._process = {}, current_process()
-        host = host_at_home(url)
-        if host not in self._own:
-            self._own[host] = connected(httpx.AsyncClient, self._given, self._options, host)
-        return self._own[host]
-
-    def _exit(self, url: str) -> str | None:
-        """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
-        return way_out(self._given, self._options, url)
-
     async def close(self) -> None:
         """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
-        own, self._own = self._own, {}
-        if self._process is current_process():
-            for client in own.values():
-                await client.aclose()
+        for client in self._leave():
+            await client.aclose()
 
 
 def _is_local(stream: Any) -> bool:
@@ -459,7 +459,7 @@ def check_headers(headers: Mapping[str, str]) -> None:
 _preparing = threading.Lock()
 
 
-def _prepared() -> Pause:
+def _nothing_prepared() -> Pause:
     """Wait for what a first request imports: a child forked meanwhile would have half of it for good."""
     with _preparing:
         yield
@@ -470,7 +470,7 @@ def _let_forks_wait() -> None:
     # First, because its hook holds a lock that imports need: that of what is registered later runs earlier.
     import logging  # noqa: F401
 
-    pause_for_forks(lambda: [_prepared()])
+    pause_for_forks(lambda: [_nothing_prepared()])
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:

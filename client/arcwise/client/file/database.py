@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 import threading
 import weakref
@@ -11,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.client.file.opening import log_index_path, log_path, open_file, real_path
-from arcwise.client.forks import Pause, pause_for_forks
+from arcwise.client.forks import Pause, pause_for_forks, renew_in_children
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -192,12 +191,5 @@ def _is_harmless(error: sqlite3.Error) -> bool:
 
 _living: weakref.WeakSet[Database] = weakref.WeakSet()
 
-
-def _renew_all() -> None:
-    for database in list(_living):
-        database.renew()
-
-
 fork_hooks = pause_for_forks(lambda: [database.closed_for_a_fork() for database in list(_living)])
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+renew_in_children(_living, Database.renew)

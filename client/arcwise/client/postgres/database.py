@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
+from arcwise.client.forks import renew_in_children
 from arcwise.client.postgres.schema import LOCK_QUEUE, SCHEMA, VERSION
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
@@ -247,11 +247,4 @@ def _one(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 _living: WeakSet[Database] = WeakSet()
 
-
-def _renew_all() -> None:
-    for database in list(_living):
-        database.renew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_all)
+renew_in_children(_living, Database.renew)
