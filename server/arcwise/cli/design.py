@@ -64,28 +64,18 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
 def broken_claims(row: Figure) -> list[str]:
     """Return in words what is claimed of a design and does not hold of this row."""
     broken = []
+    at = f"at epsilon {rounded_up(row.epsilon)}"
     limit = next((share for most, share in _CLAIMS if row.epsilon <= most), None)
     if limit is not None and row.excess > limit:
-        broken.append(
-            f"at epsilon {rounded_up(row.epsilon)} the excess over the bound is {row.excess:.3%}, "
-            f"more than {limit:.1%}"
-        )
+        broken.append(f"{at} the excess over the bound is {row.excess:.3%}, more than {limit:.1%}")
     if row.excess < 0.0:
-        broken.append(
-            f"at epsilon {rounded_up(row.epsilon)} the design is below the bound: {row.worst!r} "
-            f"< {row.bound!r}"
-        )
+        broken.append(f"{at} the design is below the bound: {row.worst!r} < {row.bound!r}")
     if row.published is not None and not _better(row.worst, row.published, row.epsilon):
-        broken.append(
-            f"at epsilon {rounded_up(row.epsilon)} the best published mechanism has {row.published!r}, "
-            f"the design {row.worst!r}"
-        )
+        broken.append(f"{at} the best published mechanism has {row.published!r}, the design {row.worst!r}")
     if row.bias is not None and row.bias > _BIAS:
-        broken.append(
-            f"at epsilon {rounded_up(row.epsilon)} the bias is {row.bias!r}, more than {_BIAS:g} of the range"
-        )
+        broken.append(f"{at} the bias is {row.bias!r}, more than {_BIAS:g} of the range")
     if row.spent > row.epsilon * (1 + 1e-12):
-        broken.append(f"at epsilon {rounded_up(row.epsilon)} the weights spend {row.spent!r}")
+        broken.append(f"{at} the weights spend {row.spent!r}")
     return broken
 
 

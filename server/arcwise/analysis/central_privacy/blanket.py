@@ -146,7 +146,7 @@ class _RowBlanket(Blanket):
         least = np.full(kernel.codes, rows.min()) if turned else rows.min(axis=0)
         shared = least > 0
         self._weights = least[shared] * (1 - _SLACK)
-        self._pairs = len(rows) * kernel.nodes
+        self._work = len(rows) * kernel.nodes * kernel.codes
         self._rows = rows
         self._shared = shared
         self._common = _Coupled(rows[:, shared] / self._weights, self._weights) if shared.any() else None
@@ -154,7 +154,7 @@ class _RowBlanket(Blanket):
         self._bare = _Coupled(bare, np.ones(bare.shape[1])) if bare.size else None
 
     def small(self) -> bool:
-        return self._pairs * self._kernel.codes <= 2**7
+        return self._work <= 2**7
 
     def dominating(self, e: float) -> tuple[FloatArray, FloatArray]:
         common = self._common
@@ -166,7 +166,7 @@ class _RowBlanket(Blanket):
         if self._bare is not None:
             alone = float(self._bare.weights @ np.maximum(self._bare.values(e), 0)) * (1 + 1e-12)
             found = float(np.logaddexp(found, math.log(alone))) if alone else found
-        if tries == 0 or found == -math.inf or self._pairs * self._kernel.codes > _MOST_WORK:
+        if tries == 0 or found == -math.inf or self._work > _MOST_WORK:
             return found
         best = -math.inf
         for tried, (pair, bound) in enumerate(self._candidates(e, n)):
@@ -221,7 +221,7 @@ class _RowBlanket(Blanket):
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
         """Return the largest over values that all others may have, for the pair of the largest bound."""
-        if self._pairs * self._kernel.codes > _MOST_WORK:
+        if self._work > _MOST_WORK:
             raise ParameterError(
                 f"central_witness looks at every pair of rows: {self._kernel.nodes} rows of "
                 f"{self._kernel.codes} codes are too many"
