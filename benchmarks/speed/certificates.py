@@ -9,16 +9,17 @@ from __future__ import annotations
 import argparse
 import heapq
 import resource
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from arcwise.analysis import central
 from arcwise.domains import Circle, Interval
 from arcwise.kernels import TableKernel
-from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.rounding import nearest_rows
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 
 if TYPE_CHECKING:
@@ -31,12 +32,7 @@ SIZES = {"small": ((2, 5), (2, 9)), "table": ((5, 70), (10, 300)), "wide": ((2, 
 def random_table(generator: np.random.Generator, nodes: int, codes: int, epsilon: float) -> TableKernel:
     """Return a table whose weights are at most e^epsilon apart before each row is brought to a sum of 1."""
     weights = np.exp(generator.uniform(0, epsilon, (nodes, codes)))
-    rows = []
-    for shares in weights / weights.sum(axis=1, keepdims=True):
-        row = [max(1, int(share * UNIT)) for share in shares.tolist()]
-        row[int(np.argmax(shares))] += UNIT - sum(row)
-        rows.append(tuple(row))
-    return TableKernel(tuple(rows))
+    return TableKernel(tuple(map(tuple, nearest_rows(weights / weights.sum(axis=1, keepdims=True)))))
 
 
 def random_kernel(generator: np.random.Generator, epsilon: float) -> Kernel:
@@ -57,7 +53,7 @@ def main() -> None:
     given = parser.parse_args()
     generator = np.random.default_rng(given.seed)
     taken: list[tuple[float, str]] = []
-    for case in range(given.cases):
+    for _ in track(range(given.cases), "certificates", console=Console(stderr=True), transient=True):
         epsilon = float(np.exp(generator.uniform(np.log(0.02), np.log(19))))
         kernel = random_kernel(generator, epsilon)
         n, releases = int(10 ** generator.uniform(0, 12)), int(10 ** generator.uniform(0, 6))
@@ -67,8 +63,6 @@ def main() -> None:
         what = f"{type(kernel).__name__} of {kernel.nodes} x {kernel.codes}, local epsilon {epsilon:.3g}"
         what += f", {n:,} reports, {releases:,} releases, delta {delta:.1e}"
         taken.append((time.process_time() - begun, what))
-        print(f"\r{case + 1} of {given.cases}", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
     for seconds, what in heapq.nlargest(5, taken):
         print(f"{seconds:.2f} s of CPU: {what}")
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB at most")

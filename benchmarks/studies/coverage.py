@@ -21,11 +21,10 @@ of the population.
 
 It exits with 1 when a cell speaks against misses of 0.07 (at other levels: 1.4 times what they should be up
 to 0.95, 3 times above it), or the fit test's against as many false alarms, at a family-wise error of 0.01
-(`coverage_study` says why one may look often); when intervals of more than 5 %
-of the cells with 1,000 reports say that they are rough, or any with 10,000 and an epsilon up to 8; when an
-estimate fails; when median widths on smooth populations are more than a quarter above those of --against; and
-when `estimate` takes more than 50 ms of CPU in the median or 150 in the worst cell (128 nodes, default
-arguments).
+(`coverage_study` says why one may look often); when intervals of more than 5 % of the cells with 1,000
+reports say that they are rough, or any with 10,000 and an epsilon up to 8; when an estimate fails; when
+median widths on smooth populations are more than a quarter above those of --against; and when `estimate`
+takes more than 50 ms of CPU in the median or 150 in the worst cell (128 nodes, default arguments).
 """
 
 from __future__ import annotations
@@ -59,7 +58,6 @@ FEWER = {"fit test": 2, "comparisons": 1, "single values": 1, "strata": 1, "leve
 
 EVERY = {"strata": 4}
 """Of the populations, for a part whose survey takes seconds."""
-
 
 _BEGINNINGS = {
     "fit": "fit test",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["PARTS", "Answer", "Place", "case", "holds_everywhere", "survey"]
 
 PARTS = ("estimates", "fit test", "comparisons", "single values", "strata", "levels")
-"""`estimate` with its defaults, with a goal for single values, of many strata, and at other levels."""
+"""Single values are estimates with a goal for these, strata many ones, levels other ones than 0.95."""
 
 MOST_MISSED = 0.07
 """Of intervals at the level 0.95, and of the fit test's alarms."""
@@ -176,12 +176,12 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
         counts = simulate_counts(one.task, one.population, place.reports, generator)
         result = fit_test(one.task.mechanism, counts, level=FIT_LEVEL)
         return {("fit test", ""): Answer(not result.rejected, math.nan, rough=False)}
+    if part == "strata":
+        return _strata(one, place.reports, number, generator)
     users = one.population.draw(place.reports, generator)
     counts = _counts(one, users, generator)
     if part == "comparisons":
         return _comparisons(one, counts, number, generator)
-    if part == "strata":
-        return _strata(one, place.reports, number, generator)
     level = _LEVELS[name % len(_LEVELS)] if part == "levels" else 0.95
     if isinstance(one.task.domain, Circle):
         found = _circle(one, counts, users, number, level)
@@ -204,7 +204,7 @@ def _line(
     """Return the intervals of a survey on an interval."""
     task, truth = one.task, one.truth
     low, length = _line_of(task)
-    between = {name: (low + length * a, low + length * b) for name, (a, b) in one.shares.items()}
+    between = _between(one)
     result = estimate(task, counts, level=level, bands=True, between=between.values())
     theirs = estimate(task, counts, level=level, target="users")
     found: dict[tuple[str, str], Answer] = {}
@@ -235,7 +235,7 @@ def _circle(
 ) -> dict[tuple[str, str], Answer]:
     """Return the intervals of a survey on a circle; its number says from where quantiles are counted."""
     task, truth, period = one.task, one.truth, one.task.domain.length
-    between = {name: (period * a, period * b) for name, (a, b) in one.shares.items()}
+    between = _between(one)
     origin = (0.0, _ORIGIN * period, None)[number % 3]
     result = estimate(task, counts, level=level, bands=True, between=between.values(), origin=origin)
     theirs = estimate(task, counts, level=level, target="users")
@@ -269,6 +269,12 @@ def _line_of(task: Task) -> tuple[float, float]:
     """Return where a domain starts and how long it is."""
     domain = task.domain
     return (domain.low if isinstance(domain, Interval) else 0.0), domain.length
+
+
+def _between(one: Case) -> dict[str, tuple[float, float]]:
+    """Return the ends of the shares that are asked, in the unit of the values."""
+    low, length = _line_of(one.task)
+    return {name: (low + length * a, low + length * b) for name, (a, b) in one.shares.items()}
 
 
 def _rough(note: str) -> bool:
@@ -426,7 +432,7 @@ def _comparisons(
     bands = number % 4 < 2
     origin = 0.0 if circular else None
     asked = dict(list(one.shares.items())[::2])
-    between = {each: (low + length * a, low + length * b) for each, (a, b) in asked.items()}
+    between = _between(one._replace(shares=asked))
     ask: dict[str, Any] = {"between": between.values(), "bands": bands, "origin": origin}
     both = Truth(Mixture([1 / 3, 2 / 3], (one.population, other.population)))
     apart = _numbers(one.truth, other, asked, task)
@@ -477,11 +483,13 @@ def _strata(
     parts = [(one.population, uniform)[k % 2] for k in range(count)]
     weights = generator.uniform(0.5, 2.0, count)
     both = Truth(Mixture(weights / weights.sum(), tuple(parts)))
-    names = list(one.shares)
-    asked = {names[(number + k) % len(names)] for k in (0, len(names) // 2)}  # each takes seconds
-    between = {
-        name: (low + length * one.shares[name][0], low + length * one.shares[name][1]) for name in asked
-    }
+    shares = list(one.shares.items())
+    one = one._replace(  # a share takes seconds
+        population=both.population,
+        truth=both,
+        shares=dict(shares[(number + k) % len(shares)] for k in (0, len(shares) // 2)),
+    )
+    between = _between(one)
     counts = {
         str(k): _counts(one, part.draw(reports // count, generator), generator)
         for k, part in enumerate(parts)
@@ -490,9 +498,9 @@ def _strata(
         task, counts, {str(k): float(weight) for k, weight in enumerate(weights)}, between=between.values()
     )
     found = {}
-    for name in sorted(asked):
-        true = _mass(one._replace(population=both.population, truth=both), *one.shares[name])
-        found["strata: share", name] = _answer(told.share(*between[name]), true, 1.0, _SHARE)
+    for name, ends in between.items():
+        true = _mass(one, *one.shares[name])
+        found["strata: share", name] = _answer(told.share(*ends), true, 1.0, _SHARE)
     if isinstance(domain, Circle):
         found["strata: resultant length", ""] = _answer(told.resultant_length, abs(both.moment), 1.0)
     else:
