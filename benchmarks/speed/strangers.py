@@ -85,6 +85,14 @@ def batch(codes: int) -> bytes:
     return encode_batch(Batch(bytes.fromhex(TASK.id), os.urandom(16), TASK.epoch(time.time()), bytes(codes)))
 
 
+def tree(most: int) -> bytes:
+    """Return arrays of five arrays of five, and so on, in at most so many bytes."""
+    found = b"\x91\x01"
+    while 5 * len(found) < most:
+        found = b"\x95" + 5 * found
+    return found
+
+
 def kinds_of(config: KeyConfig) -> dict[str, Callable[[], bytes]]:
     """Return what makes a request of each kind."""
     large = MIB - 100
@@ -107,7 +115,9 @@ def kinds_of(config: KeyConfig) -> dict[str, Callable[[], bytes]]:
         "oblivious: a large batch": lambda: sealed(inside(batch(large))),
         "oblivious: another's key": lambda: sealed(inside(batch(large)), GatewayKey.generate(1).config),
         "body: a large batch": lambda: post(PATH, batch(large), MEDIA_TYPE),
-        "body: msgpack, tiny items": lambda: post(PATH, b"\x95" + b"\x91" * large, MEDIA_TYPE),
+        "body: msgpack, deep": lambda: post(PATH, b"\x95" + b"\x91" * large, MEDIA_TYPE),
+        "body: msgpack, a tree": lambda: post(PATH, tree(large), MEDIA_TYPE),
+        "oblivious: msgpack, a tree": lambda: sealed(inside(tree(large))),
         "body: gzip": lambda: post(PATH, bytes(large), MEDIA_TYPE, "Content-Encoding: gzip"),
         "body: chunks of a byte": lambda: chunked(PATH, bytes(160_000), MEDIA_TYPE),
         "gateway: chunks of a byte": lambda: chunked(GATEWAY, bytes(160_000), REQUEST_MEDIA_TYPE),

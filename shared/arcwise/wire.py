@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import array
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
@@ -177,7 +177,13 @@ def decode_batch(body: bytes) -> Batch:
         raise WireError(f"a batch takes at most {MAX_BODY_BYTES} bytes")
     try:
         fields = msgpack.unpackb(
-            body, max_array_len=5, max_map_len=0, max_str_len=0, max_ext_len=0, max_bin_len=len(body)
+            body,
+            list_hook=_flat,
+            max_array_len=5,
+            max_map_len=0,
+            max_str_len=0,
+            max_ext_len=0,
+            max_bin_len=len(body),
         )
     except (ValueError, msgpack.UnpackException):  # ExtraData and StackError are among them
         raise WireError("the body is not one msgpack array of a batch's five fields") from None
@@ -195,3 +201,10 @@ def decode_batch(body: bytes) -> Batch:
     if type(codes) is not bytes or not codes:
         raise WireError("the codes are not a bin of at least one byte")
     return Batch(task_id, batch_id, epoch, codes)
+
+
+def _flat(fields: list[Any]) -> list[Any]:
+    """Refuse an array in an array: the bound on lengths does not bound a tree, which takes long to read."""
+    if list in map(type, fields):
+        raise ValueError
+    return fields

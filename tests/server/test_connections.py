@@ -155,6 +155,7 @@ def head(size: int, *, fields: int = 1, end: bytes = b"\r\n\r\n") -> bytes:
     return b"GET / HTTP/1.1\r\n" + short + b"X: " + b"y" * left + end
 
 
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + bytes(50_000)
 
 
@@ -181,6 +182,10 @@ def test_a_head_has_a_bound_however_it_comes(
         pytest.param(b"GET / HTTP/1.1\r\nX: ", id="value"),
         pytest.param(GET + b"GET / HTTP/1.1\r\nX: ", id="second"),
         pytest.param(POST + b"GET / HTTP/1.1\r\nX: ", id="after a body"),
+        pytest.param(CHUNKED + b"1\r\nx\r\n0\r\nX: ", id="trailer"),
+        pytest.param(CHUNKED + b"0\r\n", id="trailer's name"),
+        pytest.param(CHUNKED + b"5;x=", id="extension of a chunk"),
+        pytest.param(GET + CHUNKED + b"0\r\nX: ", id="second trailer"),
     ],
 )
 def test_a_field_that_does_not_end_is_cut(run: Run, start: bytes, at_once: int | None) -> None:
@@ -200,12 +205,28 @@ def test_the_fields_of_a_head_are_bounded(run: Run, fields: int, whole: bool) ->
     assert run(scenario).ended == ("" if whole else "cut")
 
 
+@pytest.mark.parametrize("at_once", [None, 1, 1000])
+@pytest.mark.parametrize(("trailers", "whole"), [(3600, True), (3700, False)])
+def test_trailers_are_bounded_like_a_head(run: Run, trailers: int, whole: bool, at_once: int | None) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(CHUNKED + b"0\r\n" + b"name: value\r\n" * trailers + b"\r\n", at_once=at_once)
+
+    assert run(scenario).counted == ({} if whole else {"long-head": 1})
+
+
+@pytest.mark.parametrize(("ahead", "fields", "counted"), [(63, 16, 0), (2, 512, 0), (3, 512, 1), (63, 17, 1)])
+def test_the_fields_of_requests_ahead_are_bounded(run: Run, ahead: int, fields: int, counted: int) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(GET + head(2000, fields=fields) * ahead)
+
+    assert run(scenario).counted["too-far-ahead"] == counted
+
+
 @pytest.mark.parametrize(("chunks", "whole"), [(8192, True), (8193, False)])
 def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, whole: bool) -> None:
     async def scenario(connection: Connection) -> None:
-        head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         for _ in range(2):  # each body by itself
-            connection.receive(head + b"1\r\nx\r\n" * (chunks - 1) + b"0\r\n\r\n")
+            connection.receive(CHUNKED + b"1\r\nx\r\n" * (chunks - 1) + b"0\r\n\r\n")
         assert (connection.transport.ended == "") == whole
 
     assert run(scenario).counted == ({} if whole else {"many-chunks": 1})

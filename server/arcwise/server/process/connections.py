@@ -40,6 +40,8 @@ _STEP = 4 << 10
 """Bytes that the parser is given at once."""
 _MAX_AHEAD = 64
 """Requests that may have come before an earlier one is answered; with one more the connection is cut."""
+_MAX_FIELDS_AHEAD = 2 * _MAX_FIELDS
+"""Fields of all these together."""
 _GRACE_SECONDS = 5.0
 """What the app has to answer 408 itself, before a connection with a slow body is cut."""
 
@@ -126,9 +128,11 @@ def bounded_protocol(
             self._timed: tuple[int, _Part] | None = None
             self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
-            self._head_bytes = 0
+            self._head_bytes = 0  # with the trailers of its body
             self._chunks = 0
+            self._body_moved = False
             self._unfinished = 0
+            self._fields_ahead = 0
             self._is_deaf = False
             self._held: tuple[Taker, Any, Any] | None = None  # a request, until the bytes at hand are parsed
             self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
@@ -199,7 +203,8 @@ def bounded_protocol(
                 super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]
 
         def _feed(self, part: bytes) -> None:
-            before = self._message, self._head_bytes
+            before = self._message, self._head_bytes, self._chunks
+            self._body_moved = False
             try:
                 self.parser.feed_data(part)
             except httptools.HttpParserUpgrade:
@@ -208,8 +213,9 @@ def bounded_protocol(
                 if not self._is_deaf:
                     self._refuse()
             else:
-                # Of a field that does not end nobody else hears; spaces and what stands around it count here.
-                same = self._part is _Part.HEAD and before == (self._message, self._head_bytes)
+                # The parser keeps a field or a trailer that does not end, and reports nothing of it. Spaces, line
+                # ends and the extensions of a chunk count here too.
+                same = before == (self._message, self._head_bytes, self._chunks) and not self._body_moved
                 self._unfinished = self._unfinished + len(part) if same else 0
                 if self._head_bytes + self._unfinished > _MAX_HEAD_BYTES + _STEP:
                     self._cut("long-head")
@@ -251,9 +257,8 @@ def bounded_protocol(
             super().on_url(url)
 
         def on_header(self, name: bytes, value: bytes) -> None:
-            # Trailers would be kept without end, and nothing reads them.
-            if self._part is _Part.HEAD:
-                self._lengthen(len(name) + len(value))
+            self._lengthen(len(name) + len(value))
+            if self._part is _Part.HEAD:  # nothing reads trailers
                 super().on_header(name, value)
 
         def _lengthen(self, size: int) -> None:
@@ -267,7 +272,8 @@ def bounded_protocol(
             self._part = _Part.BODY
             if not self.pipeline:
                 self._answering = self.cycle
-            if len(self.pipeline) > _MAX_AHEAD:
+            self._fields_ahead = self._fields_ahead + len(self.headers) if self.pipeline else 0
+            if len(self.pipeline) > _MAX_AHEAD or self._fields_ahead > _MAX_FIELDS_AHEAD:
                 self._cut("too-far-ahead")  # an answer to this one would be taken for that to an earlier one
                 raise _Cut
 
@@ -276,6 +282,10 @@ def bounded_protocol(
             if self._chunks > _MAX_CHUNKS:
                 self._cut("many-chunks")
                 raise _Cut
+
+        def on_body(self, body: bytes) -> None:
+            self._body_moved = True
+            super().on_body(body)
 
         def on_message_complete(self) -> None:
             self._part = _Part.NONE
