@@ -125,7 +125,18 @@ def test_bad_codes_are_refused(bad: Any) -> None:
         [1, 2],
         [[1]],
     ],
-    ids=["text", "text-32", "map", "map-int", "extension", "timestamp", "long-array", "empty", "array", "deep"],
+    ids=[
+        "text",
+        "text-32",
+        "map",
+        "map-int",
+        "extension",
+        "timestamp",
+        "long-array",
+        "empty",
+        "array",
+        "deep",
+    ],
 )
 def test_types_that_no_batch_has_are_refused(index: int, bad: Any) -> None:
     assert refused(with_field(index, bad)) == "the body is not one msgpack array of a batch's five fields"

@@ -22,6 +22,7 @@ import pytest
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.bodies import Bodies
+from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
@@ -350,6 +351,57 @@ def test_bodies_on_their_way_in_are_bounded_together(with_app: Callable[..., Non
         assert (await http.post(url, content=body(bytes(900_000)), headers=headers)).status_code == 204
 
     with_app([TASK], scenario, max_reading_bytes=1 << 20)
+
+
+class Sender:
+    """A body whose parts come when a test sends them."""
+
+    def __init__(self, bodies: Bodies) -> None:
+        self.parts: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.read = asyncio.ensure_future(bodies.read({"type": "http", "headers": []}, self.parts.get))
+
+    async def send(self, size: int, *, more: bool = True) -> None:
+        self.parts.put_nowait({"type": "http.request", "body": bytes(size), "more_body": more})
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def outcome(self) -> int:
+        """Return the bytes that were read, or the status of the problem."""
+        error = self.read.exception()
+        if error is None:
+            return len(self.read.result())
+        assert isinstance(error, Problem)
+        return error.status
+
+
+def test_bodies_that_stopped_give_way_and_small_ones_have_room() -> None:
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        now = begun
+        loop.time = lambda: now  # type: ignore[method-assign]
+        kib = 1 << 10
+        bodies = Bodies(most=600 * kib, most_at_once=1000 * kib, seconds=30)
+        first, second, small, young = (Sender(bodies) for _ in range(4))
+        for sender in (first, second, small):
+            await sender.send(10)
+        await first.send(516 * kib - 10)
+        await second.send(516 * kib - 10)
+        assert bodies.held == 1000 * kib
+        await small.send(16 * kib - 10, more=False)
+        assert small.outcome() == 16 * kib
+        now = begun + 0.9
+        await young.send(100 * kib)
+        assert young.outcome() == 503
+        now = begun + 1.0
+        late = Sender(bodies)
+        await late.send(100 * kib)
+        assert first.outcome() == 503
+        await late.send(10 * kib, more=False)
+        await second.send(10 * kib, more=False)
+        assert (late.outcome(), second.outcome(), bodies.held) == (110 * kib, 526 * kib, 0)
+
+    asyncio.run(scenario())
 
 
 def test_a_body_of_many_parts_takes_no_more_than_its_bytes() -> None:

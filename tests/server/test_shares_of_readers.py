@@ -79,3 +79,32 @@ def test_an_estimate_waits_for_one_of_a_reader_who_asks_for_many() -> None:
             await estimates.run(lambda: compute("d"), "a")
 
     asyncio.run(asyncio.wait_for(main(), 120))
+
+
+def test_whoever_has_most_in_a_full_line_makes_room() -> None:
+    go_on = threading.Event()
+
+    async def main() -> None:
+        estimates = Estimates(no_store)
+        estimates.start()
+
+        def ask(reader: str, count: int) -> list[asyncio.Task[object]]:
+            return [asyncio.create_task(estimates.run(lambda: go_on.wait(60), reader)) for _ in range(count)]
+
+        hogs = {
+            name: ask(name, count) for name, count in zip("abcdef", (12, 11, 11, 10, 10, 10), strict=True)
+        }
+        await asyncio.sleep(0)
+        late = ask("late", 12)
+        await asyncio.sleep(0)
+        go_on.set()
+        served = {
+            name: [isinstance(each, bool) for each in await asyncio.gather(*asked, return_exceptions=True)]
+            for name, asked in (*hogs.items(), ("late", late))
+        }
+        estimates.close()
+        # 64 in all; nobody has many more than the one who came last, and of each the first are served.
+        assert sorted(sum(found) for found in served.values()) == [9] * 6 + [10]
+        assert all(found == sorted(found, reverse=True) for found in served.values())
+
+    asyncio.run(asyncio.wait_for(main(), 120))

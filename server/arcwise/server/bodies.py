@@ -10,9 +10,13 @@ from arcwise.server.eager import Eager
 from arcwise.server.problems import Problem, store_busy
 
 if sys.version_info >= (3, 11):
-    from asyncio import timeout
+    from asyncio import Timeout, timeout
+
+    _set_deadline = Timeout.reschedule
 else:
-    from async_timeout import timeout
+    from async_timeout import Timeout, timeout
+
+    _set_deadline = Timeout.update
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -22,17 +26,33 @@ if TYPE_CHECKING:
 __all__ = ["Bodies"]
 
 _CLOSE = {"Connection": "close"}
+_SMALL = 16 << 10
+"""Bytes of each body for which there is always room: those of a device's reports."""
+_QUICK_SECONDS = 1.0
+"""What a larger body has before it gives way to others when there is no more room."""
+
+
+class _Reading:
+    """A body that is being read."""
+
+    deadline: Timeout
+    held = 0
+    gives_way = False
 
 
 class Bodies:
     """Reads the bodies of requests.
+
+    When there is no room for more, the body that has had some for longest gives way, after a second at least;
+    otherwise the one that asks for more is turned away. So senders that stop halfway cannot keep others out,
+    and among senders that are quick the first are served.
 
     Parameters
     ----------
     most
         Bytes of the largest body.
     most_at_once
-        Bytes of all bodies that are being read at the same moment; more are turned away.
+        Bytes of all bodies that are being read at the same moment, without the first 16 KiB of each.
     seconds
         Within which a body must be there, from its head on.
     """
@@ -42,6 +62,7 @@ class Bodies:
         self._most_at_once = most_at_once
         self._seconds = seconds
         self._held = 0
+        self._large: dict[_Reading, float] = {}  # since when, the first first
 
     @property
     def held(self) -> int:
@@ -86,10 +107,13 @@ class Bodies:
                 return body
         loop = asyncio.get_running_loop()
         ends = loop.time() + self._seconds
+        reading = _Reading()
         try:
-            async with timeout(self._seconds):
-                return await self._parts(first, receive, most)
+            async with timeout(self._seconds) as reading.deadline:
+                return await self._parts(first, receive, most, reading)
         except (asyncio.TimeoutError, UnboundLocalError) as error:
+            if reading.gives_way:
+                raise _no_room() from None
             # On Python 3.10 the task group of a middleware takes the cancellation for its own, and Starlette
             # then reads a message that never came. A loop may be a few milliseconds early.
             if isinstance(error, UnboundLocalError) and loop.time() < ends - 0.01:
@@ -101,7 +125,9 @@ class Bodies:
                 headers=_CLOSE,
             ) from None
 
-    async def _parts(self, first: Awaitable[Message], receive: Receive, most: int) -> bytes:
+    async def _parts(
+        self, first: Awaitable[Message], receive: Receive, most: int, reading: _Reading
+    ) -> bytes:
         message = await first
         body = bytearray()  # a list of parts of a byte each would take forty times as much
         size = 0
@@ -113,19 +139,43 @@ class Bodies:
                     )
                 part = message.get("body", b"")
                 size += len(part)
-                self._held += len(part)
                 if size > most:
                     raise _too_large(most)
-                if self._held > self._most_at_once:
-                    raise store_busy(
-                        "Too many bodies are being read at once; send this one again later.", _CLOSE
-                    )
+                self._hold(reading, size)
                 body += part
                 if not message.get("more_body", False):
                     return bytes(body)
                 message = await receive()
         finally:
-            self._held -= size
+            self._let_go(reading)
+
+    def _hold(self, reading: _Reading, size: int) -> None:
+        """Make room for a body that has so many bytes by now."""
+        more = max(size - _SMALL, 0) - reading.held
+        if not more:
+            return
+        if reading.gives_way:
+            raise _no_room()
+        now = asyncio.get_running_loop().time()
+        while self._held + more > self._most_at_once:
+            first, since = next(iter(self._large.items()), (reading, now))
+            if first is reading or now < since + _QUICK_SECONDS:
+                raise _no_room()
+            first.gives_way = True
+            self._let_go(first)
+            _set_deadline(first.deadline, now)
+        self._large.setdefault(reading, now)
+        self._held += more
+        reading.held += more
+
+    def _let_go(self, reading: _Reading) -> None:
+        self._large.pop(reading, None)
+        self._held -= reading.held
+        reading.held = 0
+
+
+def _no_room() -> Problem:
+    return store_busy("Too many bodies are being read at once; send this one again later.", _CLOSE)
 
 
 def _too_large(most: int) -> Problem:

@@ -256,7 +256,10 @@ class Settings:
     max_body_bytes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Largest request body, at most 1 MiB.")
     max_batch_codes: int = _whole(MAX_BODY_BYTES, 1, MAX_BODY_BYTES, "Largest number of codes in a batch.")
     max_reading_bytes: int = _whole(
-        64 << 20, 1 << 20, 1 << 40, "Bytes of request bodies being received at once; beyond that, 503."
+        64 << 20,
+        1 << 20,
+        1 << 40,
+        "Bytes of bodies being received, without 16 KiB of each; beyond that, 503.",
     )
     max_waiting_bytes: int = _whole(
         64 << 20, 1, 1 << 40, "Bytes of batches waiting for the store; beyond that, 503."

@@ -119,11 +119,10 @@ class Estimates:
         self._is_live = is_live
         self._worker = WorkerProcess() if own_process else None
         self._executor: ThreadPoolExecutor | None = None
-        self._waiting: Counter[str] = Counter()  # by reader, with what is being computed
-        self._line: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._line: list[tuple[int, int, str, asyncio.Future[None]]] = []
         self._numbers = count()
         self._shares = Shares()
-        self._computing = False
+        self._computing: str | None = None  # the reader whose question it is
         self._cache = Cache()
 
     def start(self) -> None:
@@ -221,18 +220,12 @@ class Estimates:
         Raises
         ------
         Problem
-            503 when too many are waiting, in all or of this reader, or the function cannot read the store.
+            503 when the function cannot read the store, when this reader has too many waiting, or when too
+            many wait in all and nobody else has more of them than this reader.
         """
         if self._executor is None:
             raise store_busy("The server is not running.")
-        if self._waiting.total() >= _MAX_WAITING or self._waiting[reader] >= _MAX_OF_READER:
-            raise Problem(
-                503,
-                "estimates-busy",
-                "Too many estimates are being computed; try again later.",
-                headers={"Retry-After": "2"},
-            )
-        self._waiting[reader] += 1
+        self._make_room(reader)
         try:
             await self._turn(reader)
             try:
@@ -243,33 +236,46 @@ class Estimates:
                 self._next()
         except StoreError:
             raise store_busy("The store cannot be read now.") from None
-        finally:
-            self._waiting[reader] -= 1
-            self._waiting += Counter()  # without those that wait for nothing
 
     async def _turn(self, reader: str) -> None:
         """Wait for the turn of a reader's question."""
         number = self._shares.turn(reader)
-        if not self._computing:
-            self._computing = True
+        if self._computing is None:
+            self._computing = reader
             self._shares.begin(number)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._line, (number, next(self._numbers), turn))
+        heapq.heappush(self._line, (number, next(self._numbers), reader, turn))
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled():  # it has just come
+            if not turn.cancelled() and turn.exception() is None:  # it has just come
                 self._next()
             raise
 
+    def _make_room(self, reader: str) -> None:
+        """Raise unless one more may wait; in a full line the last of whoever has most makes room."""
+        self._line = [each for each in self._line if not each[3].done()]
+        heapq.heapify(self._line)
+        waiting = Counter(each[2] for each in self._line)
+        if self._computing is not None:
+            waiting[self._computing] += 1
+        if waiting[reader] >= _MAX_OF_READER:
+            raise _busy()
+        if waiting.total() < _MAX_WAITING:
+            return
+        longest, most = waiting.most_common(1)[0]
+        if most <= waiting[reader] + 1:
+            raise _busy()
+        max(each for each in self._line if each[2] == longest)[3].set_exception(_busy())
+
     def _next(self) -> None:
         """Let the next question be computed."""
-        self._computing = False
-        while self._line and not self._computing:
-            number, _, turn = heapq.heappop(self._line)
-            if not turn.done():  # of a reader who is gone it is
-                self._computing = True
+        self._computing = None
+        while self._line and self._computing is None:
+            number, _, reader, turn = heapq.heappop(self._line)
+            if not turn.done():  # of a reader who is gone, or who made room, it is
+                self._computing = reader
                 self._shares.begin(number)
                 turn.set_result(None)
 
@@ -441,3 +447,12 @@ class Estimates:
 
 
 _ESTIMATE = ("level", "between", "target", "bands", "origin")
+
+
+def _busy() -> Problem:
+    return Problem(
+        503,
+        "estimates-busy",
+        "Too many estimates are being computed; try again later.",
+        headers={"Retry-After": "2"},
+    )

@@ -213,8 +213,8 @@ def bounded_protocol(
                 if not self._is_deaf:
                     self._refuse()
             else:
-                # The parser keeps a field or a trailer that does not end, and reports nothing of it. Spaces, line
-                # ends and the extensions of a chunk count here too.
+                # The parser keeps a field or a trailer that does not end, and reports nothing of it. Spaces,
+                # line ends and the extensions of a chunk count here too.
                 same = before == (self._message, self._head_bytes, self._chunks) and not self._body_moved
                 self._unfinished = self._unfinished + len(part) if same else 0
                 if self._head_bytes + self._unfinished > _MAX_HEAD_BYTES + _STEP:
