@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import _thread
 import inspect
 import os
+import signal
 import sys
 import threading
+from collections import defaultdict
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +22,7 @@ from tests.support.forks import in_child
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from arcwise.client import Ledger
@@ -32,30 +36,43 @@ class Signal(BaseException):
     """What the handler raises."""
 
 
-class RaisingAt:
-    """Raises where Python looks for signals, at one place: a function has begun, or C code has returned."""
+class SignalsAt:
+    """A profiler that sends a signal where Python looks for one: a function has begun, or C has returned."""
 
-    def __init__(self, place: int) -> None:
-        self.left = place
-        self.raised_in = ""
+    def __init__(self, *places: int) -> None:
+        self.places = places
+        self.reached = 0
+        self.raised_in: list[str] = []
         self.process = os.getpid()  # a child begins without the signals of its parent
+        # C code, called by an operator: so the signal waits until the profiler has returned.
+        self.sent: defaultdict[int, None] = defaultdict(partial(_thread.interrupt_main, signal.SIGUSR1))
 
     def __call__(self, frame: Any, event: str, _: object) -> None:
         name = frame.f_code.co_filename.replace("\\", "/")
         ours = "arcwise/client" in name or "contextlib" in name
-        # What a profiler raises when a generator goes on ends it without a look at what it would still do.
+        # What is raised when a generator goes on ends it without a look at what it would still do.
         begun = event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR
         if ours and (begun or event == "c_return") and os.getpid() == self.process:
-            self.left -= 1
-            if self.left == 0:
-                self.raised_in = f"{event} {frame.f_code.co_name}"
-                raise Signal
+            self.reached += 1
+            if self.reached in self.places:
+                self.raised_in.append(f"{event} {frame.f_code.co_name}")
+                self.sent[self.reached]
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Iterator[None]:
+    def handle(_number: int, _frame: object) -> None:
+        raise Signal
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    yield
+    signal.signal(signal.SIGUSR1, before)
 
 
 def raised(act: Callable[[], object], place: int) -> bool:
     """Do something, and return whether it was interrupted; the exception is dropped."""
     before = sys.getprofile()
-    sys.setprofile(RaisingAt(place))
+    sys.setprofile(SignalsAt(place))
     try:
         act()
     except Signal:
@@ -97,8 +114,15 @@ def test_a_ledger_is_free_after_an_exception_at_any_place(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a hook's, as Python has it
-def test_processes_fork_after_an_exception_at_any_place_of_a_fork(tmp_path: Path, recorder: Recorder) -> None:
+@pytest.mark.parametrize(
+    "further", [0, 1, *(pytest.param(more, marks=pytest.mark.slow) for more in (2, 3, 5, 8))]
+)
+def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
+    tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, further: int
+) -> None:
+    """Two where `further` is not 0; and whoever is given them keeps them, with their frames."""
+    kept: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", kept.append)
     with ExitStack() as stack:
         clients = []
         for number in range(3):
@@ -109,10 +133,10 @@ def test_processes_fork_after_an_exception_at_any_place_of_a_fork(tmp_path: Path
         def child() -> bool:
             return all(client.report("task", 1.0) is Outcome.ACCEPTED for client in clients)
 
-        place, profile = 0, RaisingAt(0)
-        while profile.left <= 0:
+        place, profile = 0, SignalsAt()
+        while profile.reached >= place:
             place += 1
-            profile = RaisingAt(place)
+            profile = SignalsAt(place, place + further)
             before = sys.getprofile()
             sys.setprofile(profile)
             try:
@@ -122,5 +146,6 @@ def test_processes_fork_after_an_exception_at_any_place_of_a_fork(tmp_path: Path
             for client in clients:
                 assert outcome(client, other_thread=True) is Outcome.ACCEPTED, place
             # A hook that has not even begun lets the child refuse the ledgers that it inherited.
-            assert reported or profile.raised_in == "call before", place
+            assert reported or "call before" in profile.raised_in, place
         assert place > 20
+        assert kept

@@ -49,16 +49,18 @@ def pause_for_forks(pauses: Callable[[], Iterable[Pause]]) -> Hooks:
 
     def before() -> None:
         interruption = None
+        held: list[Pause] = []
         for _ in range(_ATTEMPTS):
-            held: list[Pause] = []
             try:
+                while held:  # of an attempt that was interrupted, as its clean-up may be
+                    held[-1].close()
+                    held.pop()
+                held = []  # what an earlier attempt raised keeps its own
                 pause_all(held)
                 all_held[:] = held
                 break
             except BaseException as error:  # of a signal handler; raised below
                 interruption = error
-                while held:
-                    held.pop().close()
         held = []  # whoever keeps what is raised keeps this frame
         if interruption is not None:
             raise interruption
