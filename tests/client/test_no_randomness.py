@@ -12,6 +12,7 @@ from arcwise.client import AsyncRecordingTransport, MemoryLedger, Outcome, Uplin
 from arcwise.domains import Circle
 from arcwise.randomness import SystemRandomness
 from arcwise.tasks import Caps, Group, Task
+from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
@@ -97,6 +98,31 @@ def test_a_delay_that_cannot_be_drawn_costs_nothing(
         assert (client.budget().epsilon, client.pending) == (0.0, 0)
     assert client.report("all", BOTH)
     assert client.pending == 2
+    uplink.close()
+
+
+@pytest.mark.parametrize("answer", [503, (204, "1")])
+def test_an_answer_that_cannot_be_noted_loses_no_batch(
+    device_ledger: Ledger, recorder: Recorder, clock: Clock, monkeypatch: pytest.MonkeyPatch, answer: Any
+) -> None:
+    """After a 503, and after a 204 that names a wait, how long to wait is drawn."""
+    uplink = SteppedUplink(URL, ledger=device_ledger, transport=recorder, environment=clock)
+    client = Client(uplink, tasks=[ONE], ledger=device_ledger)
+    client.report("one", 1.0)
+    recorder.script.append(answer)
+    with monkeypatch.context() as patch:
+
+        def post(*arguments: Any) -> Any:
+            patch.setattr(clock, "random_bytes", no_bytes)
+            return recorder.answer(*arguments)
+
+        patch.setattr(recorder, "post", post)
+        with pytest.raises(OSError, match="no entropy"):
+            uplink.expedite()
+    uplink.expedite()
+    assert (client.pending, client.counters.sent) == (0, 1)
+    first, again = recorder.posts
+    assert first.body == again.body
     uplink.close()
 
 

@@ -25,7 +25,7 @@ from tests.support.forks import fork_unseen
 from tests.support.scripted import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 HEADERS = {"Content-Type": "application/x", "User-Agent": "arcwise/1"}
 
@@ -220,6 +220,35 @@ def test_network_trouble_is_raised() -> None:
         with pytest.raises(httpx.ConnectError):
             transport.post(f"http://127.0.0.1:{unused.getsockname()[1]}", b"", HEADERS, 3.0)
         transport.close()
+
+
+class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body without an end, as HTTP/2 allows even after a 204."""
+
+    def __init__(self) -> None:
+        self.parts = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for self.parts in range(1, 100):
+            yield bytes(1000)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_body_that_no_204_has_is_left_alone(kind: str) -> None:
+    body = Endless()
+    headers = {"Content-Encoding": "gzip"}  # which nothing opens
+    network = httpx.MockTransport(lambda _: httpx.Response(204, headers=headers, stream=body))
+    if kind == "sync":
+        answer = HttpxTransport(transport=network).post("https://reports.example", b"", HEADERS, 5.0)
+    else:
+        asynchronous = AsyncHttpxTransport(transport=network)
+        answer = asyncio.run(asynchronous.post("https://reports.example", b"", HEADERS, 5.0))
+    assert answer == (204, None)
+    assert body.parts == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -54,9 +54,9 @@ class Http:
 
 
 @contextmanager
-def running(app: FastAPI, *, host: str = "reports.example") -> Iterator[Http]:
-    """Run an app in a thread, asked by an address of this machine at a host of any name."""
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=("127.0.0.1", 5000))
+def running(app: FastAPI, *, host: str = "reports.example", sender: str = "127.0.0.1") -> Iterator[Http]:
+    """Run an app in a thread, asked by a sender of any address at a host of any name."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(sender, 5000))
     asking = httpx.AsyncClient(transport=transport, base_url=f"http://{host}")
     with (
         start_blocking_portal() as portal,

@@ -43,7 +43,8 @@ SECRET = b"SECRET"
 @contextmanager
 def app(folder: Path, keys: GatewayKeyFile, **options: Any) -> Iterator[Http]:
     given: dict[str, Any] = {"store": f"sqlite:///{folder / 'app.db'}", "open": True, "tasks": [HEADING]}
-    with running(create_app(gateway_keys=keys.path, **given | options)) as http:
+    sender = options.pop("sender", "127.0.0.1")
+    with running(create_app(gateway_keys=keys.path, **given | options), sender=sender) as http:
         yield http
 
 
@@ -138,6 +139,24 @@ def test_keys_go_inside_and_addresses_of_relays_are_not_limited(
         for body in (encapsulate(config, padded(encode_request(report(6)))).message, b""):
             answer = http.post(GATEWAY, content=body, headers=OUTSIDE)
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
+
+
+@pytest.mark.parametrize(
+    ("relay", "sender", "is_limited"),
+    [
+        ("2001:db8::1", "2001:db8:0::1", False),
+        ("2001:db8::1", "2001:db8::2", True),
+        ("192.0.2.1", "::ffff:192.0.2.1", False),
+        ("::ffff:192.0.2.1", "192.0.2.1", False),
+        ("192.0.2.1", "192.0.2.2", True),
+    ],
+)
+def test_a_relay_is_one_address(
+    tmp_path: Path, keys: GatewayKeyFile, relay: str, sender: str, is_limited: bool
+) -> None:
+    with app(tmp_path, keys, relays=[relay], sender=sender, requests_per_minute_per_address=1) as http:
+        statuses = [http.post(GATEWAY, content=b"", headers=OUTSIDE).status_code for _ in range(2)]
+    assert (429 in statuses) == is_limited
 
 
 @pytest.mark.parametrize("relays", ["relay.example", ["relay.example"], [7.5], 7])

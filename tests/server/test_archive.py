@@ -332,6 +332,24 @@ def test_an_archive_begins_in_an_empty_folder(staged_store: StagingStore, tmp_pa
     archiver(staged_store, tmp_path / "another")
 
 
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
+def test_a_marker_is_a_file_of_the_folder(staged_store: StagingStore, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "archive"
+    path.mkdir()
+    marker = path / "_arcwise_archive"
+    if kind == "pipe":
+        os.mkfifo(marker)
+    elif kind == "folder":
+        marker.mkdir()
+    else:
+        marker.symlink_to(tmp_path / "elsewhere")
+        if kind == "link":
+            (tmp_path / "elsewhere").write_text("")
+    with pytest.raises(StoreError, match="archive"):
+        archiver(staged_store, path)
+    assert staged_store.archive_id() is None
+
+
 def test_a_crash_between_the_marker_and_the_store_is_made_good(
     staged_store: StagingStore, tmp_path: Path
 ) -> None:

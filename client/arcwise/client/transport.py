@@ -296,7 +296,7 @@ class HttpxTransport(_Connections["httpx.Client"]):
             try:
                 content = b""
                 if response.status_code == ACKNOWLEDGED:
-                    response.read()  # of a 204, nothing: it lets the connection be used again
+                    any(response.iter_raw())  # a 204 has no body: to its end, the connection is used again
                 elif response.status_code == OK and most:
                     for part in response.iter_raw():
                         content = _appended(content, part, most)
@@ -375,7 +375,9 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
         try:
             content = b""
             if response.status_code == ACKNOWLEDGED:
-                await response.aread()
+                async for part in response.aiter_raw():
+                    if part:
+                        break
             elif response.status_code == OK and most:
                 async for part in response.aiter_raw():
                     content = _appended(content, part, most)

@@ -34,7 +34,7 @@ from arcwise.server.gate import VIA_RELAY
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.ingest import COUNTED, GATEWAY_PATH, task_in_end
 from arcwise.server.problems import Problem, internal_error
-from arcwise.server.rates import address_of
+from arcwise.server.rates import exact_address_of
 from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Gateway:
 
     def _admit(self, scope: Scope) -> None:
         """Refuse what is not for a gateway, and strangers that send too many; relays limit their own."""
-        if address_of(scope) not in self._relays:
+        if exact_address_of(scope) not in self._relays:
             self._ingest.gate.slow_down_address(scope)
         _check_type(scope)
 

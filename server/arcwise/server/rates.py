@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-__all__ = ["Rate", "address_of", "sender_at"]
+__all__ = ["Rate", "address_of", "exact_address_of", "plain_address"]
 
 _MOST = 100_000
 _ROTATION_SECONDS = 600.0
@@ -85,20 +85,27 @@ class Rate:
 
 def address_of(scope: Scope) -> str:
     """Return whom a request counts for: its IPv4 address, or the /64 of its IPv6 address (one sender's)."""
+    address = exact_address_of(scope)
+    try:
+        number = int(IPv6Address(address))
+    except ValueError:
+        return address
+    return str(IPv6Address(number >> 64 << 64))
+
+
+def exact_address_of(scope: Scope) -> str:
+    """Return the address that a request comes from, as `plain_address` writes it; "" where it has none."""
     client = scope.get("client")
     if not client:
         return ""
-    return sender_at(str(client[0]))
-
-
-def sender_at(text: str) -> str:
-    """Return whom requests from an address count for; a text that is no address stays as it is."""
     try:
-        address = ip_address(text)
+        return plain_address(str(client[0]))
     except ValueError:
-        return text
-    if not isinstance(address, IPv6Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(IPv6Address(int(address) >> 64 << 64))
+        return str(client[0])
+
+
+def plain_address(text: str) -> str:
+    """Return an address in the usual form, IPv4 where it is one; raises `ValueError` for another text."""
+    address = ip_address(text)
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or address)

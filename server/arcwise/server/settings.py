@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from ipaddress import ip_address
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -16,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from arcwise.checks import explained
 from arcwise.errors import ParameterError, TaskError
 from arcwise.server.origins import checked_origins, checked_public_url
-from arcwise.server.rates import sender_at
+from arcwise.server.rates import plain_address
 from arcwise.server.store import check_store_url
 from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import Group, Task
@@ -384,7 +383,7 @@ def _checked_relays(relays: object) -> tuple[str, ...]:
     """Return whom requests of relays count for; raises `ParameterError` unless each is an address."""
     found: list[Any] = [relays] if isinstance(relays, str) or not isinstance(relays, Iterable) else [*relays]
     try:
-        return tuple(sender_at(str(ip_address(str(relay)))) for relay in found)
+        return tuple(plain_address(str(relay)) for relay in found)
     except ValueError:
         raise ParameterError(f"relays must be a list of IP addresses, got {relays!r}") from None
 

@@ -208,6 +208,22 @@ def test_batches_are_counted_between_the_steps_of_pruning(
             "UPDATE counts SET reports = 2305843009213693952, per_code = x'00000000000000100000000000000010'",
             "2,305,843,009,213,693,952 reports are more than 2^53",
         ),
+        (
+            "UPDATE counts SET epoch = 'soon'",
+            "1 rows of table counts hold something else than INTEGER in column",
+        ),
+        ("UPDATE counts SET reports = 'x'", "something else than INTEGER in column reports"),
+        ("UPDATE counts SET per_code = 'x'", "something else than BLOB in column per_code"),
+        (
+            "UPDATE total SET reports = x'00'",
+            "table total hold something else than INTEGER in column reports",
+        ),
+        (
+            "UPDATE task SET open_from = 'x'",
+            "table task hold something else than INTEGER in column open_from",
+        ),
+        ("UPDATE task SET closed = 1.5", "table task hold something else than INTEGER in column closed"),
+        ("UPDATE task SET definition = 'x'", "something else than BLOB in column definition"),
     ],
 )
 def test_check_finds_rows_that_cannot_be(tmp_path: Path, damage: str, problem: str) -> None:

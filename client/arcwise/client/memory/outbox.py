@@ -142,6 +142,8 @@ class MemoryOutbox:
         A batch that may not be sent yet, whatever the interval, stays open and fills up.
         """
         with self.lock:
+            if self._taken is not None:  # what came of it could not be noted
+                self._put_back(self._taken)
             self._end_delays(now)
             soonest = self._delayed[0][0] if self._delayed else math.inf
             for key, batch in list(self._open.items()):

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Folder", "require_pyarrow"]
 
 _MARKER = "_arcwise_archive"
+_MARKER_BYTES = 100
 """Holds the id of the archive, and a digest of its store. Engines read no names that begin with _ or ."""
 _ID_LENGTH = 64
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
@@ -108,7 +109,14 @@ class Folder:
 
     def _found(self) -> _Marker | None:
         try:
-            text = (self.path / _MARKER).read_text("ascii", errors="replace")
+            # A link may lead anywhere, and a pipe would be waited for.
+            file = os.open(self.path / _MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    return _Marker(b"", b"")
+                text = os.read(file, _MARKER_BYTES).decode("ascii", errors="replace")
+            finally:
+                os.close(file)
             archive, _, claim = text.strip().partition("\n")
             return _Marker(bytes.fromhex(archive), bytes.fromhex(claim))
         except FileNotFoundError:

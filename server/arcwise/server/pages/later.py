@@ -162,7 +162,7 @@ class Later:
             return None
         self._kept[key] = kept
         if kept.problem is not None:
-            raise kept.problem
+            raise kept.problem.with_traceback(None)  # or it would keep the frames of everybody who got it
         return kept.value
 
     def _ask(self, wanted: Wanted, reader: str) -> _Waiting | None:

@@ -193,6 +193,9 @@ def check(database: Database) -> list[str]:
             f"row {row} of table {table} names no row of table {parent}"
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check")
         ]
+        problems += _strange_types(connection)
+        if problems:
+            return problems
         totals = dict(connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall())
         problems += [
             f"table {table} names source {source}, which is not there"
@@ -214,6 +217,20 @@ def check(database: Database) -> list[str]:
                 counts = _counts(connection, number, task, problems)
                 problems += counts_problems(task, counts, totals.get(number, 0))
         return problems
+
+
+def _strange_types(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield which columns hold values of another type than theirs, which SQLite lets anybody write."""
+    tables = connection.execute(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    ).fetchall()
+    for (table,) in tables:
+        columns = [(name, kind) for _, name, kind, *_ in connection.execute(f"PRAGMA table_info({table})")]
+        wrong = ", ".join(f"sum(typeof({name}) NOT IN ('null', lower('{kind}')))" for name, kind in columns)
+        (counts,) = connection.execute(f"SELECT {wrong} FROM {table}")  # noqa: S608 (names of our schema)
+        for (name, kind), count in zip(columns, counts, strict=True):
+            if count:
+                yield f"{count} rows of table {table} hold something else than {kind} in column {name}"
 
 
 _STRANGE_SOURCES = """
