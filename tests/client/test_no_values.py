@@ -45,6 +45,9 @@ REFUSED: dict[str, Callable[[Client], object]] = {
     "a group's": lambda client: client.report("pair", {"one": SECRET, "two": 1.0}),
     "a group without names": lambda client: client.report("pair", SECRET),
     "in the name's place": lambda client: client.report(SECRET, "interval"),  # type: ignore[arg-type]
+    "a list in the name's place": lambda client: client.report([SECRET], "interval"),  # type: ignore[arg-type]
+    "an array in the name's place": lambda client: client.report(np.array([SECRET] * 2), "pair"),  # type: ignore[arg-type]
+    "in a name's place in a group": lambda client: client.report("pair", {SECRET: "one"}),
     **{
         f"a column of {kind}": lambda _client, values=values: TASKS["interval"].randomize(values)  # type: ignore[misc]
         for kind, values in {

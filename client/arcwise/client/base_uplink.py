@@ -6,6 +6,7 @@ import atexit
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from arcwise.client.checks import checked_integer, checked_number, ledger_error
@@ -237,9 +238,9 @@ class BaseUplink(ABC):
         self._settle(parcel, Verdict.RETRY, f"no answer ({type(error).__name__})", "", 0.0)
 
     def _settle(self, parcel: Parcel, verdict: Verdict, detail: str, reason: str, retry_after: float) -> None:
-        with self._lock:
-            self._schedule.record(verdict, parcel.task_id, self._environment.monotonic(), retry_after)
         try:
+            with self._lock:
+                self._schedule.record(verdict, parcel.task_id, self._environment.monotonic(), retry_after)
             if verdict is Verdict.SENT:
                 parcel.finish(None)
             elif verdict is Verdict.DROP:
@@ -255,6 +256,11 @@ class BaseUplink(ABC):
             if verdict in (Verdict.SENT, Verdict.DROP):  # the others hold it back already
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)
+        except BaseException:
+            # It could not be noted, such as without random bytes for a wait: the parcel goes out once more.
+            with suppress(LedgerError):
+                parcel.put_back()
+            raise
 
     def _expedite(self) -> Callable[[], bool]:
         """Let everything be tried at once, see `Outbox.expedite`."""

@@ -71,17 +71,17 @@ class Policy:
         """
         reportable = self.reportables.get(name) if isinstance(name, str) else None
         if reportable is None:
+            known = ", ".join(map(repr, self.reportables))
+            if not isinstance(name, str):  # it may be the value, in the name's place
+                raise UnknownTaskError(
+                    f"no task is a {type(name).__name__}: give a name; this client has {known}"
+                )
             for other, group in self.reportables.items():
                 if isinstance(group, ReportableGroup) and name in {task.name for task in group.group.tasks}:
                     raise UnknownTaskError(
                         f"task {name!r} belongs to group {other!r}: report the group, with a mapping from "
                         "task names to values"
                     )
-            known = ", ".join(map(repr, self.reportables))
-            if not isinstance(name, str):  # it may be the value, in the name's place
-                raise UnknownTaskError(
-                    f"no task is a {type(name).__name__}: give a name; this client has {known}"
-                )
             hint = did_you_mean(name, self.reportables)
             raise UnknownTaskError(f"no task {shown(name)}; this client has {known}{hint}")
         return reportable

@@ -169,7 +169,9 @@ class ReportableGroup:
             task = self._tasks.get(name)
             if task is None:
                 known = ", ".join(map(repr, self._tasks))
-                raise UnknownTaskError(f"no task {name!r} in group {self.group.name!r}; it has {known}")
+                # What is not a name may be the value, in its place.
+                given = repr(name) if isinstance(name, str) else f"is a {type(name).__name__}"
+                raise UnknownTaskError(f"no task {given} in group {self.group.name!r}; it has {known}")
             if number is not None:
                 try:
                     positions[name] = task.mechanism.locate(number)

@@ -142,8 +142,6 @@ class MemoryOutbox:
         A batch that may not be sent yet, whatever the interval, stays open and fills up.
         """
         with self.lock:
-            if self._taken is not None:  # what came of it could not be noted
-                self._put_back(self._taken)
             self._end_delays(now)
             soonest = self._delayed[0][0] if self._delayed else math.inf
             for key, batch in list(self._open.items()):
@@ -174,7 +172,7 @@ class MemoryOutbox:
         """Let a taken batch wait again, behind the others, so that one bad batch cannot block them."""
         with self.lock:
             self._taken = None
-            if not batch.done:
+            if not batch.done and batch not in self._waiting:
                 self._waiting.append(batch)
 
     def _finish(self, batch: _Batch, dropped: str | None) -> None:
