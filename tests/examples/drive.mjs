@@ -74,6 +74,7 @@ const actions = {
   optOut: () => client.optOut(),
   optIn: () => client.optIn(),
   randomness: (how) => Object.defineProperty(globalThis, "crypto", { value: SOURCES[how] }) && how,
+  clock: (time) => void (Date.now = () => NUMBERS[time] ?? time),
   sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
 };
 

@@ -162,11 +162,21 @@ def test_what_is_no_key_is_refused_and_not_repeated(key: Any) -> None:
 )
 def test_a_value_that_is_refused_costs_nothing(value: Any, error: str) -> None:
     steps = [["report", "delay", value], ["spent", "delay"], ["counters"]]
-    result = drive(NOWHERE, *steps, ["report", "speed", 1])["results"]
+    result = drive(NOWHERE, *steps, ["report", "speed", 1], ["report", 60.000001, "delay"])["results"]
     assert result[0].startswith(error)
     assert "60.000001" not in result[0]  # an app may log it
     assert (result[1], result[2]["pending"]) == (0, 0)
     assert result[3] == "UnknownTaskError: no task speed; this client has heading, delay"
+    assert result[4] == "UnknownTaskError: no task is a number; this client has heading, delay"
+
+
+def test_without_a_clock_nothing_is_charged() -> None:
+    steps = [["report", "heading", 1], ["clock", "NaN"], ["report", "heading", 1], ["clock", -1]]
+    result = drive(
+        NOWHERE, *steps, ["report", "heading", 1], ["clock", 2e12], ["spent", "heading"], ["counters"]
+    )
+    first, _, second, _, third, _, spent, counters = result["results"]
+    assert (first, second, third, spent, counters["refused"]) == (True, False, False, 1, {"failed": 2})
 
 
 def test_caps_hold_and_a_report_beyond_them_is_not_made() -> None:
@@ -413,6 +423,10 @@ def test_a_batch_is_sent_when_its_interval_is_over() -> None:
             ({"tasks": [HEADING.to_json()] * 2}, "tasks must have different names"),
             ({"options": {"interval": -1}}, "interval must be a number of at least 0"),
             ({"options": {"delay": -1}}, "delay must be a number of at least 0"),
+            ({"options": {"interval": "30"}}, "interval must be a number of at least 0"),
+            ({"options": {"delay": None}}, "delay must be a number of at least 0"),
+            ({"options": {"batchSize": 2.5}}, "batchSize must be from 1 to 500000"),
+            ({"options": {"onEvent": 5}}, "onEvent must be a function"),
             ({"options": {"batchSize": "many"}}, "batchSize must be a number"),
             ({"options": {"batchSize": 500_001}}, "batchSize must be from 1 to 500000"),
             ({"url": "ftp://127.0.0.1"}, "server must be a base URL"),

@@ -65,7 +65,11 @@ const KEEPALIVE_BYTES = 65_536;
 const KINDS = /** @type {const} */ ({ sent: "sent", retry: "retry", keep: "kept", pause: "paused", drop: "dropped" });
 /** Two-byte codes of a batch of this size fit into the largest body that a server reads. */
 const MOST_CODES = 500_000;
-const now = () => Date.now() / 1000;
+const now = () => {
+  const time = Date.now() / 1000;
+  if (time >= 0 && time < Infinity) return time;
+  throw new LedgerError("the clock is wrong"); // a page may have replaced it
+};
 /** Seconds of a clock that nobody sets. */
 const ticks = () => performance.now() / 1000;
 
@@ -163,10 +167,14 @@ export class Client {
     };
     for (const name of /** @type {(keyof typeof NUMBERS)[]} */ (Object.keys(NUMBERS))) {
       const value = this.#options[name];
-      demand(value >= 0 && value < Infinity, `${name} must be a number of at least 0`);
+      demand(Number.isFinite(value) && value >= 0, `${name} must be a number of at least 0`);
     }
-    const { batchSize } = this.#options;
-    demand(batchSize >= 1 && batchSize <= MOST_CODES, `batchSize must be from 1 to ${MOST_CODES}`);
+    const { batchSize, onEvent } = this.#options;
+    demand(
+      Number.isInteger(batchSize) && batchSize >= 1 && batchSize <= MOST_CODES,
+      `batchSize must be from 1 to ${MOST_CODES}`,
+    );
+    demand(typeof onEvent === "function", "onEvent must be a function");
     // A page is hidden before it is left, unless it is closed at once. Node.js has no document.
     page?.addEventListener("visibilitychange", this.#onHide);
     globalThis.addEventListener?.("pagehide", this.#onHide);
@@ -335,7 +343,8 @@ export class Client {
   #task(name) {
     const task = this.#tasks.get(name);
     if (task) return task;
-    throw new UnknownTaskError(`no task ${name}; this client has ${[...this.#tasks.keys()].join(", ")}`);
+    const given = typeof name === "string" ? name : `is a ${typeof name}`; // which may be the value
+    throw new UnknownTaskError(`no task ${given}; this client has ${[...this.#tasks.keys()].join(", ")}`);
   }
 
   /**
