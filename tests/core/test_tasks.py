@@ -728,6 +728,21 @@ def test_a_file_of_no_task_is_refused_by_name(content: bytes, tmp_path: Path) ->
         Task.load(path)
 
 
+def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    """Whoever reads the file may see the first, and the device would take the last."""
+    path = tmp_path / "twice.json"
+    Task("delay", Interval(0, 1), epsilon=1.0).save(path)
+    path.write_text(path.read_text("utf-8").replace("{", '{"epsilon": 0.01, ', 1), "utf-8")
+    with pytest.raises(TaskError, match=r"twice\.json: a name stands twice in one object"):
+        Task.load(path)
+
+
+def test_a_file_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.tasks.files._MOST_CHARACTERS", 1000)
+    with pytest.raises(TaskError, match="/dev/zero: the file is too large for a task"):
+        Task.load("/dev/zero")
+
+
 def test_a_file_that_is_not_there_is_the_operating_systems_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Task.load(tmp_path / "absent.json")

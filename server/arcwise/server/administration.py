@@ -14,6 +14,7 @@ from arcwise.server.problems import Problem, store_busy, unknown_task
 from arcwise.server.promises import check_statement
 from arcwise.server.store import StoredAction
 from arcwise.tasks import Task
+from arcwise.tasks.files import each_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -238,7 +239,7 @@ class Administration:
 
 def _read_task(text: bytes) -> Task:
     try:
-        return Task.from_json(json.loads(text))
+        return Task.from_json(json.loads(text, object_pairs_hook=each_once))
     except (ArcwiseError, ValueError, RecursionError):
         # What is wrong with it holds what was sent; the command says it where the file is.
         raise Problem(

@@ -11,9 +11,20 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-__all__ = ["load_json"]
+__all__ = ["each_once", "load_json"]
 
 T = TypeVar("T")
+
+_MOST_CHARACTERS = 256 << 20
+"""Of a file: 256 tasks, the most that a group has, are smaller."""
+
+
+def each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return a dict; raises `ValueError` for a key that stands twice, of which a reader may see the other."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
 
 
 def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
@@ -35,7 +46,10 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
         raise TaskError(f"path must be the path of a file, got {shown(path)}")
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 (devices load no pathlib)
-            return from_json(json.load(file))
+            text = file.read(_MOST_CHARACTERS + 1)
+        if len(text) > _MOST_CHARACTERS:
+            raise TaskError("the file is too large for a task")
+        return from_json(json.loads(text, object_pairs_hook=each_once))
     except CertificateError as error:
         raise CertificateError(f"{path}: {error}") from None
     except FileNotFoundError as error:

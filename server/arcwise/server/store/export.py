@@ -16,6 +16,7 @@ from arcwise.errors import ArcwiseError, ParameterError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.sources import checked_name
 from arcwise.tasks import Task
+from arcwise.tasks.files import each_once
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -136,7 +137,7 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
         try:
             if len(line) == _LONGEST_LINE:
                 raise ValueError
-            fields = json.loads(line, object_pairs_hook=_each_once)
+            fields = json.loads(line, object_pairs_hook=each_once)
             if set(fields) == {"end"}:
                 if fields["end"] != number - 1 or missing or file.read(1):
                     raise ValueError
@@ -173,7 +174,7 @@ def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str
         open_from, decided = (
             _whole(number, _MAX_EPOCH) for number in (fields["open_from"], fields.get("decided", 0))
         )
-        released = _each_once(
+        released = each_once(
             [(_whole(epoch, decided), _whole(n, _MOST_READ)) for epoch, n in fields.get("released", [])]
         )
         return TaskState(found, closed, open_from, decided, released)
@@ -191,13 +192,6 @@ def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str
     if not ids or any(len(name) != 16 for name in ids):
         raise ValueError
     return BatchIds(epoch, ids, source)
-
-
-def _each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError
-    return found
 
 
 def _whole(number: object, below: int) -> int:
