@@ -14,6 +14,7 @@ from arcwise.domains import Circle
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps, Task
 from tests.support.clock import Clock
+from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 HEADING = Task("heading", Circle(360), epsilon=1.0, caps=Caps(rolling=2.0))
 
 
-@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 1e15, 1e300])
+@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 1e15, 1e300, -1.0])
 def test_a_clock_that_tells_no_time_costs_nothing(ledger: Ledger, recorder: Recorder, time: float) -> None:
     clock = Clock()
     uplink = Uplink("http://127.0.0.1:1", ledger=ledger, transport=recorder, environment=clock)
     with Client(uplink, tasks=[HEADING], ledger=ledger) as client:
-        clock.step(time)
+        clock._wall = time
         assert client.report("heading", 1.0) is Outcome.FAILED
         with pytest.raises(LedgerError, match=r"environment\.time\(\) returned .*, which is no Unix time"):
             client.budget("heading")
@@ -37,6 +38,24 @@ def test_a_clock_that_tells_no_time_costs_nothing(ledger: Ledger, recorder: Reco
         assert client.counters.refused == {"failed": 1}
         assert (client.pending, client.budget("heading").reports_left) == (0, 2)
         assert [bool(client.report("heading", 1.0)) for _ in range(3)] == [True, True, False]
+    uplink.close()
+
+
+@pytest.mark.parametrize("time", [math.nan, math.inf, -math.inf, 1e300, -1.0])
+def test_a_sender_without_a_clock_waits_and_drops_nothing(
+    device_ledger: Ledger, recorder: Recorder, time: float
+) -> None:
+    clock = Clock()
+    uplink = SteppedUplink("http://127.0.0.1:1", ledger=device_ledger, transport=recorder, environment=clock)
+    with Client(uplink, tasks=[HEADING], ledger=device_ledger) as client:
+        assert client.report("heading", 1.0) is Outcome.ACCEPTED
+        clock._wall = time
+        uplink.send()
+        assert client.pending == 1
+        clock._wall = 1.7e9
+        clock.step(60)
+        uplink.expedite()
+        assert (client.pending, client.counters.sent) == (0, 1)
     uplink.close()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from arcwise.checks import checked_bool, shown
 from arcwise.client.base_uplink import BaseUplink
 from arcwise.client.checks import ledger_error
+from arcwise.client.environment import unix_time
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.ledger import MemoryLedger
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -105,7 +106,7 @@ class BaseClient(Generic[UplinkT]):
         """Charge, randomise and queue a value that was located."""
         transaction: Transaction | None = None
         try:
-            now = self._now()
+            now = unix_time(self._uplink._environment)
             with self._open_transaction(now) as transaction:
                 if transaction.opted_out():
                     outcome = Outcome.OPTED_OUT
@@ -126,13 +127,6 @@ class BaseClient(Generic[UplinkT]):
             self._uplink._count_refused(outcome)
         return outcome
 
-    def _now(self) -> float:
-        """Return the Unix time; raise `LedgerError` for what a ledger could not order charges by."""
-        now = self._uplink._environment.time()
-        if not abs(now) < 1e15:  # as in the ledgers' files; no comparison with NaN is true
-            raise LedgerError(f"environment.time() returned {now!r}, which is no Unix time: mend the clock")
-        return now
-
     def budget(self, name: str | None = None) -> Budget:
         """Return what was spent on a task or a group, or without a name on everything, and what is left.
 
@@ -143,7 +137,7 @@ class BaseClient(Generic[UplinkT]):
         LedgerError
             When the ledger cannot be read.
         """
-        budget = self._ledger.budget(self._policy.bill(name), self._now())
+        budget = self._ledger.budget(self._policy.bill(name), unix_time(self._uplink._environment))
         # Answers that were paid for are given without end.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget

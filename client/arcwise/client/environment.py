@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import time
 
-__all__ = ["MACHINE", "Environment"]
+from arcwise.errors import LedgerError
+
+__all__ = ["MACHINE", "Environment", "unix_time"]
 
 
 class Environment:
@@ -75,3 +77,11 @@ class Environment:
 
 MACHINE = Environment()
 """This machine."""
+
+
+def unix_time(environment: Environment) -> float:
+    """Return the Unix time; raise `LedgerError` for what no charges or epochs can be ordered by."""
+    now = environment.time()
+    if not 0 <= now < 1e15:  # as in the ledgers' files; no comparison with NaN is true
+        raise LedgerError(f"environment.time() returned {now!r}, which is no Unix time: mend the clock")
+    return now

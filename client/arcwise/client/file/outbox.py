@@ -10,6 +10,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from arcwise.client.environment import unix_time
 from arcwise.client.file.batching import Batching, end_owner, new_owner
 from arcwise.client.outbox import Parcel, Send, Wait
 from arcwise.client.sources import named
@@ -127,7 +128,7 @@ class FileOutbox:
         """
         connection.execute("SELECT 1 FROM state").fetchone()  # a transaction that reads begins here
         return self._batching_type(
-            self._environment.time(),
+            unix_time(self._environment),
             lambda task_id: ready_at(task_id) - now,
             self.options,
             interval,
@@ -160,7 +161,7 @@ class FileOutbox:
         if now < self._next_expiry:  # it takes a look at every report
             return 0
         self._next_expiry = now + _EXPIRY_SECONDS
-        before = self._environment.time() - seconds
+        before = unix_time(self._environment) - seconds
         old = "SELECT 1 FROM {} WHERE created < ? LIMIT 1"
         with self.database.reading() as connection:
             if not any(
@@ -204,7 +205,7 @@ class FileOutbox:
 
     def load(self, schedule: Schedule) -> None:
         """Let the schedule remember the waits of an earlier process."""
-        now, wall = self._environment.monotonic(), self._environment.time()
+        now, wall = self._environment.monotonic(), unix_time(self._environment)
         with self.database.reading() as connection:
             for scope, failures, own, asked in connection.execute("SELECT * FROM waits"):
                 self._waits = True
@@ -212,7 +213,7 @@ class FileOutbox:
 
     def save(self, schedule: Schedule) -> None:
         """Keep the schedule's waits for a later process."""
-        now, wall = self._environment.monotonic(), self._environment.time()
+        now, wall = self._environment.monotonic(), unix_time(self._environment)
         rows = [
             (scope, failures, wall + own, wall + asked)
             for scope, failures, own, asked in schedule.remaining(now)
