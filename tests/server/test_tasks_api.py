@@ -95,6 +95,25 @@ def test_two_open_tasks_of_one_name_are_refused(with_app: Run, admin: dict[str, 
     with_app([DELAY], scenario)
 
 
+def test_workers_that_open_tasks_of_one_name_at_once_do_not_both(
+    with_app: Run, admin: dict[str, str], tmp_path: Path
+) -> None:
+    third = Task("third", Interval(0, 1), 1.0)
+    elsewhere = [Task("third", Interval(0, 2), 1.0), Task("delay", Interval(0, 2), 1.0)]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await http.post(f"/v1/tasks/{DELAY.id}/close", headers=admin)
+        with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'app.db'}")) as other_worker:
+            other_worker.register(elsewhere)
+            refused = await http.post("/v1/tasks", json=third.to_json(), headers=admin)
+            assert kind(refused) == (409, "name-taken")
+            assert kind(await http.post(f"/v1/tasks/{DELAY.id}/open", headers=admin)) == (409, "name-taken")
+            opened = [each.task for each in other_worker.tasks() if each.closed is None]
+        assert opened == elsewhere
+
+    with_app([DELAY], scenario)
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     found = [record.getMessage() for record in caplog.records if record.name == "arcwise.server"]
     caplog.clear()

@@ -131,7 +131,9 @@ class Administration:
             if task.id in self._catalogue.tasks:  # it came meanwhile
                 return task, False
             self._check_name(task)
-            await self._change(actor, "make task", task.id, lambda store: store.register([task]))
+            await self._change(
+                actor, "make task", task.id, self._alone(task, lambda store: store.register([task]))
+            )
         return task, True
 
     async def close_task(self, actor: Actor, task_id: str) -> None:
@@ -157,7 +159,9 @@ class Administration:
         task = self._task(actor, task_id)
         async with self._naming:
             self._check_name(task)
-            await self._change(actor, "open task", task_id, lambda store: store.open_task(task_id))
+            await self._change(
+                actor, "open task", task_id, self._alone(task, lambda store: store.open_task(task_id))
+            )
 
     async def make_key(
         self, actor: Actor, scope: str, *, tasks: Iterable[str] | None = None, label: str = ""
@@ -216,12 +220,22 @@ class Administration:
     def _check_name(self, task: Task) -> None:
         other = self._catalogue.open_name(task.name)
         if other is not None and other != task:
-            raise Problem(
-                409,
-                "name-taken",
-                "Another open task has this name: give this task another one, or close the other task first, "
-                "whose devices then drop the reports that they have not sent.",
-            )
+            raise _name_taken()
+
+    def _alone(self, task: Task, change: Callable[[Store], object]) -> Callable[[Store], object]:
+        """Return a change that opens a task, and closes it if another worker has opened one of its name."""
+
+        def open_alone(store: Store) -> object:
+            outcome = change(store)
+            if any(
+                each.closed is None and each.task.name == task.name and each.task != task
+                for each in store.tasks()
+            ):
+                store.close_task(task.id, int(self._clock.time()))
+                raise _name_taken()
+            return outcome
+
+        return open_alone
 
     async def _change(
         self, actor: Actor, action: str, subject: str, change: Callable[[Store], object]
@@ -235,6 +249,15 @@ class Administration:
             await asyncio.to_thread(work)
         except StoreError:
             raise store_busy("The store cannot be changed now.") from None
+
+
+def _name_taken() -> Problem:
+    return Problem(
+        409,
+        "name-taken",
+        "Another open task has this name: give this task another one, or close the other task first, "
+        "whose devices then drop the reports that they have not sent.",
+    )
 
 
 def _read_task(text: bytes) -> Task:
