@@ -250,6 +250,33 @@ def test_a_log_that_is_removed_in_use_ends_reporting(
         assert not client.close(0)
 
 
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_a_file_without_its_log_knows_what_was_sent_before_a_crash(
+    tmp_path: Path, recorder: Recorder, heading: Task, relaxed: bool
+) -> None:
+    """As of a file that is mounted alone into a container."""
+    path = tmp_path / "ledger.db"
+    FileLedger(path, create=True).close()
+
+    def crash() -> bool:
+        ledger = FileLedger(path, relaxed=relaxed)
+        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
+        client = Client(uplink, tasks=[heading], ledger=ledger)
+        client.report("heading", 1.0)
+        client.report("heading", 1.0)
+        uplink.expedite()
+        return client.counters.sent == 2
+
+    assert in_child(crash)
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink()
+    with (
+        FileLedger(path) as ledger,
+        Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client,
+    ):
+        assert client.budget("heading").epsilon == 2 * heading.epsilon
+
+
 def test_what_a_crash_left_in_the_log_is_in_the_file_once_it_is_opened(
     tmp_path: Path, recorder: Recorder, heading: Task
 ) -> None:

@@ -149,6 +149,11 @@ class Database:
         with contextlib.suppress(LedgerError), self._alone() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
+    def write_back(self) -> None:
+        """Let the file hold what is in the log, as far as nobody is in the way; nobody waits for it."""
+        with contextlib.suppress(LedgerError), self._alone() as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
     def closed_for_a_fork(self) -> Pause:
         """Keep the file closed: what SQLite knows of the locks of a process is wrong in its child."""
         with self._lock:

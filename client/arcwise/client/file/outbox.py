@@ -110,6 +110,7 @@ class FileOutbox:
             found = self._batching(connection, now, interval, ready_at).take(connection)
         if found is None:
             return Wait(_RETAKE_SECONDS)
+        self.database.write_back()  # a file that loses its log after a kill still knows what was sent
         number, task_id, task_name, reports, body = found
         put_back, finish = partial(self._put_back, number), partial(self._finish, number, reports)
         return Send(Parcel(task_id, task_name, reports, body, put_back, finish))

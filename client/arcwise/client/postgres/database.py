@@ -147,6 +147,9 @@ class Database:
         with self._transaction(self._reading) as session:
             yield session
 
+    def write_back(self) -> None:
+        """Do nothing: the log of a database is not a file beside it that could get lost."""
+
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Session]:
         if self._process is not current_process():
