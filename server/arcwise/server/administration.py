@@ -130,7 +130,6 @@ class Administration:
         async with self._naming:
             if task.id in self._catalogue.tasks:  # it came meanwhile
                 return task, False
-            self._check_name(task)
             await self._change(
                 actor, "make task", task.id, self._alone(task, lambda store: store.register([task]))
             )
@@ -158,7 +157,6 @@ class Administration:
         """
         task = self._task(actor, task_id)
         async with self._naming:
-            self._check_name(task)
             await self._change(
                 actor, "open task", task_id, self._alone(task, lambda store: store.open_task(task_id))
             )
@@ -217,23 +215,14 @@ class Administration:
             raise unknown_task()
         return task
 
-    def _check_name(self, task: Task) -> None:
-        other = self._catalogue.open_name(task.name)
-        if other is not None and other != task:
-            raise _name_taken()
-
     def _alone(self, task: Task, change: Callable[[Store], object]) -> Callable[[Store], object]:
-        """Return a change that opens a task, and closes it if another worker has opened one of its name."""
+        """Return a change that opens a task, unless one of its name is open; other workers make some, too."""
 
         def open_alone(store: Store) -> object:
-            outcome = change(store)
-            if any(
-                each.closed is None and each.task.name == task.name and each.task != task
-                for each in store.tasks()
-            ):
-                store.close_task(task.id, int(self._clock.time()))
-                raise _name_taken()
-            return outcome
+            for each in store.tasks():
+                if each.closed is None and each.task.name == task.name and each.task != task:
+                    raise _name_taken()
+            return change(store)
 
         return open_alone
 
