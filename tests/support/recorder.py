@@ -28,7 +28,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.posts: list[Post] = []
-        self.script: deque[int | tuple[int, str] | Exception] = deque()
+        self.script: deque[int | tuple[int, str] | BaseException] = deque()
         self.by_task: dict[str, int] = {}
         self.go = threading.Event()
         self.go.set()
@@ -40,10 +40,10 @@ class Recorder:
     ) -> tuple[int, str | None]:
         post = Post(url, body, dict(headers), timeout)
         self.posts.append(post)
-        answer: int | tuple[int, str] | Exception = self.by_task.get(post.batch.task_id.hex(), 204)
+        answer: int | tuple[int, str] | BaseException = self.by_task.get(post.batch.task_id.hex(), 204)
         if self.script:
             answer = self.script.popleft()
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             raise answer
         return (answer, None) if isinstance(answer, int) else answer
 

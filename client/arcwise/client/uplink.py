@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -168,6 +169,10 @@ class Uplink(BaseUplink):
             status, retry_after = checked_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the thread must live
             self._unanswered(parcel, error)
+        except BaseException:  # the next report starts another thread
+            with contextlib.suppress(LedgerError):  # the lease ends by itself
+                parcel.put_back()
+            raise
         else:
             self._answered(parcel, status, retry_after)
 
