@@ -9,6 +9,7 @@
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.math.BigDecimal;
@@ -902,8 +903,9 @@ public final class Client {
         schedule.hurry();
         while (!sealed.isEmpty() && schedule.readyAt(task.id) < end) {
             Thread.sleep((long) Math.ceil(1000 * Math.max(0, schedule.readyAt(task.id) - seconds())));
-            Sealed first = sealed.remove();
+            Sealed first = sealed.element();
             Action action = post(first.body);
+            sealed.remove(); // not before: an attempt that is interrupted leaves it
             if (action == Action.SENT) counts.merge("sent", first.count, Integer::sum);
             else if (action == Action.DROP) counts.merge("dropped", first.count, Integer::sum);
             else sealed.add(first); // behind the others
@@ -921,7 +923,9 @@ public final class Client {
         int status = 0;
         double asked = 0;
         try {
-            HttpResponse<Void> answer = http.send(request.build(), HttpResponse.BodyHandlers.discarding());
+            // The timeout is the head's. A body is left alone, however long it is.
+            HttpResponse<InputStream> answer = http.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
+            answer.body().close();
             status = answer.statusCode();
             asked = retryAfter(answer.headers().firstValue("Retry-After").orElse(null), System.currentTimeMillis() / 1e3);
         } catch (IOException error) {

@@ -25,7 +25,7 @@ def checked_url(url: object, name: str = "url", *, insecure: object = True) -> s
         raise ParameterError(f"{name} is not a URL: {error}; got {url!r}") from None
     if parts.scheme not in ("http", "https") or not host:
         raise ParameterError(f"{name} must start with http:// or https:// and name a host, got {url!r}")
-    if parts.username is not None or parts.query or parts.fragment:
+    if parts.username is not None or "?" in url or "#" in url:
         raise ParameterError(
             f"{name} must be a base URL without user, query or fragment, got one for {host!r}"
         )
@@ -34,6 +34,8 @@ def checked_url(url: object, name: str = "url", *, insecure: object = True) -> s
             f"{name} would be used without encryption: give an https:// URL, or insecure=True where "
             "something else encrypts"
         )
+    if url != url.strip():  # urlsplit leaves blanks out, and what sends does not
+        raise ParameterError(f"{name} must not begin or end with blanks, got {url!r}")
     return url.rstrip("/")
 
 

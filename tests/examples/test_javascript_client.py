@@ -431,6 +431,8 @@ def test_a_batch_is_sent_when_its_interval_is_over() -> None:
             ({"options": {"batchSize": 500_001}}, "batchSize must be from 1 to 500000"),
             ({"url": "ftp://127.0.0.1"}, "server must be a base URL"),
             ({"url": "http://user@127.0.0.1"}, "server must be a base URL"),
+            ({"url": "http://127.0.0.1/?"}, "server must be a base URL"),
+            ({"url": "http://127.0.0.1#"}, "server must be a base URL"),
         ],
         every=3,
     ),

@@ -124,9 +124,9 @@ export class Client {
    */
   constructor(server, options) {
     const base = urlOf(server);
-    const { protocol, href, search, hash, username } = base;
+    const { protocol, href, username } = base;
     demand(
-      /^https?:$/.test(protocol) && !search && !hash && !username,
+      /^https?:$/.test(protocol) && !/[?#]/.test(href) && !username,
       "server must be a base URL of http or https without user, query and fragment",
     );
     this.#url = href.replace(/\/+$/, "");
