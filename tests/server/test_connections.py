@@ -365,6 +365,9 @@ def test_what_is_not_http_gets_one_answer_and_one_line(run: Run, caplog: pytest.
     [
         pytest.param(GET + b"nonsense\r\n\r\n", 204, id="after a request"),
         pytest.param(b"CONNECT a:1 HTTP/1.1\r\n\r\n", 400, id="connect"),
+        pytest.param(
+            b"CONNECT a:1 HTTP/1.1\r\nContent-Length: 5\r\n\r\ncodes", 400, id="connect with a body"
+        ),
         pytest.param(GET + b"CONNECT a:1 HTTP/1.1\r\n\r\n", 204, id="connect after a request"),
         pytest.param(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, id="chunks"),
     ],
@@ -382,6 +385,32 @@ def test_a_refusal_is_not_taken_for_another_answer(run: Run, data: bytes, answer
     assert connection.transport.written.count(b"HTTP/1.1 ") == 1
     assert connection.ended == "closed"
     assert connection.counted == {"invalid": 1}
+
+
+@pytest.mark.parametrize("at_once", [None, 1, 100])
+@pytest.mark.parametrize("before", [b"", POST], ids=["first", "after a body"])
+@pytest.mark.parametrize("size", ["Content-Length: 5", "Transfer-Encoding: chunked"])
+def test_an_offer_of_http_2_takes_no_body_away(
+    run: Run, size: str, before: bytes, at_once: int | None
+) -> None:
+    """Java's HttpClient offers it with each request in the clear."""
+    offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAA"
+    body = b"2\r\nco\r\n3\r\ndes\r\n0\r\n\r\n" if "chunked" in size else b"codes"
+    head = f"POST /a%20b?c=d HTTP/1.1\r\nHost: x\r\n{offer}\r\n{size}\r\n\r\n".encode()
+
+    async def scenario(connection: Connection) -> None:
+        if before:
+            connection.receive(before)
+            await connection.answer()
+        connection.receive(head + body, at_once=at_once)
+        cycle = connection.protocol.cycle
+        assert (bytes(cycle.body), cycle.more_body, cycle.keep_alive) == (b"codes", False, False)
+        assert (cycle.scope["path"], cycle.scope["query_string"]) == ("/a b", b"c=d")
+        await connection.answer()
+
+    connection = run(scenario)
+    assert connection.ended == "closed"
+    assert not connection.counted
 
 
 def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(

@@ -207,8 +207,11 @@ def bounded_protocol(
             self._body_moved = False
             try:
                 self.parser.feed_data(part)
-            except httptools.HttpParserUpgrade:
-                self._end_after_answer()  # in HTTP/1.1; what follows is in no language that is spoken here
+            except httptools.HttpParserUpgrade as upgrade:
+                if self._part is _Part.HEAD:
+                    self._ignore_upgrade(part[upgrade.args[0] :])
+                else:
+                    self._end_after_answer()  # in HTTP/1.1; what follows may be in any language
             except httptools.HttpParserError:
                 if not self._is_deaf:
                     self._refuse()
@@ -219,6 +222,21 @@ def bounded_protocol(
                 self._unfinished = self._unfinished + len(part) if same else 0
                 if self._head_bytes + self._unfinished > _MAX_HEAD_BYTES + _STEP:
                     self._cut("long-head")
+
+        def _ignore_upgrade(self, rest: bytes) -> None:
+            """Parse a request again without the upgrade that it offers; the connection ends with its answer.
+
+            Some clients offer HTTP/2 with every request, and the parser leaves out the body of such a one.
+            """
+            left_out = b"connection", b"upgrade", b"http2-settings"
+            kept = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] not in left_out)
+            head = b"%b %b HTTP/1.1\r\nconnection: close\r\n%b\r\n" % (
+                self.parser.get_method(),
+                self.url,
+                kept,
+            )
+            self.parser = httptools.HttpRequestParser(self)
+            self._feed(head + rest)
 
         def _refuse(self) -> None:
             """End a connection with bytes that are not HTTP; earlier requests are answered first."""
@@ -268,6 +286,9 @@ def bounded_protocol(
                 raise _Cut
 
         def on_headers_complete(self) -> None:
+            is_offer = self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+            if is_offer and _has_body(self.headers):
+                return  # see `_ignore_upgrade`
             super().on_headers_complete()
             self._part = _Part.BODY
             if not self.pipeline:
@@ -288,6 +309,8 @@ def bounded_protocol(
             super().on_body(body)
 
         def on_message_complete(self) -> None:
+            if self._part is _Part.HEAD:  # an upgrade that is ignored
+                return
             self._part = _Part.NONE
             self._message += 1
             super().on_message_complete()
@@ -365,3 +388,10 @@ def bounded_protocol(
                 self._answering.message_event.set()
 
     return BoundedProtocol
+
+
+def _has_body(fields: list[tuple[bytes, bytes]]) -> bool:
+    return any(
+        name == b"transfer-encoding" or (name == b"content-length" and value != b"0")
+        for name, value in fields
+    )
