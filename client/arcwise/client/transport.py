@@ -296,7 +296,9 @@ class HttpxTransport(_Connections["httpx.Client"]):
             try:
                 content = b""
                 if response.status_code == ACKNOWLEDGED:
-                    any(response.iter_raw())  # a 204 has no body: to its end, the connection is used again
+                    # Of a 204, nothing: it lets the connection be used again. httpx's own double has read it.
+                    if not response.is_stream_consumed:
+                        any(response.iter_raw())
                 elif response.status_code == OK and most:
                     for part in response.iter_raw():
                         content = _appended(content, part, most)
@@ -375,9 +377,10 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
         try:
             content = b""
             if response.status_code == ACKNOWLEDGED:
-                async for part in response.aiter_raw():
-                    if part:
-                        break
+                if not response.is_stream_consumed:
+                    async for part in response.aiter_raw():
+                        if part:
+                            break
             elif response.status_code == OK and most:
                 async for part in response.aiter_raw():
                     content = _appended(content, part, most)

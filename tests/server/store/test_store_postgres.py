@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -82,16 +83,35 @@ def test_reports_are_counted_while_ids_are_forgotten(
         assert store.check() == []
 
 
-def waiting(connection: psycopg.Connection, number: int) -> None:
-    """Wait until so many others wait for the lock that closings take."""
+def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241) -> None:
+    """Wait until so many others wait for the lock that closings take, or for another one."""
     query = (
         "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        " AND classid = 7241 AND objid = 'task'::regclass"
+        " AND classid = %s AND objid = 'task'::regclass"
     )
     deadline = time.monotonic() + 60
-    while connection.execute(query).fetchone() != (number,):
+    while connection.execute(query, (lock,)).fetchone() != (number,):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_no_report_waits_for_a_merge_that_waits_for_a_fold(
+    postgres_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    with (
+        opened(postgres_url) as store,
+        opened(f"sqlite:///{tmp_path / 'other.db'}") as other,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        other.add([batch(DELAY, [2], number=1)])
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+            merged = threads.submit(store.merge, list(other.export(ids=True)), 1_700_000_000)
+            waiting(connection, 1, lock=7243)
+            assert store.add([batch(DELAY, [1])]) == [COUNTED]
+            assert not merged.done()
+        merged.result()
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
 
 
 def test_workers_that_tidy_at_the_same_moment_leave_the_ids_to_one_of_them(

@@ -113,9 +113,9 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                     (len(states), record.epoch, record.source, record.ids),
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
-        # From here on nobody adds and nobody folds.
-        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+        # From here on nobody folds and nobody adds, locked in this order: no report waits for a fold.
         connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
         _refuse_known(connection, origins, sources)
         connection.execute(
             "INSERT INTO origin (id, own, merged) SELECT id, false, %s FROM unnest(%s::bytea[]) id",

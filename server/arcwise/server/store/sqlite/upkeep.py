@@ -193,9 +193,8 @@ def check(database: Database) -> list[str]:
             f"row {row} of table {table} names no row of table {parent}"
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check")
         ]
-        problems += _strange_types(connection)
-        if problems:
-            return problems
+        if strange := list(_strange_types(connection)):
+            return [*problems, *strange]
         totals = dict(connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall())
         problems += [
             f"table {table} names source {source}, which is not there"
