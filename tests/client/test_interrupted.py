@@ -257,9 +257,11 @@ def test_a_file_without_its_log_knows_what_was_sent_before_a_crash(
     """As of a file that is mounted alone into a container."""
     path = tmp_path / "ledger.db"
     FileLedger(path, create=True).close()
+    open_at_the_end: list[FileLedger] = []
 
     def crash() -> bool:
         ledger = FileLedger(path, relaxed=relaxed)
+        open_at_the_end.append(ledger)
         uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
         client = Client(uplink, tasks=[heading], ledger=ledger)
         client.report("heading", 1.0)

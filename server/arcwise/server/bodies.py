@@ -10,13 +10,9 @@ from arcwise.server.eager import Eager
 from arcwise.server.problems import Problem, store_busy
 
 if sys.version_info >= (3, 11):
-    from asyncio import Timeout, timeout
-
-    _set_deadline = Timeout.reschedule
+    from asyncio import timeout
 else:
-    from async_timeout import Timeout, timeout
-
-    _set_deadline = Timeout.update
+    from async_timeout import timeout
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -35,9 +31,21 @@ _QUICK_SECONDS = 1.0
 class _Reading:
     """A body that is being read."""
 
-    deadline: Timeout
-    held = 0
-    gives_way = False
+    def __init__(self) -> None:
+        self.task = asyncio.current_task()
+        self.held = 0
+        self.gives_way = False
+
+    def give_way(self) -> None:
+        """End the reading, as a timeout would."""
+        self.gives_way = True
+        if self.task is not None:
+            self.task.cancel()
+
+    def stay(self) -> None:
+        """Let the task that read go on with its answer."""
+        if sys.version_info >= (3, 11) and self.task is not None:
+            self.task.uncancel()
 
 
 class Bodies:
@@ -109,11 +117,14 @@ class Bodies:
         ends = loop.time() + self._seconds
         reading = _Reading()
         try:
-            async with timeout(self._seconds) as reading.deadline:
+            async with timeout(self._seconds):
                 return await self._parts(first, receive, most, reading)
-        except (asyncio.TimeoutError, UnboundLocalError) as error:
+        except (asyncio.TimeoutError, asyncio.CancelledError, UnboundLocalError) as error:
             if reading.gives_way:
+                reading.stay()
                 raise _no_room() from None
+            if isinstance(error, asyncio.CancelledError):
+                raise
             # On Python 3.10 the task group of a middleware takes the cancellation for its own, and Starlette
             # then reads a message that never came. A loop may be a few milliseconds early.
             if isinstance(error, UnboundLocalError) and loop.time() < ends - 0.01:
@@ -161,9 +172,8 @@ class Bodies:
             first, since = next(iter(self._large.items()), (reading, now))
             if first is reading or now < since + _QUICK_SECONDS:
                 raise _no_room()
-            first.gives_way = True
             self._let_go(first)
-            _set_deadline(first.deadline, now)
+            first.give_way()
         self._large.setdefault(reading, now)
         self._held += more
         reading.held += more
