@@ -181,8 +181,7 @@ class AsyncUplink(BaseUplink):
         except Exception as error:  # a transport may raise anything, and the task must live
             await self._call(self._unanswered, parcel, error)
         except BaseException:  # cancelled while the request was under way
-            with contextlib.suppress(LedgerError):  # the lease ends by itself
-                parcel.put_back()
+            self._put_back(parcel)
             raise
         else:
             await self._call(self._answered, parcel, status, retry_after)

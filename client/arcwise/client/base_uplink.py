@@ -257,10 +257,14 @@ class BaseUplink(ABC):
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)
         except BaseException:
-            # It could not be noted, such as without random bytes for a wait: the parcel goes out once more.
-            with suppress(LedgerError):
-                parcel.put_back()
+            self._put_back(parcel)  # it could not be noted, such as without random bytes for a wait
             raise
+
+    @staticmethod
+    def _put_back(parcel: Parcel) -> None:
+        """Let a taken parcel go out once more; where that cannot be written, its lease ends by itself."""
+        with suppress(LedgerError):
+            parcel.put_back()
 
     def _expedite(self) -> Callable[[], bool]:
         """Let everything be tried at once, see `Outbox.expedite`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -170,8 +169,7 @@ class Uplink(BaseUplink):
         except Exception as error:  # a transport may raise anything, and the thread must live
             self._unanswered(parcel, error)
         except BaseException:  # the next report starts another thread
-            with contextlib.suppress(LedgerError):  # the lease ends by itself
-                parcel.put_back()
+            self._put_back(parcel)
             raise
         else:
             self._answered(parcel, status, retry_after)

@@ -131,7 +131,7 @@ class Administration:
             if task.id in self._catalogue.tasks:  # it came meanwhile
                 return task, False
             await self._change(
-                actor, "make task", task.id, self._alone(task, lambda store: store.register([task]))
+                actor, "make task", task.id, _alone(task, lambda store: store.register([task]))
             )
         return task, True
 
@@ -158,7 +158,7 @@ class Administration:
         task = self._task(actor, task_id)
         async with self._naming:
             await self._change(
-                actor, "open task", task_id, self._alone(task, lambda store: store.open_task(task_id))
+                actor, "open task", task_id, _alone(task, lambda store: store.open_task(task_id))
             )
 
     async def make_key(
@@ -215,17 +215,6 @@ class Administration:
             raise unknown_task()
         return task
 
-    def _alone(self, task: Task, change: Callable[[Store], object]) -> Callable[[Store], object]:
-        """Return a change that opens a task, unless one of its name is open; other workers make some, too."""
-
-        def open_alone(store: Store) -> object:
-            for each in store.tasks():
-                if each.closed is None and each.task.name == task.name and each.task != task:
-                    raise _name_taken()
-            return change(store)
-
-        return open_alone
-
     async def _change(
         self, actor: Actor, action: str, subject: str, change: Callable[[Store], object]
     ) -> None:
@@ -240,13 +229,21 @@ class Administration:
             raise store_busy("The store cannot be changed now.") from None
 
 
-def _name_taken() -> Problem:
-    return Problem(
-        409,
-        "name-taken",
-        "Another open task has this name: give this task another one, or close the other task first, "
-        "whose devices then drop the reports that they have not sent.",
-    )
+def _alone(task: Task, change: Callable[[Store], object]) -> Callable[[Store], object]:
+    """Return a change that opens a task, unless one of its name is open; other workers make some, too."""
+
+    def open_alone(store: Store) -> object:
+        for each in store.tasks():
+            if each.closed is None and each.task.name == task.name and each.task != task:
+                raise Problem(
+                    409,
+                    "name-taken",
+                    "Another open task has this name: give this task another one, or close the other task "
+                    "first, whose devices then drop the reports that they have not sent.",
+                )
+        return change(store)
+
+    return open_alone
 
 
 def _read_task(text: bytes) -> Task:

@@ -85,11 +85,6 @@ class Catalogue:
             )
         raise unknown_task()
 
-    def open_name(self, name: str) -> Task | None:
-        """Return the open task of a name, the newest of several."""
-        found = [task for task in self._tasks.values() if task.name == name and task.id not in self._closed]
-        return found[-1] if found else None
-
     def load(self, stored: Iterable[StoredTask]) -> None:
         """Take over what the store has now. Tasks never go away."""
         stored = list(stored)

@@ -215,7 +215,7 @@ class Settings:
     origins
         The allowed origins.
     known_relays
-        Whom requests of the relays count for.
+        The addresses of the relays.
 
     Raises
     ------
@@ -380,7 +380,7 @@ class Settings:
 
 
 def _checked_relays(relays: object) -> tuple[str, ...]:
-    """Return whom requests of relays count for; raises `ParameterError` unless each is an address."""
+    """Return the addresses of relays; raises `ParameterError` unless each is an address."""
     found: list[Any] = [relays] if isinstance(relays, str) or not isinstance(relays, Iterable) else [*relays]
     try:
         return tuple(plain_address(str(relay)) for relay in found)

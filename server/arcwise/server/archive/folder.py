@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Folder", "require_pyarrow"]
 
 _MARKER = "_arcwise_archive"
-_MARKER_BYTES = 100
 """Holds the id of the archive, and a digest of its store. Engines read no names that begin with _ or ."""
+_MARKER_BYTES = 100
 _ID_LENGTH = 64
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)

@@ -130,8 +130,7 @@ def bounded_protocol(
             self._timer: asyncio.TimerHandle | None = None
             self._head_bytes = 0  # with the trailers of its body
             self._chunks = 0
-            self._body_moved = False
-            self._unfinished = 0
+            self._unfinished = 0  # bytes since the parser has last reported anything
             self._fields_ahead = 0
             self._is_deaf = False
             self._held: tuple[Taker, Any, Any] | None = None  # a request, until the bytes at hand are parsed
@@ -203,8 +202,9 @@ def bounded_protocol(
                 super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]
 
         def _feed(self, part: bytes) -> None:
-            before = self._message, self._head_bytes, self._chunks
-            self._body_moved = False
+            # The parser keeps a field or a trailer that does not end, and reports nothing of it. Spaces, line
+            # ends and the extensions of a chunk count here too.
+            self._unfinished += len(part)
             try:
                 self.parser.feed_data(part)
             except httptools.HttpParserUpgrade as upgrade:
@@ -216,10 +216,6 @@ def bounded_protocol(
                 if not self._is_deaf:
                     self._refuse()
             else:
-                # The parser keeps a field or a trailer that does not end, and reports nothing of it. Spaces,
-                # line ends and the extensions of a chunk count here too.
-                same = before == (self._message, self._head_bytes, self._chunks) and not self._body_moved
-                self._unfinished = self._unfinished + len(part) if same else 0
                 if self._head_bytes + self._unfinished > _MAX_HEAD_BYTES + _STEP:
                     self._cut("long-head")
 
@@ -280,6 +276,7 @@ def bounded_protocol(
                 super().on_header(name, value)
 
         def _lengthen(self, size: int) -> None:
+            self._unfinished = 0
             self._head_bytes += size
             if self._head_bytes > _MAX_HEAD_BYTES or len(self.headers) >= _MAX_FIELDS:
                 self._cut("long-head")
@@ -299,18 +296,20 @@ def bounded_protocol(
                 raise _Cut
 
         def on_chunk_header(self) -> None:
+            self._unfinished = 0
             self._chunks += 1
             if self._chunks > _MAX_CHUNKS:
                 self._cut("many-chunks")
                 raise _Cut
 
         def on_body(self, body: bytes) -> None:
-            self._body_moved = True
+            self._unfinished = 0
             super().on_body(body)
 
         def on_message_complete(self) -> None:
             if self._part is _Part.HEAD:  # an upgrade that is ignored
                 return
+            self._unfinished = 0
             self._part = _Part.NONE
             self._message += 1
             super().on_message_complete()
