@@ -346,12 +346,14 @@ def test_a_ledger_that_is_closed_before_the_uplink_is_a_failure(
     assert "failed" in [event.kind for event in app.events]
 
 
-def test_the_queue_is_bounded_over_a_restart(path: Path, recorder: Recorder, heading: Task) -> None:
+def test_the_queue_is_bounded_over_a_restart(
+    path: Path, recorder: Recorder, heading: Task, clock: Clock
+) -> None:
     recorder.script.append(503)
-    with running(path, recorder, heading, max_pending=3) as app:
+    with running(path, recorder, heading, max_pending=3, environment=clock) as app:
         assert all(app.client.report("heading", 1.0) for _ in range(2))
         app.uplink.expedite()  # a sealed batch takes its room too
-    with running(path, recorder, heading, max_pending=3) as app:
+    with running(path, recorder, heading, max_pending=3, environment=clock) as app:
         assert [bool(app.client.report("heading", 1.0)) for _ in range(3)] == [True, False, False]
         assert app.client.counters == Counters(pending=3, refused={"full": 2})
         assert app.client.budget("heading").epsilon == 3.0

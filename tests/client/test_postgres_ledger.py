@@ -37,6 +37,7 @@ from tests.support.unlimited import AsyncClient, Client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.support.clock import Clock
     from tests.support.recorder import Recorder
 
 URL = "http://127.0.0.1:1"
@@ -76,10 +77,10 @@ def test_accounts_have_budgets_of_their_own_and_one_queue(
     assert uplink.counters == Counters(sent=4, refused={"capped": 1})
 
 
-def test_an_account_opts_out_alone(ledgers: PostgresLedgers, recorder: Recorder) -> None:
+def test_an_account_opts_out_alone(ledgers: PostgresLedgers, recorder: Recorder, clock: Clock) -> None:
     """What it has queued goes, unless it is sealed into a batch with that of others."""
     recorder.script.append(503)
-    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder, environment=clock)
     anna, ben = (client_of(uplink, ledgers, account) for account in ("anna", "ben"))
     assert anna.report("heading", 1.0)
     uplink.expedite()
