@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections import Counter
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from arcwise.server.process.connections import bounded_protocol
+from arcwise.server.process.server import quickly_accepting
 from arcwise.server.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -426,3 +429,35 @@ def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(
     assert connection.transport.written.startswith(b"HTTP/1.1 204")
     assert connection.ended == "closed"
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("loops", ["asyncio", "uvloop"])
+def test_many_connections_are_accepted_in_few_turns_of_the_loop(loops: str) -> None:
+    """A turn takes as long as all requests that are there; a new connection waited for hundreds of them."""
+    loop: asyncio.AbstractEventLoop = pytest.importorskip(loops).new_event_loop()
+    turns = 0
+    made: list[object] = []
+
+    class Counting(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            made.append(transport)
+            transport.close()
+
+    async def accept_all(listener: socket.socket) -> None:
+        nonlocal turns
+        servers = [await loop.create_server(Counting, sock=same) for same in quickly_accepting(listener)]
+        while len(made) < len(strangers) and turns < 1000:
+            await asyncio.sleep(0)
+            turns += 1
+        for server in servers:
+            server.close()
+            await server.wait_closed()
+
+    with closing(loop), ExitStack() as sockets:
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=256))
+        strangers = [
+            sockets.enter_context(socket.create_connection(listener.getsockname())) for _ in range(200)
+        ]
+        loop.run_until_complete(accept_all(listener))
+    assert len(made) == 200
+    assert turns <= 20

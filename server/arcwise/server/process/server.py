@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.server.whole import Done, Taker
 
-__all__ = ["run"]
+__all__ = ["quickly_accepting", "run"]
 
+_ACCEPTED_AT_ONCE = 16
+"""New connections in one turn of the event loop: uvloop takes one of each socket, and a turn can be long."""
 _STOP_SECONDS = 10
 """What requests have to end once nothing new is taken; those that do not are cancelled, and sent again."""
 
@@ -92,6 +94,11 @@ def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Ca
     return forwarded
 
 
+def quickly_accepting(listener: socket.socket) -> list[socket.socket]:
+    """Return a socket that listens with duplicates of it: each takes a connection in a turn of the loop."""
+    return [listener, *(listener.dup() for _ in range(_ACCEPTED_AT_ONCE - 1))]
+
+
 def _say_where(url: str) -> None:
     click.echo(f"arcwise is listening on {url}")
 
@@ -143,6 +150,6 @@ def run(
     server = _Server(config, runtime, settings, started)
     host, port = listener.getsockname()[:2]
     server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    server.run(sockets=[listener])
+    server.run(sockets=quickly_accepting(listener))
     if not server.started:
         raise click.ClickException("the server did not start; the lines above say why")
