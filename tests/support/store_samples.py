@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import Outcome
 from arcwise.tasks import Task
+from arcwise.typing import IntArray
 from arcwise.wire import Batch, pack_codes
+
+Given = tuple[dict[tuple[bytes, int], IntArray], list[tuple[bytes, int, bytes]]]
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
 HEADING = Task("heading", Circle(360), 1.0)
@@ -26,3 +31,14 @@ def batch(task: Task, codes: list[int], *, number: int = 0, epoch: int = 100) ->
 def counted(task: Task, codes: list[int]) -> list[int]:
     counts: list[int] = task.count(codes).tolist()
     return counts
+
+
+def lake(*batches: Batch) -> Given:
+    """Return what a source says of batches: counts, and ids."""
+    codes: dict[tuple[bytes, int], IntArray] = {}
+    for each in batches:
+        task = next(task for task in (DELAY, HEADING, WIDE) if bytes.fromhex(task.id) == each.task_id)
+        width = "<u2" if task is WIDE else "u1"
+        new = np.bincount(np.frombuffer(each.codes, width), minlength=task.mechanism.kernel.codes)
+        codes[each.task_id, each.epoch] = codes.get((each.task_id, each.epoch), 0) + new
+    return codes, [(each.task_id, each.epoch, each.batch_id) for each in batches]

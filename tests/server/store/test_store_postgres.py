@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
@@ -13,7 +13,18 @@ import pytest
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, TASKS, batch, counted
+from tests.support.store_samples import (
+    CLOSED,
+    COUNTED,
+    DELAY,
+    HEADING,
+    REPLAYED,
+    TASKS,
+    WIDE,
+    batch,
+    counted,
+    lake,
+)
 
 PASSWORD = "hunter2"
 
@@ -83,16 +94,70 @@ def test_reports_are_counted_while_ids_are_forgotten(
         assert store.check() == []
 
 
-def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241) -> None:
-    """Wait until so many others wait for the lock that closings take, or for another one."""
-    query = (
-        "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-        " AND classid = %s AND objid = 'task'::regclass"
-    )
+def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241, table: str = "task") -> None:
+    """Wait until so many others wait for the lock that closings take, or for another one, or for a row."""
+    query = """
+        SELECT count(DISTINCT pid) FROM pg_locks
+        WHERE (locktype = 'advisory' AND NOT granted AND classid = %s AND objid = 'task'::regclass)
+           OR (locktype = 'tuple' AND relation = %s::regclass)
+    """
     deadline = time.monotonic() + 60
-    while connection.execute(query, (lock,)).fetchone() != (number,):
+    while connection.execute(query, (lock, table)).fetchone() != (number,):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_reports_go_on_while_somebody_waits_to_close_a_task(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(postgres_url) as store, opened(postgres_url) as other, ThreadPoolExecutor(1) as threads:
+        with connection.transaction():  # a statement of another process that takes long
+            connection.execute("SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)")
+            closed = threads.submit(other.close_task, HEADING.id, 1)
+            for number in range(3):
+                waiting(connection, 1)
+                assert store.add([batch(DELAY, [1], number=number)]) == [COUNTED]
+                assert other.add([batch(DELAY, [1], number=number)]) == [REPLAYED]
+            assert not closed.done()
+        assert closed.result()
+        assert store.add([batch(HEADING, [1], number=99)]) == [CLOSED]
+
+
+def replace_lake(store: Store) -> object:
+    return store.replace_source("lake", *lake(batch(DELAY, [2], number=2)))
+
+
+@pytest.mark.parametrize(
+    ("change", "refusal"),
+    [
+        (replace_lake, None),
+        (lambda store: store.drop_source("lake"), "closed"),
+        (lambda store: store.delete_data(WIDE.id), None),
+    ],
+    ids=["replace", "drop", "delete"],
+)
+def test_nobody_waits_for_a_change_that_takes_long(
+    postgres_url: str, connection: psycopg.Connection, change: Callable[[Store], object], refusal: str | None
+) -> None:
+    """What is closed meanwhile stays as it was."""
+    with opened(postgres_url) as store, opened(postgres_url) as other, ThreadPoolExecutor(1) as threads:
+        store.replace_source("lake", *lake(batch(DELAY, [1], number=1)))
+        store.add([batch(WIDE, [1], number=2)])
+        assert store.close_task(WIDE.id, 1)
+        with connection.transaction():
+            connection.execute("SELECT FROM batch FOR UPDATE")  # holds deletions up
+            changed = threads.submit(change, store)
+            waiting(connection, 1, table="batch")
+            assert other.close_task(DELAY.id, 1)
+            assert other.add([batch(HEADING, [1], number=3)]) == [COUNTED]
+            assert not changed.done()
+        if refusal is None:
+            changed.result()
+        else:
+            with pytest.raises(ParameterError, match=refusal):
+                changed.result()
+        assert store.counts(DELAY).tolist() == counted(DELAY, [1])
+        assert other.check() == []
 
 
 def test_no_report_waits_for_a_merge_that_waits_for_a_fold(

@@ -15,25 +15,23 @@ from arcwise.server.store import SourceChange, SourceTask, Store, StoredSource, 
 from arcwise.server.store.export import BatchIds
 from arcwise.tasks import Task
 from arcwise.typing import IntArray
-from arcwise.wire import Batch
 from tests.server.store.test_store_merge import MOVES
 from tests.support.cases import mostly_slow
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, NOW, REPLAYED, WIDE, batch, counted
+from tests.support.store_samples import (
+    CLOSED,
+    COUNTED,
+    DELAY,
+    HEADING,
+    NOW,
+    REPLAYED,
+    WIDE,
+    batch,
+    counted,
+    lake,
+)
 from tests.support.stores import URLS
 
 Opener = Callable[[], Store]
-Given = tuple[dict[tuple[bytes, int], IntArray], list[tuple[bytes, int, bytes]]]
-
-
-def lake(*batches: Batch) -> Given:
-    """Return what a source says of batches: counts, and ids."""
-    codes: dict[tuple[bytes, int], IntArray] = {}
-    for each in batches:
-        task = next(task for task in (DELAY, HEADING, WIDE) if bytes.fromhex(task.id) == each.task_id)
-        width = "<u2" if task is WIDE else "u1"
-        new = np.bincount(np.frombuffer(each.codes, width), minlength=task.mechanism.kernel.codes)
-        codes[each.task_id, each.epoch] = codes.get((each.task_id, each.epoch), 0) + new
-    return codes, [(each.task_id, each.epoch, each.batch_id) for each in batches]
 
 
 def cell(task: Task, epoch: int) -> tuple[bytes, int]:

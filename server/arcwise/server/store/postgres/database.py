@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-__all__ = ["Connection", "Database", "Link"]
+__all__ = ["LOCK_SECONDS", "Connection", "Database", "Link"]
 
 Connection = psycopg.Connection[tuple["Any", ...]]
 
@@ -35,10 +35,12 @@ _DEFAULTS = {
 _STATEMENT_SECONDS = 30
 # A database that is set to lose the last commits in a crash is told not to; stronger settings stay. At any
 # isolation but this a statement after a lock would not see what was committed while it waited for the lock.
-_SETUP = """
+LOCK_SECONDS: Final = 10
+"""For how long a statement waits for a lock."""
+_SETUP = f"""
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET default_transaction_isolation = 'read committed';
-    SET lock_timeout = '10s';
+    SET lock_timeout = '{LOCK_SECONDS}s';
     SET idle_in_transaction_session_timeout = '60s';
 """
 _READ_ONLY = "SET default_transaction_read_only = on;"
@@ -110,6 +112,11 @@ class Database:
                 "with %, @ and / in a password written as %25, %40 and %2F"
             ) from None
         self._conninfo = make_conninfo("", **{**_DEFAULTS, **stated})
+        self._closed = False
+
+    def close(self) -> None:
+        """Lend no more connections."""
+        self._closed = True
 
     @contextmanager
     def errors(self, doing: str) -> Iterator[None]:
@@ -135,8 +142,11 @@ class Database:
     @contextmanager
     def session(self, doing: str) -> Iterator[Connection]:
         """Lend a connection of its own without a limit on statements: for what takes long."""
-        with self.errors(doing), closing(self.connect(patient=True)) as connection:
-            yield connection
+        with self.errors(doing):
+            if self._closed:
+                raise psycopg.InterfaceError("the store is closed")
+            with closing(self.connect(patient=True)) as connection:
+                yield connection
 
     def prepare(self, *, create: bool) -> None:
         """Make the tables when there are none and `create` says so; require the newest schema otherwise."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.server.store.postgres.locks import alone
 from arcwise.server.store.releases import Closing, Decided, brought_releases, decide
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 __all__ = ["bring", "decided", "release", "released", "state"]
 
 _LAST_EPOCH = (1 << 63) - 1
-_ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 
 
 def release(
@@ -35,7 +35,7 @@ def release(
     if not has_reports or before <= _decided(connection, number).before:
         return None
     with connection.transaction():
-        connection.execute(_ALONE)  # nobody adds, merges or replaces meanwhile
+        alone(connection, number)
         known = _decided(connection, number)  # another process may have been first
         found = connection.execute(
             "SELECT epoch, sum(reports)::bigint FROM counts WHERE task = %s AND epoch >= %s AND epoch < %s"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from arcwise.server.store.merging import refuse_more_than_most
+from arcwise.server.store.postgres.locks import change_sources, keep_open
 from arcwise.server.store.releases import refuse_to_drop_released
 from arcwise.server.store.sources import (
     checked_ids,
@@ -21,7 +22,7 @@ from arcwise.server.store.sources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from arcwise.server.store.postgres.database import Connection
     from arcwise.server.store.records import SourceReport, StoredSource
@@ -30,9 +31,22 @@ if TYPE_CHECKING:
 
 __all__ = ["drop", "replace", "stored"]
 
-_ONE_AT_A_TIME = "SELECT pg_advisory_xact_lock(7244, 'source'::regclass::oid::integer)"
-# Shared with those who add: they go on. Whoever closes a task or an epoch waits.
-_OPEN = "SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)"
+_Result = TypeVar("_Result")
+
+
+class _Closed(Exception):  # noqa: N818 (takes back a change)
+    """A task or an epoch was closed meanwhile."""
+
+
+class _Task(NamedTuple):
+    """Its number and id, its first open epoch, and when it was closed."""
+
+    number: int
+    id: bytes
+    open_from: int
+    closed: int | None
+
+
 _INCOMING = """
     CREATE TEMPORARY TABLE incoming (task bytea, epoch bigint, id bytea) ON COMMIT DROP;
     CREATE TEMPORARY TABLE replaced (task integer, key bytea, epoch bigint) ON COMMIT DROP;
@@ -71,6 +85,14 @@ _BATCHES = """
     JOIN unnest(%(keys)s::bytea[], %(epochs)s::bigint[]) AS g (id, epoch) ON g.id = t.id AND g.epoch = b.epoch
     WHERE b.source = %(source)s GROUP BY 1, 2
 """
+_CLOSED = """
+    SELECT count(DISTINCT (c.task, c.epoch)) FROM counts c JOIN task t ON t.number = c.task
+    WHERE c.shard = %(shard)s AND c.shard < 0 AND (t.closed IS NOT NULL OR c.epoch < t.open_from)
+"""
+_RELEASED = """
+    SELECT count(DISTINCT (task, epoch)) FROM counts JOIN released USING (task, epoch)
+    WHERE shard = %(shard)s AND shard < 0
+"""
 _TOTALS = """
     INSERT INTO total AS t (task, shard, reports)
     SELECT task, %(shard)s, added FROM unnest(%(tasks)s::integer[], %(added)s::bigint[]) AS g (task, added)
@@ -89,22 +111,51 @@ def replace(
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         ids = _bring(connection, batch_ids)  # before anybody waits: it may take long
-        connection.execute("SET LOCAL lock_timeout = 0")
-        connection.execute(_ONE_AT_A_TIME)
-        connection.execute("SET LOCAL lock_timeout = '10s'")
-        connection.execute(_OPEN)
+        change_sources(connection, patient=True)
         number = _number(connection, name)
-        tasks = connection.execute("SELECT number, id, open_from, closed FROM task").fetchall()
-        states = {key: (open_from, closed) for _, key, open_from, closed in tasks}
-        counts = {**counts, **_left(connection, number, counts, states)}
-        plan = plan_changes(name, counts, _held(connection, number, counts), states)
-        refuse_ids_without_counts(plan, counts, ids)
-        numbers = {key: task for task, key, *_ in tasks}
-        _replace_counts(connection, number, plan, numbers)
-        _replace_ids(connection, number, name, plan, numbers)  # last: senders of these ids wait from here on
+        used = {key for key, _ in counts}
+
+        def change(tasks: Sequence[_Task]) -> Plan:
+            states = {task.id: (task.open_from, task.closed) for task in tasks}
+            cells = {**counts, **_left(connection, number, counts, states)}
+            plan = plan_changes(name, cells, _held(connection, number, cells), states)
+            refuse_ids_without_counts(plan, cells, ids)
+            numbers = {task.id: task.number for task in tasks}
+            _replace_counts(connection, number, plan, numbers)
+            _replace_ids(connection, number, name, plan, numbers)  # last: senders of these ids wait from here
+            return plan
+
+        plan = _while_open(connection, used, change)
         connection.execute("UPDATE source SET replaced = %s WHERE number = %s", (now, number))
         connection.execute("UPDATE state SET replaced = replaced + 1")
     return plan.report
+
+
+def _while_open(
+    connection: Connection, used: Collection[bytes], change: Callable[[Sequence[_Task]], _Result]
+) -> _Result:
+    """Make a change that uses tasks (their ids) as they are; whoever closes one of them need not wait for it.
+
+    It is made again when somebody did, and the next is kept waiting.
+    """
+    before = _tasks(connection, used)
+    try:
+        with connection.transaction():
+            result = change(before)
+            keep_open(connection)
+            if _tasks(connection, used) == before:
+                return result
+            raise _Closed
+    except _Closed:
+        keep_open(connection)
+        return change(_tasks(connection, used))
+
+
+def _tasks(connection: Connection, used: Collection[bytes]) -> list[_Task]:
+    rows = connection.execute(
+        "SELECT number, id, open_from, closed FROM task WHERE id = ANY (%s) ORDER BY number", (list(used),)
+    )
+    return [_Task(*row) for row in rows.fetchall()]
 
 
 def _bring(connection: Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]) -> dict[Cell, int]:
@@ -219,30 +270,31 @@ def stored(connection: Connection) -> list[StoredSource]:
 def drop(connection: Connection, name: str, *, closed_too: bool) -> int:
     """Forget a source; see `Store.drop_source`."""
     with connection.transaction():
-        connection.execute(_ONE_AT_A_TIME)
-        connection.execute(_OPEN)
+        change_sources(connection)
         row = connection.execute("SELECT number FROM source WHERE name = %s", (name,)).fetchone()
         if row is None:
             raise unknown_source(name)
         source = {"source": row[0], "shard": -row[0]}
-        ((closed,),) = connection.execute(
-            "SELECT count(DISTINCT (c.task, c.epoch)) FROM counts c JOIN task t ON t.number = c.task"
-            " WHERE c.shard = %(shard)s AND c.shard < 0 AND (t.closed IS NOT NULL OR c.epoch < t.open_from)",
+        used = connection.execute(
+            "SELECT DISTINCT t.id FROM counts c JOIN task t ON t.number = c.task"
+            " WHERE c.shard = %(shard)s AND c.shard < 0",
             source,
         ).fetchall()
-        ((released,),) = connection.execute(
-            "SELECT count(DISTINCT (task, epoch)) FROM counts JOIN released USING (task, epoch)"
-            " WHERE shard = %(shard)s AND shard < 0",
-            source,
-        ).fetchall()
-        refuse_to_drop_closed(name, 0 if closed_too else closed)
-        refuse_to_drop_released(name, released)
-        ((reports,),) = connection.execute(
-            "SELECT coalesce(sum(reports), 0)::bigint FROM total WHERE shard = %(shard)s", source
-        ).fetchall()
-        connection.execute("DELETE FROM counts WHERE shard = %(shard)s AND shard < 0", source)
-        connection.execute("DELETE FROM total WHERE shard = %(shard)s", source)
-        connection.execute("DELETE FROM batch WHERE source = %(source)s", source)
+
+        def forget(_tasks: object) -> int:
+            ((closed,),) = connection.execute(_CLOSED, source).fetchall()
+            ((released,),) = connection.execute(_RELEASED, source).fetchall()
+            refuse_to_drop_closed(name, 0 if closed_too else closed)
+            refuse_to_drop_released(name, released)
+            ((reports,),) = connection.execute(
+                "SELECT coalesce(sum(reports), 0)::bigint FROM total WHERE shard = %(shard)s", source
+            ).fetchall()
+            connection.execute("DELETE FROM counts WHERE shard = %(shard)s AND shard < 0", source)
+            connection.execute("DELETE FROM total WHERE shard = %(shard)s", source)
+            connection.execute("DELETE FROM batch WHERE source = %(source)s", source)
+            return int(reports)
+
+        reports = _while_open(connection, [key for (key,) in used], forget)
         connection.execute("DELETE FROM source WHERE number = %(source)s", source)
         connection.execute("UPDATE state SET replaced = replaced + 1")
-    return int(reports)
+    return reports

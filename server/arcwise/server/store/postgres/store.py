@@ -24,6 +24,7 @@ from arcwise.server.store.postgres.arrays import (
     register_arrays,
 )
 from arcwise.server.store.postgres.database import Connection, Database, Link
+from arcwise.server.store.postgres.locks import alone
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.releases import Closing
@@ -59,7 +60,6 @@ _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE = "SELECT batch_place, batch_counted FROM stage_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE_NEW = "SELECT stage_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b, %b)"
-_ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 
 
 class PostgresStore(StagingStore):
@@ -130,18 +130,15 @@ class PostgresStore(StagingStore):
         """Make the tasks known; see `Store.register`."""
         known = {bytes.fromhex(task.id): task for task in tasks}
 
-        def insert(connection: Connection) -> None:
-            with connection.transaction():
-                # Processes that start together register the same tasks: one after another, or they deadlock.
-                connection.execute(_ALONE)
-                for key, task in known.items():
-                    connection.execute(
-                        "INSERT INTO task (id, definition) SELECT %s, %s"
-                        " WHERE NOT EXISTS (SELECT FROM task WHERE id = %s)",
-                        (key, task.to_bytes(), key),
-                    )
-
-        self._write(insert)
+        with self._database.session("write to") as connection, connection.transaction():
+            # Processes that start together register the same tasks: one after another, or they deadlock.
+            alone(connection)
+            for key, task in known.items():
+                connection.execute(
+                    "INSERT INTO task (id, definition) SELECT %s, %s"
+                    " WHERE NOT EXISTS (SELECT FROM task WHERE id = %s)",
+                    (key, task.to_bytes(), key),
+                )
         self._tasks.update(known)
 
     def tasks(self) -> list[StoredTask]:
@@ -161,22 +158,25 @@ class PostgresStore(StagingStore):
 
     def close_task(self, task_id: str, now: int) -> bool:
         """Take no more reports of a task; see `Store.close_task`."""
-        return self._set_closed("UPDATE task SET closed = %s WHERE id = %s AND closed IS NULL", now, task_id)
+        return self._set_closed(
+            "UPDATE task SET closed = %s WHERE number = %s AND closed IS NULL", now, task_id
+        )
 
     def open_task(self, task_id: str) -> bool:
         """Take reports of a closed task again; see `Store.open_task`."""
         return self._set_closed(
-            "UPDATE task SET closed = %s WHERE id = %s AND closed IS NOT NULL", None, task_id
+            "UPDATE task SET closed = %s WHERE number = %s AND closed IS NOT NULL", None, task_id
         )
 
     def _set_closed(self, statement: str, closed: int | None, task_id: str) -> bool:
-        def update(connection: Connection) -> bool:
-            with connection.transaction():
-                connection.execute(_ALONE)
-                cursor = connection.execute(statement.encode(), (closed, bytes.fromhex(task_id)))
-                return cursor.rowcount == 1
-
-        return self._write(update)
+        with self._database.session("write to") as connection, connection.transaction():
+            row = connection.execute(
+                "SELECT number FROM task WHERE id = %s", (bytes.fromhex(task_id),)
+            ).fetchone()
+            if row is None:
+                return False
+            alone(connection, row[0])
+            return connection.execute(statement.encode(), (closed, row[0])).rowcount == 1
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new, durably, all or none; see `Store.add`."""
@@ -342,7 +342,7 @@ class PostgresStore(StagingStore):
                 return 0
             with connection.transaction():
                 # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
-                connection.execute(_ALONE)
+                alone(connection, number)
                 closed = connection.execute(
                     "UPDATE task SET open_from = %s WHERE number = %s AND open_from < %s",
                     (before, number, before),
@@ -570,6 +570,7 @@ class PostgresStore(StagingStore):
 
     def close(self) -> None:
         """Close the connections. May be repeated."""
+        self._database.close()
         self._writer.close()
         self._reader.close()
 

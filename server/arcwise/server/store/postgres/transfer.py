@@ -18,6 +18,7 @@ from arcwise.server.store.merging import (
     refuse_more_than_most,
 )
 from arcwise.server.store.postgres import releases
+from arcwise.server.store.postgres.locks import alone, change_sources, fold_shards
 from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
 
@@ -113,9 +114,10 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                     (len(states), record.epoch, record.source, record.ids),
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
-        # From here on nobody folds and nobody adds, locked in this order: no report waits for a fold.
-        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
-        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+        # From here on nobody imports, folds or adds, locked in this order: no report waits for a fold.
+        change_sources(connection, patient=True)
+        fold_shards(connection)
+        alone(connection)
         _refuse_known(connection, origins, sources)
         connection.execute(
             "INSERT INTO origin (id, own, merged) SELECT id, false, %s FROM unnest(%s::bytea[]) id",

@@ -11,6 +11,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.server.store.postgres import releases
+from arcwise.server.store.postgres.locks import change_sources, fold_shards
 from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
 from arcwise.server.store.records import DeletedData
 from arcwise.server.store.releases import release_problems
@@ -44,7 +45,7 @@ def fold(connection: Connection, task: int | None = None) -> None:
     only, nothing is lost: it adds to new rows of its shard afterwards.
     """
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
+        fold_shards(connection)
         shards = connection.execute("SELECT DISTINCT shard FROM total WHERE shard > 0").fetchall()
         dead = [
             shard
@@ -94,12 +95,11 @@ def size(connection: Connection) -> int:
 def delete_data(connection: Connection, task_id: str) -> DeletedData:
     """Delete what was reported to a closed task; see `Store.delete_data`."""
     with connection.transaction():
-        # Neither sources nor shards nor tasks change meanwhile.
-        connection.execute("SELECT pg_advisory_xact_lock(7244, 'source'::regclass::oid::integer)")
-        connection.execute("SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)")
-        connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
+        # Neither sources nor shards nor the task change meanwhile; since it was closed, nobody adds to it.
+        change_sources(connection)
+        fold_shards(connection)
         row = connection.execute(
-            "SELECT number, closed FROM task WHERE id = %s", (bytes.fromhex(task_id),)
+            "SELECT number, closed FROM task WHERE id = %s FOR NO KEY UPDATE", (bytes.fromhex(task_id),)
         ).fetchone()
         number = {"task": closed_number(task_id, None if row is None else (row[0], row[1]))}
         ((reports, ids, staged),) = connection.execute(
