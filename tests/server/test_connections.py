@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import socket
 from collections import Counter
@@ -99,19 +100,22 @@ class Transport(asyncio.Transport):
 class Connection:
     """A connection to a server whose app answers when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: ProcessSettings = BOUNDS, beside: Connection | None = None) -> None:
         self.loop = Loop()
         self.transport = Transport()
-        self.counted: Counter[str] = Counter()
+        self.counted: Counter[str] = beside.counted if beside else Counter()
 
         async def app(_scope: Any, _receive: Any, _send: Any) -> None:
             raise AssertionError
 
-        kind = bounded_protocol(BOUNDS, lambda reason: self.counted.update([reason]))
+        kind = type(beside.protocol) if beside else bounded_protocol(bounds, self._count)
         config = uvicorn.Config(app, http=kind, ws="none", access_log=False, log_config=None)
-        state = ServerState()
+        state = beside.protocol.server_state if beside else ServerState()
         self.protocol: Any = kind(config=config, server_state=state, app_state={}, _loop=self.loop)  # type: ignore[arg-type]
         self.protocol.connection_made(self.transport)
+
+    def _count(self, reason: str) -> None:
+        self.counted[reason] += 1
 
     @property
     def ended(self) -> str:
@@ -429,6 +433,32 @@ def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(
     assert connection.transport.written.startswith(b"HTTP/1.1 204")
     assert connection.ended == "closed"
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_new_connection_takes_the_place_of_the_one_that_has_waited_longest() -> None:
+    async def scenario() -> None:
+        first = Connection(ProcessSettings(max_connections=3))
+        second, third = Connection(beside=first), Connection(beside=first)
+        third.receive(GET[:-2])  # a head that does not end
+        first.receive(GET)
+        await first.answer()
+        busy = []
+        for victim in (second, third, first):
+            assert victim.ended == ""
+            another = Connection(beside=first)
+            assert (victim.ended, another.ended) == ("cut", "")
+            victim.protocol.connection_lost(None)
+            another.receive(GET)  # is being answered from here on
+            busy.append(another)
+        refused = Connection(beside=first)
+        assert refused.transport.written.startswith(b"HTTP/1.1 503 ")
+        assert b"\r\nretry-after: 1\r\n" in refused.transport.written
+        document = json.loads(refused.transport.written.partition(b"\r\n\r\n")[2])
+        assert document["type"] == "urn:arcwise:problem:too-many-connections"
+        assert first.counted == {"made-room": 3, "too-many": 1}
+        assert [each.ended for each in busy] == ["", "", ""]
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("loops", ["asyncio", "uvloop"])

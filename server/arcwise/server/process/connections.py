@@ -111,12 +111,14 @@ def bounded_protocol(
         The settings with what connections may take.
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
-        "long-head", "slow-head", "slow-body", "many-chunks", "too-far-ahead", "unread" or "too-many".
+        "long-head", "slow-head", "slow-body", "many-chunks", "too-far-ahead", "unread", "made-room" or
+        "too-many".
     taker
         Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()
+    waiting: dict[BoundedProtocol, None] = {}  # for bytes of their clients, the longest first
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -137,7 +139,11 @@ def bounded_protocol(
             self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            if len(self.connections) >= bounds.max_connections:
+            is_full = len(self.connections) >= bounds.max_connections
+            if is_full and waiting:
+                # Who holds connections keeps nobody out: a client that is cut here connects again.
+                next(iter(waiting))._cut("made-room")
+            elif is_full:
                 self._is_deaf = True
                 self.transport = transport
                 count("too-many")
@@ -158,6 +164,7 @@ def bounded_protocol(
             super().resume_writing()
 
         def connection_lost(self, exc: Exception | None) -> None:
+            waiting.pop(self, None)
             self._stop_timer()
             self._abandon()
             unread.moved(self.transport)
@@ -312,6 +319,7 @@ def bounded_protocol(
             self._unfinished = 0
             self._part = _Part.NONE
             self._message += 1
+            waiting.pop(self, None)
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
@@ -333,6 +341,7 @@ def bounded_protocol(
             if is_answering or self.pipeline or self._is_deaf or self.transport.is_closing():
                 self._timed = None
                 return
+            waiting.setdefault(self)
             waits_for = self._message, self._part
             if self._timed == waits_for:
                 return
@@ -373,6 +382,7 @@ def bounded_protocol(
         def _cut(self, reason: str) -> None:
             count(reason)
             self._is_deaf = True
+            waiting.pop(self, None)
             self._stop_timer()
             self._abandon()
             self.transport.abort()
