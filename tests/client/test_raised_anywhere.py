@@ -1,4 +1,4 @@
-"""A signal handler raises wherever Python may call it: nothing stays locked, nothing leaves uncharged."""
+"""A signal handler raises, or reports, wherever Python may call it: nothing is locked, uncharged or lost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -149,3 +149,63 @@ def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
             assert reported or "call before" in profile.raised_in, place
         assert place > 20
         assert kept
+
+
+def flush(client: Client, uplink: SteppedUplink) -> None:
+    uplink.expedite()
+
+
+def opt_out_and_in(client: Client, uplink: SteppedUplink) -> None:
+    client.opt_out()
+    client.opt_in()
+
+
+def close(client: Client, uplink: SteppedUplink) -> None:
+    uplink.close(0)
+
+
+@pytest.mark.parametrize("act", [flush, opt_out_and_in, close])
+@pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("reports", [1, 3])
+def test_what_a_signal_handler_reports_at_any_place_is_sent_or_counted_as_dropped(
+    tmp_path: Path,
+    recorder: Recorder,
+    kind: str,
+    reports: int,
+    act: Callable[[Client, SteppedUplink], None],
+) -> None:
+    place, more = 1, True
+    while more:
+        file = FileLedger(tmp_path / f"{place}.db", create=True, relaxed=True)
+        ledger = file if kind == "file" else MemoryLedger()
+        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, batch_size=3)
+        client = Client(uplink, tasks=[TASK], ledger=ledger)
+        accepted = 4
+        for _ in range(4):  # one batch is full, one is open
+            assert client.report("task", 1.0)
+
+        def report(_number: int, _frame: object, client: Client = client) -> None:
+            nonlocal accepted
+            with suppress(RuntimeError):  # closed
+                for _ in range(reports):
+                    accepted += bool(client.report("task", 1.0))
+
+        signal.signal(signal.SIGUSR1, report)
+        profile = SignalsAt(place)
+        sys.setprofile(profile)
+        try:
+            act(client, uplink)
+        finally:
+            sys.setprofile(None)
+        more = profile.reached >= place
+        counters = client.counters
+        assert counters.pending + counters.sent + sum(counters.dropped.values()) == accepted, (
+            profile.raised_in
+        )
+        if act is not close:
+            uplink.expedite()
+            assert client.pending == 0, profile.raised_in
+        uplink.close(0)
+        file.close()
+        place += 1
+    assert place > 10

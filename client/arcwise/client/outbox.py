@@ -62,7 +62,7 @@ class Parcel(NamedTuple):
     reports: int
     body: bytes
     put_back: Callable[[], None]
-    finish: Callable[[str | None], None]
+    finish: Callable[[str | None], object]
 
 
 class Send(NamedTuple):

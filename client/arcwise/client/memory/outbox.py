@@ -10,7 +10,7 @@ import heapq
 import math
 import threading
 from array import array
-from collections import deque
+from collections import defaultdict, deque
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
@@ -52,6 +52,9 @@ class MemoryOutbox:
 
     A batch is *open* while it accepts codes, *waiting* once it is full or due, *taken* while it is being
     sent. A taken batch goes back to waiting, or is finished: acknowledged or dropped.
+
+    A signal handler that reports comes in between any two steps of the thread that it interrupts, whatever
+    that has locked. So a batch is never nowhere, and nothing is taken away that was not looked at.
     """
 
     durable = False
@@ -66,7 +69,7 @@ class MemoryOutbox:
         self.lock = threading.RLock()
         self.pending = 0
         self._sent = 0
-        self._dropped: dict[str, int] = {}
+        self._dropped: defaultdict[str, int] = defaultdict(int)
         self._delayed: list[tuple[float, int, Task, int, int]] = []
         self._ties = count()
         self._open: dict[tuple[str, int], _Batch] = {}
@@ -96,27 +99,34 @@ class MemoryOutbox:
         """
         with self.lock:
             if self._closed:  # by another thread, since room was looked for
-                self._dropped["closed"] = self._dropped.get("closed", 0) + 1
+                self._dropped["closed"] += 1
                 return False
-            self.pending += 1
             if not self._options.delay:
-                return self._join(task, epoch, code)
-            ready = self._environment.monotonic() + delay
-            heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
-            return self._delayed[0][0] == ready
+                is_news = self._join(task, epoch, code)
+            else:
+                ready = self._environment.monotonic() + delay
+                heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
+                is_news = self._delayed[0][0] == ready
+            self.pending += 1
+            return is_news
 
     def _join(self, task: Task, epoch: int, code: int) -> bool:
         key = (task.id, epoch)
         batch = self._open.get(key)
         begun = batch is None
         if batch is None:
-            batch = self._open[key] = _Batch(task, epoch, self._environment.monotonic())
+            batch = self._open.setdefault(key, _Batch(task, epoch, self._environment.monotonic()))
         batch.codes.append(code)
         if len(batch.codes) < self._options.batch_size:
             return begun
-        del self._open[key]
-        self._waiting.append(batch)
+        self._end(key, batch)
         return True
+
+    def _end(self, key: tuple[str, int], batch: _Batch) -> None:
+        """Let an open batch wait; for a moment it is both, and it may wait twice: see `take`."""
+        self._waiting.append(batch)
+        if key in self._open and self._open[key] is batch:  # no call in between, so no signal handler either
+            del self._open[key]
 
     def _end_delays(self, now: float) -> None:
         """Let the codes whose random delay has ended join their batches."""
@@ -126,8 +136,8 @@ class MemoryOutbox:
     def _unfinished(self) -> tuple[_Batch, ...]:
         """Return every batch that is not finished; none waits for more codes or for a delay any more."""
         self._end_delays(math.inf)
-        self._waiting.extend(self._open.values())
-        self._open.clear()
+        for key, batch in list(self._open.items()):
+            self._end(key, batch)
         return (*self._waiting, *(() if self._taken is None else (self._taken,)))
 
     def expedite(self) -> Callable[[], bool]:
@@ -147,11 +157,14 @@ class MemoryOutbox:
             for key, batch in list(self._open.items()):
                 due = max(batch.created + interval, ready_at(batch.task.id))
                 if due <= now:
-                    del self._open[key]
-                    self._waiting.append(batch)
+                    self._end(key, batch)
                 else:
                     soonest = min(soonest, due)
+            while self._waiting and self._waiting[0].done:
+                self._waiting.popleft()
             for batch in self._waiting:
+                if batch.done:
+                    continue
                 due = ready_at(batch.task.id)
                 if due <= now:
                     parcel = self._parcel(batch)  # first: a batch that cannot be sealed stays here
@@ -175,47 +188,42 @@ class MemoryOutbox:
             if not batch.done and batch not in self._waiting:
                 self._waiting.append(batch)
 
-    def _finish(self, batch: _Batch, dropped: str | None) -> None:
+    def _finish(self, batch: _Batch, dropped: str | None) -> int:
+        """Count a batch as acknowledged or dropped, once; return how many reports that were."""
         with self.lock:
             if batch is self._taken:
                 self._taken = None
             if batch.done:
-                return
+                return 0
             batch.done = True
-            self.pending -= batch.reports
+            reports = batch.reports  # first: there must be no call within a line that adds
+            self.pending -= reports
             if dropped is None:
-                self._sent += batch.reports
+                self._sent += reports
             else:
-                self._dropped[dropped] = self._dropped.get(dropped, 0) + batch.reports
+                self._dropped[dropped] += reports
+            return reports
 
     def expire(self, seconds: float) -> int:
         """Drop the batches begun longer ago than so many seconds; return how many reports they held."""
         before = self._environment.monotonic() - seconds
         with self.lock:
-            old = [batch for batch in self._open.values() if batch.created < before]
-            old += [batch for batch in self._waiting if batch.created < before]
-            for batch in old:
-                self._open.pop((batch.task.id, batch.epoch), None)
-                self._finish(batch, "expired")
-            if old:
-                self._waiting = deque(batch for batch in self._waiting if not batch.done)
-            return sum(batch.reports for batch in old)
+            for key, batch in list(self._open.items()):
+                if batch.created < before:
+                    self._end(key, batch)
+            old = [batch for batch in list(self._waiting) if batch.created < before]
+            return sum(self._finish(batch, "expired") for batch in old)
 
     def clear(self, reason: str) -> int:
         """Drop everything for this reason; return how many reports that were."""
         with self.lock:
-            batches = self._unfinished()
-            for batch in batches:
-                self._finish(batch, reason)
-            self._waiting.clear()
-            return sum(batch.reports for batch in batches)
+            return sum(self._finish(batch, reason) for batch in self._unfinished())
 
     def close(self) -> int:
         """Drop everything and take nothing more; return how many reports that were."""
         with self.lock:
-            left = self.clear("closed")
             self._closed = True
-            return left
+            return self.clear("closed")
 
     def load(self, schedule: Schedule) -> None:
         """Do nothing: there was no earlier process."""
