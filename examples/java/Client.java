@@ -770,7 +770,7 @@ public final class Client {
             case 204 -> Action.SENT;
             case 401, 403 -> Action.PAUSE;
             case 404 -> Action.KEEP;
-            case 408, 429 -> Action.RETRY;
+            case 407, 408, 421, 425, 429 -> Action.RETRY;
             case 501 -> Action.DROP;
             default -> status >= 400 && status < 500 ? Action.DROP : Action.RETRY;
         };

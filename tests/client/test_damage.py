@@ -129,6 +129,7 @@ def test_what_is_no_ledger_of_this_version(path: Path, heading: Task, pragma: st
         "UPDATE accounts SET epsilon = 0",  # less in all than within the window
         "UPDATE accounts SET epsilon = 'much'",
         "UPDATE accounts SET delta = '1e3'",
+        f"UPDATE accounts SET delta = '{'9' * 5000}'",
         "UPDATE entries SET delta = x'00'",
         "UPDATE reports SET code = -1",
         "UPDATE state SET now = 'today'",

@@ -23,7 +23,7 @@ HOUR, DAY = 3600.0, 86_400.0
     ("verdict", "statuses"),
     [
         (Verdict.SENT, [204]),
-        (Verdict.RETRY, [408, 429, 500, 502, 503, 504, 599]),
+        (Verdict.RETRY, [407, 408, 421, 425, 429, 500, 502, 503, 504, 599]),
         # Not from an arcwise server: a captive portal, a proxy, a wrong host.
         (
             Verdict.RETRY,

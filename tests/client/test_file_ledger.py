@@ -195,7 +195,32 @@ def test_the_folder_that_the_app_goes_to_does_not_matter(
         assert client.budget("heading").epsilon == 2.0
 
 
-@pytest.mark.parametrize("name", ["with space", "100%41", "a?mode=ro", "a#b", "émigré"])
+any_bytes = pytest.mark.skipif(sys.platform != "linux", reason="where a name may be any bytes")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal"])
+def test_a_pipe_is_no_part_of_a_ledger(path: Path, part: str) -> None:
+    """Nobody writes to it, so SQLite would wait for ever."""
+    FileLedger(path, create=True).close()
+    if not part:
+        path.unlink()
+    os.mkfifo(f"{path}{part}")
+    with pytest.raises(LedgerError, match="is not a file"):
+        FileLedger(path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "with space",
+        "100%41",
+        "a?mode=ro",
+        "a#b",
+        "émigré",
+        pytest.param(os.fsdecode(b"caf\xe9"), marks=any_bytes),
+    ],
+)
 def test_any_name_will_do(tmp_path: Path, name: str) -> None:
     FileLedger(tmp_path / name, create=True).close()
     FileLedger(tmp_path / name).close()

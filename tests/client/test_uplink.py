@@ -243,6 +243,27 @@ def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> 
     assert not uplink.close()  # it does nothing again, and tells the same
 
 
+@pytest.mark.parametrize("end", ["flush", "close"])
+def test_an_app_may_flush_and_close_when_it_hears_of_an_event(
+    recorder: Recorder, heading: Task, end: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the sender's own thread, which cannot wait for itself."""
+    ended: list[bool] = []
+    recorder.script.append(410)
+    uplink = Uplink(
+        URL, transport=recorder, interval=0, on_event=lambda _: ended.append(getattr(uplink, end)())
+    )
+    fill(uplink, heading, 1)
+    thread = uplink._thread
+    assert thread is not None
+    wait_until(lambda: bool(ended))
+    assert ended[0]
+    assert uplink.close()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert "RuntimeError" not in caplog.text
+
+
 def test_a_closed_uplink_takes_no_reports(recorder: Recorder) -> None:
     uplink = Uplink(URL, transport=recorder)
     assert uplink.close()

@@ -53,11 +53,12 @@ def classify(status: int) -> Verdict:
 
     An arcwise server acknowledges a batch with 204 and nothing else, and answers with nothing else below 400.
     A 200 or a redirect is the answer of a captive portal, a proxy or a wrong host. The server has counted
-    nothing then, and may yet when the device is on another network: the batch is kept.
+    nothing then, and may yet when the device is on another network: the batch is kept. So it is after a 407,
+    421 or 425, which only proxies and others in between answer.
     """
     if status == ACKNOWLEDGED:
         return Verdict.SENT
-    if status < 400 or status in (408, 429) or (status >= 500 and status != 501):
+    if status < 400 or status in (407, 408, 421, 425, 429) or (status >= 500 and status != 501):
         return Verdict.RETRY
     if status == 404:
         return Verdict.KEEP

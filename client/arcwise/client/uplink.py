@@ -204,6 +204,9 @@ class Uplink(BaseUplink):
         look = True
         try:
             is_done = self._expedite()
+            if self._thread is threading.current_thread():  # `on_event` asks: it cannot wait for itself
+                self._is_news = True
+                return is_done()
             while True:
                 steps = self._steps
                 if is_done():
@@ -251,7 +254,7 @@ class Uplink(BaseUplink):
             self._changed.notify_all()
         if thread is None:
             self._transport.close()
-        else:  # it closes the transport; a request that hangs ends at its own timeout
+        elif thread is not threading.current_thread():  # it closes the transport, after a request that hangs
             thread.join(max(0.0, deadline - time.monotonic()))
         self._emit_events()
         return nothing_left

@@ -24,7 +24,7 @@ const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{
  */
 export function classify(status) {
   if (status === 204) return "sent";
-  if (status < 400 || status === 408 || status === 429 || (status >= 500 && status !== 501)) return "retry";
+  if (status < 400 || [407, 408, 421, 425, 429].includes(status) || (status >= 500 && status !== 501)) return "retry";
   if (status === 404) return "keep";
   return status === 401 || status === 403 ? "pause" : "drop";
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.checks import explained
 from arcwise.client.file.opening import open_to_read
+from arcwise.client.file.schema import read_decimal
 from arcwise.digits import counted, duration, rounded_up
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT
@@ -222,7 +223,7 @@ def _inspect(path: Path, connection: sqlite3.Connection) -> Inspection:
             account,
             name,
             epsilon / 1_000_000,
-            int(delta) / UNIT,
+            read_decimal(delta) / UNIT,
             recent / 1_000_000 if window else None,
             window or None,
         )

@@ -44,6 +44,10 @@ def log_index_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-shm")
 
 
+def _beside(path: Path) -> tuple[Path, ...]:
+    return log_path(path), log_index_path(path), path.with_name(f"{path.name}-journal")
+
+
 def checked_path(path: object) -> Path:
     """Return the path of a ledger; raise `ParameterError` for what is no path, such as a store's URL."""
     if not isinstance(path, (str, os.PathLike)) or not str(path) or "://" in str(path):
@@ -61,7 +65,7 @@ def create_file(path: Path) -> None:
     """
     if os.path.lexists(path):
         raise _exists(path)
-    for left in (log_path(path), log_index_path(path), path.with_name(f"{path.name}-journal")):
+    for left in _beside(path):
         if os.path.lexists(left):  # SQLite would take it for a part of the new file
             raise LedgerError(
                 f"{left} is left over from a ledger that was at {path}, so what the device has spent is not "
@@ -158,6 +162,9 @@ def open_file(
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
     if stat.S_ISDIR(found.st_mode):
         raise LedgerError(f"the ledger {path} cannot be opened: it is a folder; give a file in it")
+    for part in (path, *_beside(path)):
+        if part.exists() and not part.is_file():  # SQLite would wait for ever for what comes from a pipe
+            raise LedgerError(f"the ledger {path} cannot be opened: {part} is not a file")
     if _has_more_names(found):  # SQLite would keep a log for each name
         raise LedgerError(
             f"the ledger {path} has a second name (a hard link), so charges under one would not be "
@@ -210,7 +217,7 @@ def _connect(
     connection = None
     try:
         connection = sqlite3.connect(
-            f"file:{quote(str(path.absolute()))}?{mode}",
+            f"file:{quote(os.fsencode(path.absolute()))}?{mode}",
             uri=True,
             timeout=busy_timeout,
             isolation_level=None,

@@ -1,10 +1,11 @@
-"""The tables of a ledger's file."""
+"""The tables of a ledger's file, and how their decimals are read."""
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
-__all__ = ["APPLICATION_ID", "SCHEMA", "TABLES", "VERSION"]
+__all__ = ["APPLICATION_ID", "SCHEMA", "TABLES", "VERSION", "read_decimal"]
 
 APPLICATION_ID: Final = 0x61726377
 """What SQLite's header says of the file: "arcw"."""
@@ -103,3 +104,11 @@ CREATE TABLE answers (
 """
 
 TABLES: Final = frozenset(line.split()[2] for line in SCHEMA.splitlines() if line.startswith("CREATE TABLE"))
+
+
+def read_decimal(text: str) -> int:
+    """Return the number that a column of text holds; digits that no ledger writes are damage."""
+    try:
+        return int(text)
+    except ValueError as error:  # thousands of digits
+        raise sqlite3.DatabaseError(str(error)) from None

@@ -6,6 +6,7 @@ import sqlite3
 from typing import TYPE_CHECKING
 
 from arcwise.client.accounts import Balance, entry_time
+from arcwise.client.file.schema import read_decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +143,7 @@ class FileTransaction:
             "SELECT epsilon, delta FROM entries WHERE account = ? AND second = ?", (account, second)
         ).fetchone()
         if row is not None:
-            epsilon, delta = epsilon + row[0], delta + int(row[1])
+            epsilon, delta = epsilon + row[0], delta + read_decimal(row[1])
         self._connection.execute(
             "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (account, second, epsilon, str(delta))
         )
@@ -150,7 +151,7 @@ class FileTransaction:
     def memo(self, task: Task) -> _Memo | None:
         """Return what the task has answered, or None when it was never memoised."""
         row = self._connection.execute("SELECT draw, paid FROM memos WHERE task = ?", (task.id,)).fetchone()
-        return None if row is None else _Memo(self._connection, task.id, int(row[0]), row[1])
+        return None if row is None else _Memo(self._connection, task.id, read_decimal(row[0]), row[1])
 
     def memoize(self, task: Task, draw: int, paid: int) -> _Memo:
         """Memoise the task from here on, or let it have more answers."""
@@ -175,7 +176,7 @@ def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balan
     ).fetchone()
     if row is None:
         return Balance(), None, 0
-    balance = Balance(row[0], int(row[1]), row[2], row[3], int(row[4]))
+    balance = Balance(row[0], read_decimal(row[1]), row[2], row[3], read_decimal(row[4]))
     if item.rolls and item.window < balance.window:
         balance.window = item.window
     if not balance.window:
@@ -185,7 +186,7 @@ def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balan
         "SELECT epsilon, delta FROM entries WHERE account = ? AND second <= ?", (item.account, left_before)
     ).fetchall()
     for epsilon, delta in left:
-        balance.leave(epsilon, int(delta))
+        balance.leave(epsilon, read_decimal(delta))
     return balance, left_before if left else None, row[2]
 
 
