@@ -16,6 +16,7 @@ import pytest
 
 from arcwise.server.store import Outcome, Store, open_store
 from arcwise.server.store.sqlite.database import Database
+from tests.soak.races import Race
 from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -143,3 +144,11 @@ def test_a_postgres_writer_that_ends_between_id_and_counts_leaves_both_or_neithe
             expected = REPLAYED if end == "the process" else COUNTED
             assert store.add([batch(DELAY, [1])]) == [expected]
             assert store.counts(DELAY).sum() == store.report_count(DELAY) == 1
+
+
+@pytest.mark.slow
+def test_all_that_changes_a_store_at_the_same_time_loses_nothing(url: str, tmp_path: Path) -> None:
+    """Seconds of a soak."""
+    found = Race(url, tmp_path, seed=1).run(4.0)
+    assert found.wrong == []
+    assert len(found.done) > 3

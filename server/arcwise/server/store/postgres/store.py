@@ -350,8 +350,7 @@ class PostgresStore(StagingStore):
             if not closed.rowcount:  # another process did, and deletes: to do the same would wait for it
                 return 0
             # By now the epochs are closed for everybody.
-            cursor = connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
-        return cursor.rowcount
+            return upkeep.forget_ids(connection, number, before)
 
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
         """Close epochs, and decide which are released; see `Store.release`."""
@@ -360,7 +359,7 @@ class PostgresStore(StagingStore):
             done = releases.release(connection, number, before, least=least, unsure_before=unsure_before)
             if done is not None:  # by now the epochs are closed for everybody
                 upkeep.fold(connection, number)
-                connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (number, before))
+                upkeep.forget_ids(connection, number, before)
         return done or Closing()
 
     def decided(self, task: Task) -> Decided:

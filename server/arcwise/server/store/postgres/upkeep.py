@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "delete_data", "fold", "grow", "size", "vacuum"]
+__all__ = ["check", "delete_data", "fold", "forget_ids", "grow", "size", "vacuum"]
 
 
 def grow(connection: Connection) -> None:
@@ -55,6 +55,16 @@ def fold(connection: Connection, task: int | None = None) -> None:
         if dead:
             connection.execute(_FOLD_COUNTS, {"dead": dead, "task": task})
             connection.execute(_FOLD_TOTAL, {"dead": dead, "task": task})
+
+
+def forget_ids(connection: Connection, task: int, before: int) -> int:
+    """Delete the ids of a task's closed epochs; return how many there were.
+
+    While no source changes: who replaces one deletes ids in another order, and the two would deadlock.
+    """
+    with connection.transaction():
+        change_sources(connection, patient=True)
+        return connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (task, before)).rowcount
 
 
 _FOLD_COUNTS = """
