@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,8 @@ def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Ca
 
 def quickly_accepting(listener: socket.socket) -> list[socket.socket]:
     """Return a socket that listens with duplicates of it: each takes a connection in a turn of the loop."""
-    return [listener, *(listener.dup() for _ in range(_ACCEPTED_AT_ONCE - 1))]
+    copies = 0 if sys.platform == "win32" else _ACCEPTED_AT_ONCE - 1  # there is no uvloop, and no such wait
+    return [listener, *(listener.dup() for _ in range(copies))]
 
 
 def _say_where(url: str) -> None:
