@@ -109,6 +109,19 @@ def test_a_key_is_one_header_more() -> None:
     assert headers(key=None) == headers()
 
 
+@pytest.mark.parametrize("seconds", [5e6, 1e300])
+def test_a_request_may_take_longer_than_a_timer_counts(seconds: float) -> None:
+    """A timer of more than 2^31 ms rings at once, or raises."""
+
+    def slowly(request: Any) -> Any:
+        time.sleep(0.1)
+        return accept(request)
+
+    with serving(slowly) as (url, _):
+        result = drive(url, ["report", "delay", 1], ["flush", 10], options={"requestTimeout": seconds})
+    assert result["results"] == [True, True]
+
+
 @pytest.mark.parametrize(
     "host", mostly_slow(["localhost", "127.1", "127.255.0.1", "[::1]", "[0:0:0:0:0:0:0:1]"], every=3)
 )

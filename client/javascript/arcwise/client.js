@@ -466,7 +466,7 @@ export class Client {
     /** @type {import("./transport.js").Answer} */
     let answer = { status: 0, retryAfter: null };
     try {
-      answer = await transport.post(request, requestTimeout, keepalive);
+      answer = await transport.post(request, Math.min(requestTimeout, LONGEST_TIMER / 1000), keepalive);
     } catch {
       // Trouble with the network: it is tried again.
     }
