@@ -11,7 +11,7 @@ import { random } from "./randomness.js";
 
 const LONGEST_BACKOFF = 3600;
 const LONGEST_RETRY_AFTER = 86_400;
-/** The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them. */
+/** The waits that a server can name, rounded up: a minute, an hour, a day. */
 const STEPS = [60, 3600, LONGEST_RETRY_AFTER];
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
@@ -33,7 +33,7 @@ export function classify(status) {
  * Full jitter, from up to 1 s, doubling, to up to 1 h.
  *
  * @param {number} failures in a row, at least 1
- * @param {number} uniform a random number in [0, 1): devices that failed together must not come back together
+ * @param {number} uniform a random number in [0, 1): devices that failed together come back apart
  */
 export function backoffSeconds(failures, uniform) {
   return Math.min(LONGEST_BACKOFF, 2 ** Math.min(failures - 1, 12)) * uniform;
