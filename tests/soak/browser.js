@@ -1,5 +1,6 @@
 // A window that reports as fast as it can, to one account after the other, and tells what the client said:
-// ?window=a|b&server=URL&first=NUMBER&last=NUMBER&finish, where `finish` sends what is left, and reports nothing.
+// ?window=a|b&server=URL&first=NUMBER&last=NUMBER&make|finish, where `make` makes the accounts, `finish` sends what is
+// left, and neither reports.
 
 import { Client, IndexedDBLedger, Task } from "/arcwise/index.js";
 
@@ -10,10 +11,11 @@ const tell = (what, account, more = {}) =>
 const tasks = [];
 for (const name of ["kept", "left"]) tasks.push(await Task.fromJson(await (await fetch(`/${name}.json`)).json()));
 
-for (let account = Number(given.get("first")); account <= Number(given.get("last")); account++) {
+async function use(account) {
   const leaves = account % 3 === 2;
   const task = tasks[Number(leaves)];
   const ledger = new IndexedDBLedger(`account-${account}`);
+  if (given.has("make")) return ledger.update(() => {});
   const client = new Client(given.get("server"), { tasks: [task], ledger, interval: 0.1 });
   const state = async () => ({
     spent: Math.round((await client.budget(task.name)).epsilon / task.epsilon),
@@ -22,8 +24,7 @@ for (let account = Number(given.get("first")); account <= Number(given.get("last
   });
   if (given.has("finish")) {
     await client.flush(60);
-    await tell("finished", account, await state());
-    continue;
+    return tell("finished", account, await state());
   }
   await tell("opened", account, await state());
   const optsOutAfter = leaves && me === "b" ? (account * 7) % 17 : Infinity;
@@ -40,5 +41,13 @@ for (let account = Number(given.get("first")); account <= Number(given.get("last
   await client.flush(5);
   await client.close(0);
   await tell("done", account, await state());
+}
+
+for (let account = Number(given.get("first")); account <= Number(given.get("last")); account++) {
+  try {
+    await use(account);
+  } catch (error) {
+    await tell(String(error).includes("the account is lost") ? "lost" : String(error), account);
+  }
 }
 await tell("ended", null);

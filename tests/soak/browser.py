@@ -5,6 +5,9 @@ opts out meanwhile. A window tells each report that the client granted, so after
 account may have forgotten. Exits with 1 if a cap was exceeded, a charge forgotten, an opt-out undone, or a
 report lost or counted twice.
 
+Accounts are made in a first browser that lives for eight seconds: Chromium writes to localStorage within six,
+and the mark there says that an account was lost. Lost accounts may report nothing, and are counted.
+
     python -m tests.soak.browser --kills 100
 """
 
@@ -41,6 +44,8 @@ __all__ = ["CAP", "Result", "hammer"]
 
 CAP = 50
 KEPT, LEFT = (Task(name, Circle(360), 1.0, caps=Caps(lifetime=CAP)) for name in ("kept", "left"))
+_MARKED_SECONDS = 8.0
+"""After which what was written to localStorage is on disk."""
 _LONGEST = 120.0
 """Seconds in which something must have been told."""
 
@@ -56,6 +61,8 @@ class Result(NamedTuple):
         How many there were.
     accounts
         How many were used.
+    lost
+        Those of them that the browser had lost, and that reported nothing more.
     granted
         Reports that a window was known to have been granted.
     charged
@@ -67,6 +74,7 @@ class Result(NamedTuple):
     wrong: list[str]
     kills: int
     accounts: int
+    lost: int
     granted: int
     charged: int
     counted: int
@@ -79,6 +87,7 @@ class _Book:
         self.wrong: list[str] = []
         self.granted: Counter[int] = Counter()
         self.finished: dict[int, Any] = {}
+        self.lost: set[int] = set()
         self.news = 0
         self.ended: set[str] = set()
         self._known: Counter[int] = Counter()
@@ -102,12 +111,19 @@ class _Book:
         with self._lock:
             account, what = told["account"], told["what"]
             self.news += 1
-            if what == "granted":
+            if what == "lost":
+                self.lost.add(account)
+                self._done[account] = 2
+            elif account in self.lost:
+                self.wrong.append(f"account {account}: {what} after it was lost")
+            elif what == "granted":
                 self.granted[account] += 1
                 if self.granted[account] > CAP:
                     self.wrong.append(f"account {account}: {self.granted[account]} reports were granted")
             elif what == "ended":
                 self.ended.add(told["window"])
+            elif what not in ("opened", "opted-out", "done", "finished"):
+                self.wrong.append(f"account {account}: {what}")
             else:
                 self._check(account, told)
                 if what == "opted-out":
@@ -159,10 +175,12 @@ def hammer(playwright: Playwright, program: str, *, kills: int, least: int, seed
             task.save(folder / f"{task.name}.json")
         pages.on_told = book.take
         with server_processes.serving(folder, "--open", "--allow-origin", pages.url) as (server, _):
+            made = 3 * kills + least
+            _make(playwright, program, profile, pages, _query(server, 0, made - 1), book)
             last = -1
             for kill in range(kills + 1):
                 first = book.restart()
-                last = 1_000_000 if kill < kills else max(first + least - 1, *book.granted, last % 1_000_000)
+                last = made - 1 if kill < kills else max(first + least - 1, *book.granted)
                 chromium = _open(playwright, program, profile, pages, _query(server, first, last))
                 _wait(lambda: book.news >= 4 or len(book.ended) == 2, book)
                 if kill < kills:
@@ -195,6 +213,17 @@ def _query(server: str, first: int, last: int) -> str:
     return urlencode({"server": server, "first": first, "last": last})
 
 
+def _make(
+    playwright: Playwright, program: str, profile: Path, pages: ClientPages, query: str, book: _Book
+) -> None:
+    """Make accounts, and the marks which say that they exist."""
+    chromium = Chromium(playwright, program, profile)
+    chromium.open(f"{pages.url}/?{query}&window=a&make")
+    _wait(lambda: bool(book.ended), book)
+    time.sleep(_MARKED_SECONDS)
+    chromium.kill()
+
+
 def _open(playwright: Playwright, program: str, profile: Path, pages: ClientPages, query: str) -> Chromium:
     """Start a browser with two windows, which must be two processes."""
     chromium = Chromium(playwright, program, profile)
@@ -221,15 +250,21 @@ def _result(book: _Book, kills: int, counted: dict[Task, int]) -> Result:
     kept = [each for account, each in book.finished.items() if account % 3 != 2]
     left = [each for account, each in book.finished.items() if account % 3 == 2]
     charged = sum(each["spent"] for each in kept)
-    if counted[KEPT] != charged:
+    if counted[KEPT] < charged or (counted[KEPT] > charged and not book.lost):
         wrong.append(f"{counted[KEPT]} reports were counted, and {charged} charged")
     sent, most = sum(each["sent"] for each in left), sum(each["spent"] for each in left)
-    if not sent <= counted[LEFT] <= most:
+    if not sent <= counted[LEFT] <= most and not book.lost:
         wrong.append(
             f"{counted[LEFT]} reports were counted of those that opt out, {sent} acknowledged, {most} charged"
         )
     return Result(
-        wrong, kills, len(book.finished), book.granted.total(), charged + most, sum(counted.values())
+        wrong,
+        kills,
+        len(book.finished) + len(book.lost),
+        len(book.lost),
+        book.granted.total(),
+        charged + most,
+        sum(counted.values()),
     )
 
 
@@ -248,7 +283,8 @@ def main() -> None:
     print(*result.wrong, sep="\n")
     seconds = time.monotonic() - begun
     print(
-        f"{result.kills} kills, {result.accounts} accounts, {result.granted} reports granted, "
+        f"{result.kills} kills, {result.accounts} accounts, {result.lost} of them lost, "
+        f"{result.granted} reports granted, "
         f"{result.charged} charged, {result.counted} counted, {len(result.wrong)} wrong, {seconds:.0f} s"
     )
     sys.exit(1 if result.wrong else 0)
