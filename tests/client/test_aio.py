@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -236,6 +236,30 @@ def test_a_flush_ends_although_another_one_renewed_the_sender(
             assert all(await asyncio.wait_for(both, 60))  # neither waits for its timeout
 
     asyncio.run(run())
+
+
+def test_a_report_during_the_close_starts_no_sender_that_outlives_it(
+    transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        client = AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport, interval=0)
+        assert await client.report("heading", 1.0)
+        uplink = client._uplink
+        call = uplink._call
+
+        async def slowly(function: Any, *arguments: Any) -> Any:
+            if function == uplink._shut:  # as where all threads of a pool are busy
+                await asyncio.sleep(0)
+                assert await client.report("heading", 2.0)
+            return await call(function, *arguments)
+
+        monkeypatch.setattr(uplink, "_call", slowly)
+        await client.close()
+        assert [each for each in asyncio.all_tasks() if each.get_name() == "arcwise-uplink"] == []
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.report("heading", 3.0)
+
+    asyncio.run(main())
 
 
 def test_two_loops_at_once_are_told_apart(

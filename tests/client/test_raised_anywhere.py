@@ -110,6 +110,8 @@ def test_a_ledger_is_free_after_an_exception_at_any_place(
     # What was interrupted is charged and queued, or neither, or in memory charged alone.
     spent = client.budget("task").epsilon
     assert place + 1 <= client.pending <= spent <= 2 * place
+    uplink.expedite()
+    assert client.pending == 0  # each code that was pending is there, and no other
     uplink.close(0)
 
 

@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -241,6 +241,33 @@ def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> 
     wait_until(lambda: recorder.closed == 1)
     assert uplink.counters == Counters(dropped={"closed": 3})
     assert not uplink.close()  # it does nothing again, and tells the same
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_flush_starts_another_thread_after_one_that_was_ended(recorder: Recorder, heading: Task) -> None:
+    """By an exception that is no `Exception`, which a transport raised."""
+
+    class Ending:
+        def __init__(self) -> None:
+            self.posts = 0
+
+        def post(self, *request: Any) -> tuple[int, str | None]:
+            self.posts += 1
+            if self.posts == 1:
+                raise SystemExit
+            return recorder.post(*request)
+
+        def close(self) -> None:
+            pass
+
+    uplink = Uplink(URL, transport=Ending())
+    fill(uplink, heading, 1)
+    assert not uplink.flush(0)
+    thread = uplink._thread
+    assert thread is not None
+    thread.join(60)
+    assert uplink.flush(60)
+    assert uplink.close()
 
 
 @pytest.mark.parametrize("end", ["flush", "close"])

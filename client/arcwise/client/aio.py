@@ -151,7 +151,7 @@ class AsyncUplink(BaseUplink):
 
     async def _run(self) -> None:
         try:
-            while True:
+            while not self._closed:
                 self._work.clear()
                 try:
                     wait = await self._step()
@@ -239,10 +239,10 @@ class AsyncUplink(BaseUplink):
         if self._closed:
             return self._nothing_left
         await self.flush(timeout)
-        task, self._task = self._task, None
         try:
             return await self._call(self._shut)
         finally:  # also when this is cancelled
+            task, self._task = self._task, None  # not before: until it is shut, a report starts another one
             if task is None or task.done():  # done with an earlier event loop, which closed the transport
                 await self._transport.close()
             else:

@@ -214,7 +214,7 @@ class Uplink(BaseUplink):
                 if self._closed or (once and self._troubles > troubles):
                     return False
                 if look:
-                    if self._thread is None:
+                    if self._thread is None or not self._thread.is_alive():
                         self._start()
                     self._wake()
                 with self._changed:

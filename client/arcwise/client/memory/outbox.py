@@ -102,21 +102,21 @@ class MemoryOutbox:
                 self._dropped["closed"] += 1
                 return False
             if not self._options.delay:
-                is_news = self._join(task, epoch, code)
-            else:
-                ready = self._environment.monotonic() + delay
-                heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
-                is_news = self._delayed[0][0] == ready
+                return self._join(task, epoch, code, new=1)
+            ready = self._environment.monotonic() + delay
+            heapq.heappush(self._delayed, (ready, next(self._ties), task, epoch, code))
             self.pending += 1
-            return is_news
+            return self._delayed[0][0] == ready
 
-    def _join(self, task: Task, epoch: int, code: int) -> bool:
+    def _join(self, task: Task, epoch: int, code: int, *, new: int = 0) -> bool:
         key = (task.id, epoch)
         batch = self._open.get(key)
         begun = batch is None
         if batch is None:
             batch = self._open.setdefault(key, _Batch(task, epoch, self._environment.monotonic()))
-        batch.codes.append(code)
+        one = array("H", (code,))
+        batch.codes += one  # no call in this line and the next, so no signal handler raises between them
+        self.pending += new
         if len(batch.codes) < self._options.batch_size:
             return begun
         self._end(key, batch)
