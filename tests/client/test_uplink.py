@@ -243,6 +243,26 @@ def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> 
     assert not uplink.close()  # it does nothing again, and tells the same
 
 
+def test_a_start_that_is_interrupted_leaves_one_thread(
+    recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    uplink = Uplink(URL, transport=recorder)
+    before = set(threading.enumerate())
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            uplink._start()
+    fill(uplink, heading, 1)
+    assert len(set(threading.enumerate()) - before) == 1
+    assert uplink.close(60)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_flush_starts_another_thread_after_one_that_was_ended(recorder: Recorder, heading: Task) -> None:
     """By an exception that is no `Exception`, which a transport raised."""

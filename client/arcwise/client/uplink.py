@@ -120,13 +120,13 @@ class Uplink(BaseUplink):
         with self._changed:
             self._check_open()
             if self._thread is None or not self._thread.is_alive():
-                thread = threading.Thread(target=self._run, name="arcwise-uplink", daemon=True)
+                # Kept before it runs: a signal handler that raises in between must not lead to two.
+                thread = self._thread = threading.Thread(target=self._run, name="arcwise-uplink", daemon=True)
                 try:
                     thread.start()
                 except RuntimeError as error:  # no more threads: the queue keeps what it gets until there are
+                    self._thread = None
                     self._record_failure(error)
-                else:
-                    self._thread = thread
 
     def _wake(self) -> None:
         """Let the thread look at the queue again."""
