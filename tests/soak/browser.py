@@ -179,7 +179,6 @@ def hammer(playwright: Playwright, program: str, *, kills: int, least: int, seed
         with server_processes.serving(folder, "--open", "--allow-origin", pages.url) as (server, _):
             made = 3 * kills + least
             _make(playwright, program, profile, pages, _query(server, 0, made - 1), book)
-            last = -1
             for kill in range(kills + 1):
                 first = book.restart()
                 last = made - 1 if kill < kills else max(first + least - 1, *book.granted)
@@ -195,7 +194,7 @@ def hammer(playwright: Playwright, program: str, *, kills: int, least: int, seed
                     _wait(lambda: len(book.ended) == 2, book)
                 chromium.kill()
                 if book.lost:
-                    kills, last = kill, max(book.granted)
+                    kills, last = kill, max(book.granted, default=0)
                     break
             book.restart()
             chromium = Chromium(playwright, program, profile)

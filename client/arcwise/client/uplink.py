@@ -205,7 +205,7 @@ class Uplink(BaseUplink):
         try:
             is_done = self._expedite()
             if self._thread is threading.current_thread():  # `on_event` asks: it cannot wait for itself
-                self._is_news = True
+                self._wake()
                 return is_done()
             while True:
                 steps = self._steps
@@ -214,8 +214,7 @@ class Uplink(BaseUplink):
                 if self._closed or (once and self._troubles > troubles):
                     return False
                 if look:
-                    if self._thread is None or not self._thread.is_alive():
-                        self._start()
+                    self._start()
                     self._wake()
                 with self._changed:
                     left = deadline - time.monotonic()

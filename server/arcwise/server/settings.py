@@ -415,10 +415,7 @@ class ProcessSettings(Settings):
         metavar="ADDRESS",
     )
     max_connections: int = _whole(
-        4096,
-        1,
-        10**6,
-        "Connections open at once; beyond that, the longest idle one is closed.",
+        4096, 1, 10**6, "Connections open at once; beyond that, the longest idle one is closed."
     )
     header_seconds: float = _seconds(10.0, 3600, "Seconds within which the head of a request must arrive.")
     answer_seconds: float = _seconds(

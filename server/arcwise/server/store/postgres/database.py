@@ -33,10 +33,10 @@ _DEFAULTS = {
     "tcp_user_timeout": "20000",
 }
 _STATEMENT_SECONDS = 30
-# A database that is set to lose the last commits in a crash is told not to; stronger settings stay. At any
-# isolation but this a statement after a lock would not see what was committed while it waited for the lock.
 LOCK_SECONDS: Final = 10
 """For how long a statement waits for a lock."""
+# A database that is set to lose the last commits in a crash is told not to; stronger settings stay. At any
+# isolation but this a statement after a lock would not see what was committed while it waited for the lock.
 _SETUP = f"""
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET default_transaction_isolation = 'read committed';

@@ -8,6 +8,7 @@ would wait behind somebody who waits to be alone.
 from __future__ import annotations
 
 import time
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
 from psycopg.errors import LockNotAvailable
@@ -17,7 +18,7 @@ from arcwise.server.store.postgres.database import LOCK_SECONDS
 if TYPE_CHECKING:
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = ["alone", "change_sources", "fold_shards", "keep_open"]
+__all__ = ["alone", "keep_open", "lock_folding", "lock_sources"]
 
 _ATTEMPTS: Final = (0.2, 0.4, 0.8)
 """Seconds of the first attempts to be alone; all others take as long as the last."""
@@ -42,10 +43,9 @@ def alone(connection: Connection, task: int | None = None) -> None:
         When others held it for ten seconds.
     """
     until = time.monotonic() + LOCK_SECONDS
-    attempts = iter(_ATTEMPTS)
-    seconds = 0.0
+    attempts = chain(_ATTEMPTS, repeat(_ATTEMPTS[-1]))
     while True:
-        seconds = next(attempts, seconds)
+        seconds = next(attempts)
         try:
             with connection.transaction():  # an attempt that fails lets go of the task
                 _wait_for_locks(connection, seconds)
@@ -66,12 +66,12 @@ def keep_open(connection: Connection) -> None:
     connection.execute(_KEEP_OPEN)
 
 
-def fold_shards(connection: Connection) -> None:
+def lock_folding(connection: Connection) -> None:
     """Let nobody else fold shards until the transaction ends."""
     connection.execute(_FOLD)
 
 
-def change_sources(connection: Connection, *, patient: bool = False) -> None:
+def lock_sources(connection: Connection, *, patient: bool = False) -> None:
     """Let nobody else change sources until the transaction ends; a patient one waits as long as it takes."""
     if patient:
         _wait_for_locks(connection, 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from arcwise.server.store.merging import refuse_more_than_most
-from arcwise.server.store.postgres.locks import change_sources, keep_open
+from arcwise.server.store.postgres.locks import keep_open, lock_sources
 from arcwise.server.store.releases import refuse_to_drop_released
 from arcwise.server.store.sources import (
     checked_ids,
@@ -111,7 +111,7 @@ def replace(
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         ids = _bring(connection, batch_ids)  # before anybody waits: it may take long
-        change_sources(connection, patient=True)
+        lock_sources(connection, patient=True)
         number = _number(connection, name)
         used = {key for key, _ in counts}
 
@@ -270,7 +270,7 @@ def stored(connection: Connection) -> list[StoredSource]:
 def drop(connection: Connection, name: str, *, closed_too: bool) -> int:
     """Forget a source; see `Store.drop_source`."""
     with connection.transaction():
-        change_sources(connection)
+        lock_sources(connection)
         row = connection.execute("SELECT number FROM source WHERE name = %s", (name,)).fetchone()
         if row is None:
             raise unknown_source(name)

@@ -18,7 +18,7 @@ from arcwise.server.store.merging import (
     refuse_more_than_most,
 )
 from arcwise.server.store.postgres import releases
-from arcwise.server.store.postgres.locks import alone, change_sources, fold_shards
+from arcwise.server.store.postgres.locks import alone, lock_folding, lock_sources
 from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
 
@@ -115,8 +115,8 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
         # From here on nobody imports, folds or adds, locked in this order: no report waits for a fold.
-        change_sources(connection, patient=True)
-        fold_shards(connection)
+        lock_sources(connection, patient=True)
+        lock_folding(connection)
         alone(connection)
         _refuse_known(connection, origins, sources)
         connection.execute(

@@ -11,7 +11,7 @@ from psycopg.errors import InsufficientPrivilege
 
 from arcwise.server.store.merging import MOST_REPORTS
 from arcwise.server.store.postgres import releases
-from arcwise.server.store.postgres.locks import change_sources, fold_shards
+from arcwise.server.store.postgres.locks import lock_folding, lock_sources
 from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
 from arcwise.server.store.records import DeletedData
 from arcwise.server.store.releases import release_problems
@@ -45,7 +45,7 @@ def fold(connection: Connection, task: int | None = None) -> None:
     only, nothing is lost: it adds to new rows of its shard afterwards.
     """
     with connection.transaction():
-        fold_shards(connection)
+        lock_folding(connection)
         shards = connection.execute("SELECT DISTINCT shard FROM total WHERE shard > 0").fetchall()
         dead = [
             shard
@@ -63,7 +63,7 @@ def forget_ids(connection: Connection, task: int, before: int) -> int:
     While no source changes: who replaces one deletes ids in another order, and the two would deadlock.
     """
     with connection.transaction():
-        change_sources(connection, patient=True)
+        lock_sources(connection, patient=True)
         return connection.execute("DELETE FROM batch WHERE task = %s AND epoch < %s", (task, before)).rowcount
 
 
@@ -106,8 +106,8 @@ def delete_data(connection: Connection, task_id: str) -> DeletedData:
     """Delete what was reported to a closed task; see `Store.delete_data`."""
     with connection.transaction():
         # Neither sources nor shards nor the task change meanwhile; since it was closed, nobody adds to it.
-        change_sources(connection)
-        fold_shards(connection)
+        lock_sources(connection)
+        lock_folding(connection)
         row = connection.execute(
             "SELECT number, closed FROM task WHERE id = %s FOR NO KEY UPDATE", (bytes.fromhex(task_id),)
         ).fetchone()
