@@ -403,7 +403,7 @@ def test_what_was_queued_is_written_when_the_app_stops(with_app: Run, tmp_path: 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         ingest = app.router.routes[0].endpoint  # type: ignore[attr-defined]
         for number in range(50):
-            ingest._writer.add(batch(number=number))
+            ingest._writer.add(batch(number=number), DELAY.mechanism.kernel.codes)
 
     with_app(TASKS, scenario)
     store = open_store(f"sqlite:///{tmp_path}/app.db")

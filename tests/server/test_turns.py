@@ -56,7 +56,7 @@ class Counting:
 
     waiting = waiting_bytes = 0
 
-    async def add(self, _batch: Batch) -> Outcome:
+    async def add(self, _batch: Batch, _codes: int) -> Outcome:
         for _ in range(PASSES):
             await asyncio.sleep(0)
         return Outcome.COUNTED

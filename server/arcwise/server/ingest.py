@@ -127,8 +127,8 @@ class Ingest:
         """Serve one request for a task; whatever fails, the answer is a problem document."""
         try:
             self._admit(task_id, scope)
-            batch = self._checked(task_id, await self.bodies.read(scope, receive))
-            outcome = await self._running().add(batch)
+            body = await self.bodies.read(scope, receive)
+            outcome = await self._running().add(*self._checked(task_id, body))
         except Exception as error:
             await self.answer(error, scope, receive, send)
         else:
@@ -164,7 +164,7 @@ class Ingest:
         try:
             self._admit(task_id, scope)
             self.bodies.check_size(len(body))
-            self._running().put(self._checked(task_id, body), partial(self._settle, done))
+            self._running().put(*self._checked(task_id, body), partial(self._settle, done))
         except Exception as error:
             done(partial(self.answer, error))
 
@@ -181,7 +181,8 @@ class Ingest:
         answer: ASGIApp = COUNTED if outcome in _COUNTED else partial(self.answer, outcome)
         done(answer)
 
-    def _checked(self, task_id: str, body: bytes) -> Batch:
+    def _checked(self, task_id: str, body: bytes) -> tuple[Batch, int]:
+        """Return a batch that its task can count, and how many codes the task has."""
         rules = self._rules.get(task_id) or self._learn(task_id)
         try:
             batch = decode_batch(body)
@@ -208,7 +209,7 @@ class Ingest:
                 "bad-codes",
                 f"The codes are not all integers of {width} byte(s) below {rules.codes}.",
             )
-        return batch
+        return batch, rules.codes
 
     def _ahead(self, task_id: str, last: int) -> Problem:
         """Return the problem of a batch after the `last` epoch that is taken: its clock is wrong, or ours."""

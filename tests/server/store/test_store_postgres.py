@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -10,9 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from arcwise.domains import Interval
 from arcwise.errors import ParameterError, StoreError
+from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database
+from arcwise.tasks import Task
 from tests.support.store_samples import (
     CLOSED,
     COUNTED,
@@ -216,6 +220,24 @@ def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
             waiting(connection, 1)
         assert added.result() == [CLOSED]
         assert store.report_count(DELAY) == 0
+
+
+def test_one_replay_makes_a_group_of_large_batches_no_dearer(postgres_url: str) -> None:
+    """The codes of each batch by itself would take a hundred times as much as what they add up to."""
+    fine = Task("fine", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=20_000))
+    codes = list(range(fine.mechanism.kernel.codes))
+    with opened(postgres_url) as store:
+        store.register([fine])
+        peaks = []
+        for first in (0, 99):
+            group = [batch(fine, codes, number=number) for number in range(first, first + 100)]
+            tracemalloc.start()
+            outcomes = store.add(group)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+            assert outcomes == [COUNTED if first == 0 else REPLAYED, *[COUNTED] * 99]
+        assert store.counts(fine).tolist() == [199] * len(codes)
+    assert peaks[1] < 1.5 * peaks[0]
 
 
 def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.wire import code_format, code_width
+from arcwise.wire import code_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
-__all__ = ["count_codes", "exact_sum", "sparse_counts", "summed_counts"]
+__all__ = ["count_codes", "exact_sum", "summed_counts"]
 
 _SLICE = 1 << 18
 
@@ -59,31 +59,3 @@ def summed_counts(
         parts.append((np.full(len(found), number), np.full(len(found), epoch), found, counts[found]))
     numbers, epochs, codes, reports = (np.concatenate(column) for column in zip(*parts, strict=True))
     return numbers, epochs, codes, reports
-
-
-def sparse_counts(
-    batches: Sequence[Batch], tasks: Mapping[bytes, Task]
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Return the codes that occur in each batch: places of batches from 1 on, codes, and how often.
-
-    The three arrays are as long as one another.
-    """
-    singles: list[tuple[int, int]] = []
-    places, names, reports = [], [], []
-    for place, batch in enumerate(batches, start=1):
-        codes = tasks[batch.task_id].mechanism.kernel.codes
-        if len(batch.codes) == code_width(codes):  # most batches of a fleet, and not worth an array
-            singles.append((place, int.from_bytes(batch.codes, "little")))
-        else:
-            counts = count_codes([batch.codes], codes)
-            found = np.flatnonzero(counts)
-            places.append(np.full(len(found), place))
-            names.append(found)
-            reports.append(counts[found])
-    single = np.array(singles, np.int64).reshape(-1, 2)
-    ones = np.ones(len(single), np.int64)
-    return (
-        np.concatenate([single[:, 0], *places]),
-        np.concatenate([single[:, 1], *names]),
-        np.concatenate([ones, *reports]),
-    )

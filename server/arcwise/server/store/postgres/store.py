@@ -13,10 +13,11 @@ from psycopg.errors import UniqueViolation
 
 from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome
-from arcwise.server.store.counting import sparse_counts, summed_counts
+from arcwise.server.store.counting import summed_counts
 from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.postgres import access, releases, sources, staging, transfer, upkeep
 from arcwise.server.store.postgres.arrays import (
+    Array,
     bigint_array,
     bodies_array,
     bytea_array,
@@ -60,6 +61,8 @@ _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE = "SELECT batch_place, batch_counted FROM stage_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE_NEW = "SELECT stage_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b, %b)"
+
+_NO_SUMS = (integer_array([]), integer_array([]), integer_array([]))
 
 
 class PostgresStore(StagingStore):
@@ -194,44 +197,45 @@ class PostgresStore(StagingStore):
 
     def _add_new(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> bool:
         """Count batches that are all new; return False, having changed nothing, when some are not."""
-        rows = []
-        groups: dict[tuple[int, int], list[Batch]] = {}
-        for batch in batches:
-            number = self._number(connection, batch.task_id)
-            rows.append((number, batch.batch_id, batch.epoch, batch.codes))
-            groups.setdefault((number, batch.epoch), []).append(batch)
-        numbers, epochs, codes, reports = summed_counts(groups, self._tasks)
-        rows.sort()  # in one order everywhere, or two workers with the same batches deadlock
-        values = (
-            self._shard,
-            integer_array([number for number, *_ in rows]),
-            bytea_array([identity for _, identity, *_ in rows], BATCH_ID_BYTES),
-            bigint_array([epoch for _, _, epoch, _ in rows]),
-            integer_array(numbers),
-            bigint_array(epochs),
-            integer_array(codes),
-            bigint_array(reports),
+        # In one order everywhere, or two workers with the same batches deadlock.
+        rows = sorted(
+            (self._number(connection, batch.task_id), batch.batch_id, batch.epoch, batch.codes)
+            for batch in batches
         )
         packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
-        call = _STAGE_NEW if stage else _ADD_NEW
-        row = connection.execute(call, values + packed, prepare=True, binary=True).fetchone()
-        return row is not None and bool(row[0])
+        values = (self._shard, *_ids(rows), *self._sums(connection, batches), *packed)
+        return _is_done(connection, _STAGE_NEW if stage else _ADD_NEW, values)
 
     def _add_each(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         """Count those of the batches that are new; return what became of each."""
-        values = (
-            self._shard,
-            integer_array([self._number(connection, batch.task_id) for batch in batches]),
-            bytea_array([batch.batch_id for batch in batches], BATCH_ID_BYTES),
-            bigint_array([batch.epoch for batch in batches]),
-            *map(integer_array, sparse_counts(batches, self._tasks)),
-        )
-        packed = (bodies_array([batch.codes for batch in batches]),) if stage else ()
+        rows = [
+            (self._number(connection, batch.task_id), batch.batch_id, batch.epoch, batch.codes)
+            for batch in batches
+        ]
+        packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
         call = _STAGE if stage else _ADD
         outcomes = [Outcome.REPLAYED] * len(batches)
-        for place, counted in connection.execute(call, values + packed, prepare=True, binary=True).fetchall():
-            outcomes[place - 1] = Outcome.COUNTED if counted else Outcome.CLOSED
+        with connection.transaction():
+            # First without their codes: they are added up when it is known which batches are new.
+            values = (self._shard, *_ids(rows), *_NO_SUMS, *packed)
+            for place, counted in connection.execute(call, values, prepare=True, binary=True).fetchall():
+                outcomes[place - 1] = Outcome.COUNTED if counted else Outcome.CLOSED
+            new = [
+                batch for batch, outcome in zip(batches, outcomes, strict=True) if outcome is Outcome.COUNTED
+            ]
+            if new and not _is_done(
+                connection, _ADD_NEW, (self._shard, *_ids([]), *self._sums(connection, new))
+            ):
+                raise StoreError("a task was closed while its reports were being counted")
         return outcomes
+
+    def _sums(self, connection: Connection, batches: Sequence[Batch]) -> tuple[Array, Array, Array, Array]:
+        """Return the numbers of tasks, epochs, codes and reports of what batches add up to."""
+        groups: dict[tuple[int, int], list[Batch]] = {}
+        for batch in batches:
+            groups.setdefault((self._number(connection, batch.task_id), batch.epoch), []).append(batch)
+        numbers, epochs, codes, reports = summed_counts(groups, self._tasks)
+        return (integer_array(numbers), bigint_array(epochs), integer_array(codes), bigint_array(reports))
 
     def _number(self, connection: Connection, key: bytes) -> int:
         """Return the number of a task, which never changes.
@@ -584,3 +588,18 @@ def _again_when_lost(link: Link, work: Callable[[Connection], _Result]) -> _Resu
                 raise
     with link.use() as connection:
         return work(connection)
+
+
+def _ids(rows: Sequence[tuple[int, bytes, int, bytes]]) -> tuple[Array, Array, Array]:
+    """Return the numbers of tasks, ids and epochs of batches."""
+    return (
+        integer_array([number for number, *_ in rows]),
+        bytea_array([identity for _, identity, *_ in rows], BATCH_ID_BYTES),
+        bigint_array([epoch for _, _, epoch, _ in rows]),
+    )
+
+
+def _is_done(connection: Connection, call: str, values: tuple[int | Array, ...]) -> bool:
+    """Call a function that says whether it did its work."""
+    row = connection.execute(call, values, prepare=True, binary=True).fetchone()
+    return row is not None and bool(row[0])
