@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -134,6 +135,38 @@ def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_same(
             assert client.budget("heading").epsilon == 2.0
 
     asyncio.run(run())
+
+
+def test_the_loop_goes_on_while_a_sender_that_is_cancelled_waits_for_its_turn(
+    path: Path, file: FileLedger, heading: Task
+) -> None:
+    """It puts back what it was sending."""
+
+    class Silent(AsyncRecordingTransport):
+        async def post(self, *_request: Any, **_named: Any) -> Any:
+            holders.append(Holder(path))
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    holders: list[Holder] = []
+
+    async def run() -> None:
+        uplink = AsyncUplink(URL, ledger=file, transport=Silent(), interval=0)
+        client = AsyncClient(uplink, tasks=[heading], ledger=file)
+        assert await client.report("heading", 1.0)
+        await until(lambda: bool(holders))
+        sender = uplink._task
+        assert sender is not None
+        sender.cancel()
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        assert not sender.done()
+        holders[0].release()
+        await asyncio.wait([sender])
+
+    asyncio.run(run())
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM batches WHERE leased_until > 0").fetchone() == (0,)
 
 
 def test_a_ledger_that_fails_is_told_on_the_loop(file: FileLedger, heading: Task) -> None:

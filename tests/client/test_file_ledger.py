@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import stat
 import sys
 import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from arcwise.client import Counters, Event, FileLedger, MemoryLedger, Outcome, Uplink, inspect
+from arcwise.client.file import database
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import Caps
 from tests.support.forks import fork_unseen, in_child
@@ -249,6 +252,55 @@ def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
     holder.join()
     assert client.pending == 2
     assert [client.report("delay", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_in_the_middle_of_a_call_ends_that_call_alone(
+    file: FileLedger, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a signal handler makes it: the file is closed for it, and its log is gone."""
+    client = new_client(file, recorder, heading)
+    assert client.report("heading", 1.0)
+    look = database._identity_of
+    forked: list[bool] = []
+
+    def fork_first(path: Path) -> tuple[int, int] | None:
+        if not forked:
+            forked.append(True)
+            assert in_child(lambda: True)
+        return look(path)
+
+    monkeypatch.setattr(database, "_identity_of", fork_first)
+    assert client.report("heading", 1.0) is Outcome.FAILED
+    assert client.report("heading", 1.0) is Outcome.ACCEPTED
+    assert client.budget().epsilon == 2.0
+
+
+@pytest.mark.parametrize("busy_timeout", [0.0, 0.4])
+def test_threads_wait_for_another_process_all_at_once(
+    path: Path, recorder: Recorder, heading: Task, busy_timeout: float
+) -> None:
+    """One after the other, the last of them would wait as often as there are threads. Waits are counted."""
+    FileLedger(path, create=True).close()
+    waits: list[float] = []
+    with FileLedger(path, busy_timeout=busy_timeout) as file:
+        client = new_client(file, recorder, heading)
+        waiting = file._database._wait_for_others
+
+        def note(connection: sqlite3.Connection, waited: float) -> None:
+            waiting(connection, waited)
+            waits.append(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+
+        file._database._wait_for_others = note  # type: ignore[method-assign]
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with ThreadPoolExecutor(4) as threads:
+                reports = [threads.submit(client.report, "heading", 1.0) for _ in range(4)]
+            assert [report.result() for report in reports] == [Outcome.FAILED] * 4
+            other.execute("ROLLBACK")
+        assert sum(waits) < 2 * 1000 * busy_timeout + 1
+        assert client.report("heading", 1.0) is Outcome.ACCEPTED
+        assert waits[-1] == 1000 * busy_timeout
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

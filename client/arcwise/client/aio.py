@@ -180,7 +180,10 @@ class AsyncUplink(BaseUplink):
             status, retry_after = checked_response(status, retry_after)
         except Exception as error:  # a transport may raise anything, and the task must live
             await self._call(self._unanswered, parcel, error)
-        except BaseException:  # cancelled while the request was under way
+        except asyncio.CancelledError:  # while the request was under way
+            await self._call(self._put_back, parcel)
+            raise
+        except BaseException:
             self._put_back(parcel)
             raise
         else:

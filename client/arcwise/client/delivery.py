@@ -205,11 +205,11 @@ class Schedule:
     def restore(self, scope: str, failures: int, own: float, asked: float, now: float) -> None:
         """Take over a wait that an earlier process left: what `remaining` gave, less the time since.
 
-        A clock that was set back in between would make it longer than any wait is, so it is held to that.
+        What is longer than any wait was written before the clock was set back: it is over.
         Earlier versions also wrote down what the server asked for of a task; everything waits for that, too.
         """
-        self._asked = max(self._asked, now + min(asked, 2.0 * LONGEST_RETRY_AFTER))
-        wait = _Wait(failures, now + min(own, LONGEST_BACKOFF))
+        self._asked = max(self._asked, now + (asked if asked <= 2.0 * LONGEST_RETRY_AFTER else 0.0))
+        wait = _Wait(failures, now + (own if own <= LONGEST_BACKOFF else 0.0))
         if scope:
             self._tasks[scope] = wait
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import time
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Database"]
 
+_SHORT = 0.1
+"""Seconds of a wait that are not worth counting."""
+
 
 class Database:
     """A ledger's file, open for one transaction at a time. See `FileLedger` for the parameters."""
@@ -34,6 +38,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self._process: object = None
         self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
+        self._patience: float | None = None  # what its PRAGMA busy_timeout is set to, in seconds
         self._identity: tuple[int, int] | None = None
         self._beside: dict[Path, tuple[int, int] | None] = {}
         self._broken: str | None = None
@@ -49,6 +54,7 @@ class Database:
             connection.close()
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         self._connection, self._identity, self._full = connection, identity, None
+        self._patience = self._busy_timeout
         self._process = current_process()
         self._beside = {path: _identity_of(path) for path in (log_path(real), log_index_path(real))}
         self._sound = True
@@ -74,6 +80,8 @@ class Database:
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         for path, identity in self._beside.items():
             if _identity_of(path) != identity:
+                if self._connection is not connection:
+                    raise LedgerError(f"the ledger {self.path} was closed for a fork during a call")
                 # What was committed to the log and not yet written back is lost; without its index, processes
                 # do not see what others commit. Nobody knows what was spent.
                 self._broken = f"the log {path} of the ledger was removed while it was in use"
@@ -112,16 +120,29 @@ class Database:
 
         A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
         """
+        begun = time.monotonic()
         with self._lock:
             if self._in_use:
                 raise LedgerError(f"the ledger {self.path} is in use by the call that this one interrupts")
             self._in_use = True
             try:
                 with self._errors():
-                    yield self._checked()
+                    connection = self._checked()
+                    self._wait_for_others(connection, time.monotonic() - begun)
+                    yield connection
             finally:
                 self._in_use = False  # first: a signal handler may raise at the first call
                 self._undo()
+
+    def _wait_for_others(self, connection: sqlite3.Connection, waited: float) -> None:
+        """Let a call wait for another process for what is left of its time after it waited for threads here.
+
+        They may all have waited for that process, one after the other.
+        """
+        left = max(0.0, self._busy_timeout - waited) if waited > _SHORT else self._busy_timeout
+        if left != self._patience:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * left)}")
+            self._patience = left
 
     def _undo(self) -> None:
         """Roll back what is open."""
