@@ -396,14 +396,20 @@ def test_a_refusal_is_not_taken_for_another_answer(run: Run, data: bytes, answer
 
 @pytest.mark.parametrize("at_once", [None, 1, 100])
 @pytest.mark.parametrize("before", [b"", POST], ids=["first", "after a body"])
-@pytest.mark.parametrize("size", ["Content-Length: 5", "Transfer-Encoding: chunked"])
+@pytest.mark.parametrize(
+    ("version", "size"),
+    [("1.1", "Content-Length: 5"), ("1.1", "Transfer-Encoding: chunked"), ("1.0", "Content-Length: 5")],
+)
 def test_an_offer_of_http_2_takes_no_body_away(
-    run: Run, size: str, before: bytes, at_once: int | None
+    run: Run, version: str, size: str, before: bytes, at_once: int | None
 ) -> None:
-    """Java's HttpClient offers it with each request in the clear."""
+    """Java's HttpClient offers it with each request in the clear.
+
+    The version stays what it was: of HTTP/1.0, which some proxies speak, `is_local` wants to know.
+    """
     offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAA"
     body = b"2\r\nco\r\n3\r\ndes\r\n0\r\n\r\n" if "chunked" in size else b"codes"
-    head = f"POST /a%20b?c=d HTTP/1.1\r\nHost: x\r\n{offer}\r\n{size}\r\n\r\n".encode()
+    head = f"POST /a%20b?c=d HTTP/{version}\r\nHost: x\r\n{offer}\r\n{size}\r\n\r\n".encode()
 
     async def scenario(connection: Connection) -> None:
         if before:
@@ -413,6 +419,7 @@ def test_an_offer_of_http_2_takes_no_body_away(
         cycle = connection.protocol.cycle
         assert (bytes(cycle.body), cycle.more_body, cycle.keep_alive) == (b"codes", False, False)
         assert (cycle.scope["path"], cycle.scope["query_string"]) == ("/a b", b"c=d")
+        assert cycle.scope["http_version"] == version
         await connection.answer()
 
     connection = run(scenario)

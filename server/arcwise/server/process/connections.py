@@ -233,9 +233,11 @@ def bounded_protocol(
             """
             left_out = b"connection", b"upgrade", b"http2-settings"
             kept = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] not in left_out)
-            head = b"%b %b HTTP/1.1\r\nconnection: close\r\n%b\r\n" % (
+            # Its version stays: a server without keys serves nobody who speaks HTTP/1.0, as proxies do.
+            head = b"%b %b HTTP/%b\r\nconnection: close\r\n%b\r\n" % (
                 self.parser.get_method(),
                 self.url,
+                self.parser.get_http_version().encode(),
                 kept,
             )
             self.parser = httptools.HttpRequestParser(self)
