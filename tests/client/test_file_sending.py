@@ -170,6 +170,25 @@ def test_a_clock_that_was_set_back_by_more_than_a_wait_takes_ends_it(
         assert app.client.counters == Counters(sent=1)
 
 
+@pytest.mark.parametrize("answer", [204, 400, 503])
+def test_an_answer_to_a_batch_concerns_no_other_that_has_its_number(
+    path: Path, recorder: Recorder, heading: Task, answer: int
+) -> None:
+    """After a failover to an older state the number may be given again while the request is under way."""
+    with running(path, recorder, heading, interval=0) as app:
+        app.client.report("heading", 1.0)
+        step = app.uplink._next()
+        assert isinstance(step, Send)
+        with app.ledger._database.writing(durable=False) as connection:
+            connection.execute("UPDATE batches SET body = x'00'")
+        recorder.script.append(answer)
+        app.uplink._send(step.parcel)
+        assert app.client.counters == Counters(pending=1)
+        with app.ledger._database.reading() as connection:
+            ((leased,),) = connection.execute("SELECT leased_until FROM batches").fetchall()
+            assert leased > 0
+
+
 def test_the_interval_is_counted_over_a_restart(
     path: Path, recorder: Recorder, heading: Task, clock: Clock
 ) -> None:

@@ -1,10 +1,11 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, ledger?, dies?, limits?, relay?, keys?}, a step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, ledger?, dies?, limits?, relay?, keys?, wrap?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
 //   file    keep the state in this file
 //   ledger  "default" for that of a client to which none was given
 //   limits  take only tasks with caps
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
+//   wrap    let fetch be one that gives no "status", or has "read" the answer
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
 import { readFileSync } from "node:fs";
@@ -14,7 +15,7 @@ import { fromHex } from "../../client/javascript/arcwise/hex.js";
 import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, ledger: which, dies, limits, relay, keys } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, ledger: which, dies, limits, relay, keys, wrap } = JSON.parse(readFileSync(0, "utf8"));
 
 const ledger = which === "default" ? undefined : file ? new FileLedger(file) : new MemoryLedger();
 
@@ -31,7 +32,8 @@ async function recordingFetch(address, request) {
   record(address, request.body);
   const response = await fetch(address, request);
   if (dies) process.kill(process.pid, "SIGKILL");
-  return response;
+  if (wrap === "read") await response.text();
+  return wrap === "status" ? { headers: response.headers } : response;
 }
 
 class RecordingTransport extends ObliviousTransport {

@@ -362,6 +362,17 @@ def test_answers_do_what_the_protocol_says(
     assert all(request.path.endswith("/reports") for request in requests)
 
 
+@pytest.mark.parametrize(("wrap", "left", "dropped"), [("status", 1, {}), ("read", 0, {"410": 1})])
+def test_an_odd_fetch_loses_no_report(wrap: str, left: int, dropped: dict[str, int]) -> None:
+    """What is not a status is no answer; an answer that was read by then is one."""
+    with serving(lambda _: (410, {})) as (url, _):
+        _, flushed, counters = drive(url, ["report", "heading", 1], ["flush", 1], ["counters"], wrap=wrap)[
+            "results"
+        ]
+    assert flushed is (left == 0)
+    assert (counters["pending"], counters["dropped"]) == (left, dropped)
+
+
 @pytest.mark.slow
 def test_waits_that_the_server_asked_for_outlast_the_process(tmp_path: Path) -> None:
     file: dict[str, Any] = {"file": str(tmp_path / "state.json")}

@@ -17,14 +17,14 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
 
 /**
- * What a status means for the batch that it answers; 0 stands for no answer.
+ * What a status means for the batch that it answers; 0, and whatever is not a status, stands for no answer.
  *
  * @param {number} status
  * @returns {Verdict}
  */
 export function classify(status) {
   if (status === 204) return "sent";
-  if (status < 400 || [407, 408, 421, 425, 429].includes(status) || (status >= 500 && status !== 501)) return "retry";
+  if (!(status >= 400) || [407, 408, 421, 425, 429].includes(status) || (status >= 500 && status !== 501)) return "retry";
   if (status === 404) return "keep";
   return status === 401 || status === 403 ? "pause" : "drop";
 }

@@ -71,7 +71,7 @@ export class FetchTransport {
    */
   async post(request, timeout, keepalive) {
     const response = await post(this.#fetch, request, timeout, keepalive);
-    await response.body?.cancel();
+    await response.body?.cancel().catch(() => {}); // a wrapper of fetch may have read it
     return { status: response.status, retryAfter: response.headers.get("Retry-After") };
   }
 

@@ -112,7 +112,7 @@ class FileOutbox:
             return Wait(_RETAKE_SECONDS)
         self.database.write_back()  # a file that loses its log after a kill still knows what was sent
         number, task_id, task_name, reports, body = found
-        put_back, finish = partial(self._put_back, number), partial(self._finish, number, reports)
+        put_back, finish = partial(self._put_back, number, body), partial(self._finish, number, body, reports)
         return Send(Parcel(task_id, task_name, reports, body, put_back, finish))
 
     def _batching(
@@ -137,13 +137,18 @@ class FileOutbox:
             self._owner,
         )
 
-    def _put_back(self, number: int) -> None:
+    # With its body: after a failover to an older state of a database, another batch may have its number.
+    def _put_back(self, number: int, body: bytes) -> None:
         with self.database.writing(durable=False) as connection:
-            connection.execute("UPDATE batches SET leased_until = 0 WHERE number = ?", (number,))
+            connection.execute(
+                "UPDATE batches SET leased_until = 0 WHERE number = ? AND body = ?", (number, body)
+            )
 
-    def _finish(self, number: int, reports: int, dropped: str | None) -> None:
+    def _finish(self, number: int, body: bytes, reports: int, dropped: str | None) -> None:
         with self.database.writing(durable=False) as connection:
-            gone = connection.execute("DELETE FROM batches WHERE number = ?", (number,)).rowcount
+            gone = connection.execute(
+                "DELETE FROM batches WHERE number = ? AND body = ?", (number, body)
+            ).rowcount
             if not gone:  # another process was done with it first, or it was cleared
                 return
             self._count(connection, reports, dropped)

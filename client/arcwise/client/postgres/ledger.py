@@ -194,7 +194,8 @@ class PostgresLedgers(QueueOwner):
     The tables hold names of accounts, codes, charges and times, never a value. For memoised tasks they hold
     the nodes that values were rounded to: protect them as the app's own data. A queued code stands beside its
     account until it is sealed into a batch, which is when it is sent. A database that is restored from a
-    backup has forgotten the charges made since then.
+    backup has forgotten the charges made since then, and so has a standby that lagged behind when it took
+    over; it may also send again what was just sent.
 
     When a connection breaks while a report is committed, `Client.report` returns `Outcome.FAILED` and the
     report may have been made: then it was charged and will be sent. A report that is not charged is never
