@@ -54,6 +54,21 @@ def test_it_is_the_difference_of_the_means() -> None:
     assert wider.low < value.low  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("length", [1e-300, 1e-150, 1e160, 1e300])
+def test_a_difference_is_in_the_unit_of_the_domain_however_long_that_is(length: float) -> None:
+    one, other = (
+        [
+            counted(OptimalPiecewise(Interval(0, end), 2.0), [share * end], 500, seed)
+            for seed, share in enumerate((0.2, 0.9))
+        ]
+        for end in (1.0, length)
+    )
+    unit, scaled = mean_difference(*one), mean_difference(*other)
+    for found, expected in ((scaled.value, unit.value), (scaled.low, unit.low), (scaled.high, unit.high)):
+        assert found is not None
+        assert found / length == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_mean_that_is_a_range_gives_a_range_of_differences() -> None:
     clamp = OptimalPiecewise(DOMAIN, 2.0, placement="clamp")
     value = mean_difference(

@@ -156,6 +156,14 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     assert "the store is whole" not in result.stdout
 
 
+def test_a_file_with_a_damaged_schema_is_told() -> None:
+    open_store("sqlite:///a.db").close()
+    data = Path("a.db").read_bytes()
+    assert b"CREATE TABLE state" in data
+    Path("a.db").write_bytes(data.replace(b"CREATE TABLE state", b"CREATE \xf4ABLE state"))
+    assert "a.db: " in refused("check", "sqlite:///a.db")
+
+
 def test_export_and_merge(filled: str) -> None:
     assert good("export", filled, "a.jsonl", "--ids") == (
         "wrote a.jsonl: 3 tasks, 3,004 reports, 3,002 batch ids\n"

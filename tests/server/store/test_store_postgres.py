@@ -99,11 +99,11 @@ def test_reports_are_counted_while_ids_are_forgotten(
 
 
 def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241, table: str = "task") -> None:
-    """Wait until so many others wait for the lock that closings take, or for another one, or for a row."""
+    """Wait until so many others wait for the lock that closings take, another one, a row or a table."""
     query = """
         SELECT count(DISTINCT pid) FROM pg_locks
         WHERE (locktype = 'advisory' AND NOT granted AND classid = %s AND objid = 'task'::regclass)
-           OR (locktype = 'tuple' AND relation = %s::regclass)
+           OR ((locktype = 'tuple' OR NOT granted) AND relation = %s::regclass)
     """
     deadline = time.monotonic() + 60
     while connection.execute(query, (lock, table)).fetchone() != (number,):
@@ -220,6 +220,23 @@ def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
             waiting(connection, 1)
         assert added.result() == [CLOSED]
         assert store.report_count(DELAY) == 0
+
+
+def test_nobody_waits_for_counts_who_looks_up_a_key(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(postgres_url) as store, ThreadPoolExecutor(3) as threads:
+        store.add([batch(DELAY, [1])])
+        with connection.transaction():
+            connection.execute("LOCK TABLE counts")
+            reports = threads.submit(store.reports_by_epoch, DELAY)
+            sums, epochs = threads.submit(store.sums, DELAY), threads.submit(store.counts_by_epoch, DELAY)
+            waiting(connection, 1, table="counts")
+            assert store.keys() == []
+            assert store.session(b"digest") is None
+            assert store.recall("number") is None
+            assert not any(read.done() for read in (reports, sums, epochs))
+        assert sums.result().sum() == epochs.result()[100].sum() == reports.result()[100] == 1
 
 
 def test_one_replay_makes_a_group_of_large_batches_no_dearer(postgres_url: str) -> None:

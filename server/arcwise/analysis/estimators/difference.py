@@ -77,9 +77,11 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
             ),
         )
     before, after = _average(first), _average(second)
-    square = before.square + after.square
-    parts = (each.square**2 / (each.reports - 1.0) for each in (before, after))
-    quantile = float(stdtrit(square**2 / sum(parts), 0.5 + level / 2))
+    # In the longer of the two units: the square of a very short or a very long one is no float.
+    longer = max(each.mechanism.domain.length for each in (first, second))
+    squares = [(each.error / longer) ** 2 for each in (before, after)]
+    parts = (square**2 / (each.reports - 1.0) for square, each in zip(squares, (before, after), strict=True))
+    quantile = float(stdtrit(sum(squares) ** 2 / sum(parts), 0.5 + level / 2))
     below, above = _apart(*(_reaches(each, quantile) for each in (first, second)))
     difference = after.mean - before.mean
     source = "empirical likelihood" if second.target == "population" else "the devices' randomness"
@@ -182,10 +184,10 @@ def _sides(value: Value) -> tuple[float, float]:
 
 
 class _Average(NamedTuple):
-    """A mean, in the unit of the domain, the square of its standard error, and the number of reports."""
+    """A mean and its standard error, in the unit of the domain, and the number of reports."""
 
     mean: float
-    square: float
+    error: float
     reports: float
 
 
@@ -201,7 +203,7 @@ def _average(survey: Survey) -> _Average:
     unit, error = average(mechanism.kernel, mean_numbers(mechanism, survey.n).values, survey.counts)
     length = mechanism.domain.length
     low = mechanism.domain.start
-    return _Average(low + length * unit, (length * error) ** 2, survey.n)
+    return _Average(low + length * unit, length * error, survey.n)
 
 
 def _reaches(survey: Survey, quantile: float) -> tuple[float, float]:

@@ -96,6 +96,7 @@ class PostgresStore(StagingStore):
         self._shard = secrets.randbits(62) + 1  # 0 is the shard of ended processes
         self._writer = Link(self._connect_writer)
         self._reader = Link(self._database.connect)
+        self._counter = Link(self._database.connect)
         self._tasks: dict[bytes, Task] = {}  # loading one checks its certificate: once is enough
         self._numbers: dict[bytes, int] = {}
 
@@ -116,6 +117,11 @@ class PostgresStore(StagingStore):
     def _read(self, work: Callable[[Connection], _Result]) -> _Result:
         with self._database.errors("read"):
             return _again_when_lost(self._reader, work)
+
+    def _count(self, work: Callable[[Connection], _Result]) -> _Result:
+        """Read counts, which can take seconds: nobody waits for that who looks up a key."""
+        with self._database.errors("read"):
+            return _again_when_lost(self._counter, work)
 
     def _write(self, work: Callable[[Connection], _Result]) -> _Result:
         with self._database.errors("write to"), self._writer.use() as connection:
@@ -256,7 +262,7 @@ class PostgresStore(StagingStore):
 
     def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
-        rows = self._read(
+        rows = self._count(
             lambda connection: connection.execute(
                 "SELECT epoch, array_agg(code), array_agg(reports) FROM counts"
                 " WHERE task = (SELECT number FROM task WHERE id = %s) GROUP BY epoch ORDER BY epoch",
@@ -275,7 +281,7 @@ class PostgresStore(StagingStore):
     ) -> dict[int, int]:
         """Return the number of reports of every epoch; see `Store.reports_by_epoch`."""
         return dict(
-            self._read(
+            self._count(
                 lambda connection: connection.execute(
                     "SELECT epoch, sum(reports)::bigint FROM counts"
                     " WHERE task = (SELECT number FROM task WHERE id = %s) AND epoch BETWEEN %s AND %s"
@@ -312,7 +318,7 @@ class PostgresStore(StagingStore):
                     total[place, code] = reports
             return total
 
-        return self._read(add_up)
+        return self._count(add_up)
 
     def report_count(self, task: Task) -> int:
         """Return the number of reports counted so far; see `Store.report_count`."""
@@ -574,8 +580,8 @@ class PostgresStore(StagingStore):
     def close(self) -> None:
         """Close the connections. May be repeated."""
         self._database.close()
-        self._writer.close()
-        self._reader.close()
+        for link in (self._writer, self._reader, self._counter):
+            link.close()
 
 
 def _again_when_lost(link: Link, work: Callable[[Connection], _Result]) -> _Result:

@@ -150,7 +150,7 @@ class Database:
         """Turn SQLite's errors into `StoreError`."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged file
             raise StoreError(f"cannot {doing} {self.path}: {error}") from error
 
     @contextmanager
