@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 from arcwise.domains import Circle
 from arcwise.server.store import Outcome
@@ -22,9 +23,8 @@ PASSES = 5
 REPORTS = f"/v1/tasks/{HEADING.id}/reports"
 
 
-async def call(app: FastAPI, method: str, path: str, body: bytes = b"") -> int:
-    """Make a request as a server does, without a client's steps in between; return its status."""
-    scope = {
+def scope_of(method: str, path: str) -> dict[str, Any]:
+    return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -38,6 +38,11 @@ async def call(app: FastAPI, method: str, path: str, body: bytes = b"") -> int:
         "client": ("10.0.0.1", 1234),
         "server": ("server", 80),
     }
+
+
+async def call(app: ASGIApp, method: str, path: str, body: bytes = b"") -> int:
+    """Make a request as a server does, without a client's steps in between; return its status."""
+    scope = scope_of(method, path)
     status: list[int] = []
 
     async def receive() -> dict[str, Any]:
@@ -81,6 +86,31 @@ def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
         await asyncio.gather(*readers)
         assert len(served) == 500
         monkeypatch.undo()
+
+    with_app([HEADING], scenario)
+
+
+def test_refused_reports_that_came_whole_are_answered_in_turn(with_app: Run) -> None:
+    """A few in each pass: those of thousands of connections would hold others up."""
+
+    async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
+        answers: list[ASGIApp] = []
+        for _ in range(100):
+            app.state.runtime.ingest.take(HEADING.id, scope_of("POST", REPORTS), b"nothing", answers.append)
+        answered: list[int] = []
+
+        async def read(answer: ASGIApp) -> None:
+            answered.append(await call(answer, "POST", REPORTS))
+
+        reads = [asyncio.create_task(read(answer)) for answer in answers]
+        most = 0
+        while len(answered) < 100:
+            before = len(answered)
+            await asyncio.sleep(0)
+            most = max(most, len(answered) - before)
+        await asyncio.gather(*reads)
+        assert answered == [400] * 100
+        assert 1 < most <= 8
 
     with_app([HEADING], scenario)
 

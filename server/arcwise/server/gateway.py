@@ -122,7 +122,7 @@ class Gateway:
             self._admit(scope)
             self._ingest.bodies.check_size(len(body), most=self._most)
         except Exception as error:
-            done(partial(self._ingest.answer, error))
+            done(self._ingest.refusal(error, body))
         else:
             self._take(body, done)
 
@@ -137,7 +137,7 @@ class Gateway:
         try:
             opened, request = self._open(body)
         except Exception as error:
-            done(partial(self._ingest.answer, error))
+            done(self._ingest.refusal(error, body))
             return
         path = request.path.decode("latin-1")
         task_id = task_in_end(path) if request.method == b"POST" else None

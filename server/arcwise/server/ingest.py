@@ -18,6 +18,7 @@ from arcwise.server.problems import Problem, internal_error, store_busy, unknown
 from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
 from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
+from arcwise.server.turns import Turns
 from arcwise.server.whole import Ready
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
@@ -47,6 +48,9 @@ _PATH_LENGTH = len(_BEFORE) + 64 + len(_AFTER)
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _COUNTED = (Outcome.COUNTED, Outcome.REPLAYED)
 _FEW = 512
+
+_SMALL_BODY = 16 << 10
+"""A refusal of a body of at most so many bytes waits for its turn; a larger one would wait with the body."""
 
 COUNTED: Final = Ready(HTTPStatus.NO_CONTENT)
 """The answer to a report that was counted, now or earlier."""
@@ -86,6 +90,7 @@ class Ingest:
     ) -> None:
         self._catalogue = catalogue
         self._clock = clock
+        self._turns = Turns(lambda: self.waiting > 0, at_once=8)  # some 60 microseconds each
         self.gate = gate
         self._metrics = metrics
         self._releasing = Releasing.of(settings)
@@ -125,12 +130,13 @@ class Ingest:
 
     async def serve(self, task_id: str, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request for a task; whatever fails, the answer is a problem document."""
+        body = b""
         try:
             self._admit(task_id, scope)
             body = await self.bodies.read(scope, receive)
             outcome = await self._running().add(*self._checked(task_id, body))
         except Exception as error:
-            await self.answer(error, scope, receive, send)
+            await self.refusal(error, body)(scope, receive, send)
         else:
             await self.answer(outcome, scope, receive, send)
 
@@ -166,7 +172,18 @@ class Ingest:
             self.bodies.check_size(len(body))
             self._running().put(*self._checked(task_id, body), partial(self._settle, done))
         except Exception as error:
-            done(partial(self.answer, error))
+            done(self.refusal(error, body))
+
+    def refusal(self, error: Exception, body: bytes) -> ASGIApp:
+        """Return what answers a request that is refused, in turn unless its body is large."""
+        if isinstance(error, Problem):
+            error = error.with_traceback(None)  # whose frames hold what was read
+        return partial(self._answer_in_turn if len(body) <= _SMALL_BODY else self.answer, error)
+
+    async def _answer_in_turn(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
+        """Give an answer in turn: refusals of many connections would hold reports up."""
+        await self._turns.wait()
+        await self.answer(error, scope, receive, send)
 
     def _admit(self, task_id: str, scope: Scope) -> None:
         self.gate.check(scope, "ingest", task_id)

@@ -1,4 +1,4 @@
-"""Turns of readers: one request of theirs begins in each pass of the event loop; reports go on meanwhile."""
+"""Turns: of the requests in a line only a few go on in each pass of the event loop, and reports meanwhile."""
 
 from __future__ import annotations
 
@@ -27,10 +27,13 @@ class Turns:
     busy
         Whether reports wait for the store. Then the next turn comes a millisecond later: the store's thread
         needs the interpreter, which a loop that never rests gives up only every 5 ms.
+    at_once
+        How many begin in a pass.
     """
 
-    def __init__(self, busy: Callable[[], bool]) -> None:
+    def __init__(self, busy: Callable[[], bool], at_once: int = 1) -> None:
         self._busy = busy
+        self._at_once = at_once
         self._line: deque[asyncio.Future[None]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None  # in which somebody's turn is
 
@@ -53,10 +56,13 @@ class Turns:
             loop.call_soon(self._next, loop)
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        while self._line:
+        begun = 0
+        while self._line and begun < self._at_once:
             turn = self._line.popleft()
             if not turn.done():  # of a request that was cancelled it is
                 turn.set_result(None)
-                self._then(loop)
-                return
-        self._loop = None
+                begun += 1
+        if begun:
+            self._then(loop)
+        else:
+            self._loop = None
