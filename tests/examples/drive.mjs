@@ -67,8 +67,8 @@ const actions = {
     for (const value of values) granted += await client.report(name, value);
     return granted;
   },
-  flush: (timeout) => client.flush(timeout),
-  close: () => client.close(),
+  flush: (timeout) => client.flush(NUMBERS[timeout] ?? timeout),
+  close: (timeout) => client.close(NUMBERS[timeout] ?? timeout),
   counters: () => client.counters(),
   spent: async (name) => (await client.budget(name)).epsilon,
   budget: (name) => client.budget(name),

@@ -183,6 +183,14 @@ def test_a_value_that_is_refused_costs_nothing(value: Any, error: str) -> None:
     assert result[4] == "UnknownTaskError: no task is a number; this client has heading, delay"
 
 
+@pytest.mark.parametrize("what", ["flush", "close"])
+def test_a_timeout_that_is_none_is_refused(what: str) -> None:
+    """A deadline that never comes would keep an app waiting for ever."""
+    refused = [[what, timeout] for timeout in ("NaN", "Infinity", -1, "soon")]
+    results = drive(NOWHERE, *refused, ["report", "delay", 1])["results"]
+    assert results == ["ParameterError: timeout must be a number of at least 0"] * 4 + [True]
+
+
 def test_without_a_clock_nothing_is_charged() -> None:
     steps = [["report", "heading", 1], ["clock", "NaN"], ["report", "heading", 1], ["clock", -1]]
     result = drive(

@@ -42,18 +42,17 @@ import { FetchTransport } from "./transport.js";
  * @property {string} [key] the server's ingest key, where it asks for one; the same for all devices of an app
  * @property {boolean} [insecure] send reports and the key over plain HTTP to another machine too, where something else
  *     encrypts
- * @property {number} [interval] after how many seconds a batch is sent that is not full; 30 unless given
- * @property {number} [batchSize] codes in a batch at most; a full one is sent at once; 10,000 unless given
+ * @property {number} [interval] after how many seconds a batch is sent that is not full (30)
+ * @property {number} [batchSize] codes in a batch at most; a full one is sent at once (10,000)
  * @property {number} [delay] longest random time, in seconds, that a report waits before it may join a batch: with it,
- *     the time of sending tells less about the time of the event; 0 unless given
- * @property {number} [maxPending] reports in the queue at most; 10,000 unless given
- * @property {number} [maxAgeDays] after how many days a batch that could not be sent is dropped; 7 unless given
- * @property {number} [requestTimeout] seconds after which a request counts as failed; 10 unless given
- * @property {import("./transport.js").Transport} [transport] what to send with: an `ObliviousTransport`; straight to
- *     the server unless given
+ *     the time of sending tells less about the time of the event (0)
+ * @property {number} [maxPending] reports in the queue at most (10,000)
+ * @property {number} [maxAgeDays] after how many days a batch that could not be sent is dropped (7)
+ * @property {number} [requestTimeout] seconds after which a request counts as failed (10)
+ * @property {import("./transport.js").Transport} [transport] what to send with: an `ObliviousTransport`
  * @property {typeof globalThis.fetch} [fetch] what to send with straight to the server
  * @property {boolean} [showValues] let a `DomainError` of `report` tell the value that was refused, to find a mistake;
- *     false unless given, because errors end in logs
+ *     errors end in logs
  * @property {(event: Event) => void} [onEvent] is told what becomes of reports
  */
 
@@ -239,6 +238,7 @@ export class Client {
    * @returns {Promise<boolean>}
    */
   async flush(timeout = 10) {
+    demand(Number.isFinite(timeout) && timeout >= 0, "timeout must be a number of at least 0");
     const deadline = ticks() + timeout;
     const ids = await this.#update((state) => {
       endDelays(state, this.#own(), this.#options.batchSize, () => true);
