@@ -15,8 +15,9 @@ from arcwise.domains import Interval
 from arcwise.errors import ParameterError, StoreError
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import Store, migrate_store, open_store
-from arcwise.server.store.postgres import database
+from arcwise.server.store.postgres import database, locks
 from arcwise.tasks import Task
+from arcwise.wire import Batch
 from tests.support.store_samples import (
     CLOSED,
     COUNTED,
@@ -162,6 +163,75 @@ def test_nobody_waits_for_a_change_that_takes_long(
                 changed.result()
         assert store.counts(DELAY).tolist() == counted(DELAY, [1])
         assert other.check() == []
+
+
+_INSERT = """
+    INSERT INTO batch (task, id, epoch) SELECT number, %s, 100 FROM task WHERE id = %s ON CONFLICT DO NOTHING
+"""
+FIRST, SECOND = (batch(DELAY, [1], number=number) for number in (1, 2))
+
+
+def insert(connection: psycopg.Connection, *batches: Batch) -> None:
+    for each in batches:
+        connection.execute(_INSERT, (each.batch_id, each.task_id))
+
+
+def in_the_way(url: str) -> str:
+    """Return the URL of who is ended where two wait for each other; it comes to that after two seconds."""
+    return f"{url}%20-cdeadlock_timeout%3D2s"
+
+
+def test_reports_that_were_in_the_way_of_an_import_are_counted(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(in_the_way(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+        connection.execute("SET deadlock_timeout = '60s'")
+        insert(connection, SECOND)
+        with connection.transaction():
+            connection.execute("DELETE FROM batch")
+            added = threads.submit(store.add, [FIRST, SECOND])
+            waiting_for_another(connection)
+            insert(connection, FIRST)
+        assert added.result() == [REPLAYED, COUNTED]
+
+
+def test_an_import_that_was_in_the_way_of_reports_is_made(
+    postgres_url: str, connection: psycopg.Connection
+) -> None:
+    with opened(in_the_way(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+        connection.execute("SET deadlock_timeout = '60s'")
+        store.replace_source("lake", *lake(SECOND))
+        with connection.transaction(force_rollback=True):
+            insert(connection, FIRST)
+            replaced = threads.submit(store.replace_source, "lake", *lake(FIRST))
+            waiting_for_another(connection)
+            insert(connection, SECOND)
+        replaced.result()
+        assert store.add([FIRST, SECOND]) == [REPLAYED, COUNTED]
+
+
+def waiting_for_another(connection: psycopg.Connection) -> None:
+    """Wait until somebody waits for the end of this transaction."""
+    query = (
+        "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    )
+    deadline = time.monotonic() + 60
+    while connection.execute(query).fetchone() == (0,):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_who_is_alone_and_suspended_keeps_nobody_waiting(
+    postgres_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "_IDLE", "SET LOCAL idle_in_transaction_session_timeout = '100ms'")
+    with opened(postgres_url) as store:
+        connection.execute("BEGIN")
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # as a merge that brings much
+        locks.alone(connection)
+        assert store.add([batch(DELAY, [1])]) == [COUNTED]
+        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+            connection.execute("COMMIT")
 
 
 def test_no_report_waits_for_a_merge_that_waits_for_a_fold(

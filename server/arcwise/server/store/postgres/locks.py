@@ -18,7 +18,7 @@ from arcwise.server.store.postgres.database import LOCK_SECONDS
 if TYPE_CHECKING:
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = ["alone", "keep_open", "lock_folding", "lock_sources"]
+__all__ = ["alone", "keep_open", "let_others_pass", "lock_folding", "lock_sources"]
 
 _ATTEMPTS: Final = (0.2, 0.4, 0.8)
 """Seconds of the first attempts to be alone; all others take as long as the last."""
@@ -29,13 +29,16 @@ _SOURCES = "SELECT pg_advisory_xact_lock(7244, 'source'::regclass::oid::integer)
 _FOLD = "SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 _KEEP_OPEN = "SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)"
+# A process that is suspended meanwhile, or whose machine is gone, keeps nobody waiting for longer.
+_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '5s'"
 _TASK = "SELECT FROM task WHERE number = %s FOR NO KEY UPDATE"
 
 
 def alone(connection: Connection, task: int | None = None) -> None:
     """Let nobody add, merge or replace until the transaction ends, nor change a task (its number).
 
-    It is asked for in short attempts, between which reports go on.
+    It is asked for in short attempts, between which reports go on. Whoever has it and asks nothing of the
+    database for five seconds loses it, and the transaction.
 
     Raises
     ------
@@ -58,7 +61,13 @@ def alone(connection: Connection, task: int | None = None) -> None:
             time.sleep(_PAUSE)
         else:
             _wait_for_locks(connection, LOCK_SECONDS)
+            connection.execute(_IDLE)
             return
+
+
+def let_others_pass() -> None:
+    """Wait a moment before work is done again that was in the way of another's: else it is so again."""
+    time.sleep(_PAUSE)
 
 
 def keep_open(connection: Connection) -> None:

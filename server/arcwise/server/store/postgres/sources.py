@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+from psycopg.errors import DeadlockDetected
 
 from arcwise.server.store.merging import refuse_more_than_most
-from arcwise.server.store.postgres.locks import keep_open, lock_sources
+from arcwise.server.store.postgres.locks import keep_open, let_others_pass, lock_sources
 from arcwise.server.store.releases import refuse_to_drop_released
 from arcwise.server.store.sources import (
     checked_ids,
@@ -136,7 +137,8 @@ def _while_open(
 ) -> _Result:
     """Make a change that uses tasks (their ids) as they are; whoever closes one of them need not wait for it.
 
-    It is made again when somebody did, and the next is kept waiting.
+    It is made again when somebody did, and the next is kept waiting; or when it was in the way of reports
+    with the ids that it forgets and brings, which insert them in another order.
     """
     before = _tasks(connection, used)
     try:
@@ -146,9 +148,12 @@ def _while_open(
             if _tasks(connection, used) == before:
                 return result
             raise _Closed
+    except DeadlockDetected:
+        let_others_pass()
     except _Closed:
-        keep_open(connection)
-        return change(_tasks(connection, used))
+        pass
+    keep_open(connection)
+    return change(_tasks(connection, used))
 
 
 def _tasks(connection: Connection, used: Collection[bytes]) -> list[_Task]:

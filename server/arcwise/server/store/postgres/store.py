@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import psycopg
-from psycopg.errors import UniqueViolation
+from psycopg.errors import DeadlockDetected, UniqueViolation
 
 from arcwise.errors import StoreError
 from arcwise.server.store.base import Outcome
@@ -25,7 +25,7 @@ from arcwise.server.store.postgres.arrays import (
     register_arrays,
 )
 from arcwise.server.store.postgres.database import Connection, Database, Link
-from arcwise.server.store.postgres.locks import alone
+from arcwise.server.store.postgres.locks import alone, let_others_pass
 from arcwise.server.store.problems import key_exists, load_task
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.releases import Closing
@@ -585,12 +585,14 @@ class PostgresStore(StagingStore):
 
 
 def _again_when_lost(link: Link, work: Callable[[Connection], _Result]) -> _Result:
-    """Do `work`, and once more on a new connection when the old one was lost: the database restarted."""
+    """Do `work`, and once more where the connection was lost, or the work was in the way of another's."""
     with link.use() as connection:
         try:
             return work(connection)
-        except psycopg.OperationalError:
-            if not connection.closed:
+        except psycopg.OperationalError as error:
+            if isinstance(error, DeadlockDetected):
+                let_others_pass()
+            elif not connection.closed:
                 raise
     with link.use() as connection:
         return work(connection)
