@@ -5,7 +5,10 @@ import os
 import sqlite3
 import stat
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,7 @@ from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Outcome, open_store
 from arcwise.server.store.sqlite import upkeep
 from arcwise.server.store.sqlite.store import SQLiteStore
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, batch, counted
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 
 
 def test_every_commit_is_synced(tmp_path: Path) -> None:
@@ -290,3 +293,32 @@ def test_a_commit_reaches_the_disk_on_every_system(tmp_path: Path) -> None:
             for name in ("synchronous", "fullfsync", "checkpoint_fullfsync")
         ]
     assert settings == [(2,), (1,), (1,)]
+
+
+def test_a_writer_beside_others_that_write_again_and_again_gets_its_turn(tmp_path: Path) -> None:
+    """Transactions of the others are counted, not time: between SQLite's own tries many would pass."""
+    path = tmp_path / "counts.db"
+    ended = threading.Event()
+
+    def write(number: int) -> None:
+        with contextlib.closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as other:
+            while not ended.is_set():
+                other.execute("BEGIN IMMEDIATE")
+                time.sleep(0.004)
+                other.execute("COMMIT")
+                passed[number] += 1
+
+    passed = [0] * 3
+    most = 0
+    with contextlib.closing(open_store(f"sqlite:///{path}")) as store:
+        store.register(TASKS)
+        with ThreadPoolExecutor(3) as threads:
+            threads.map(write, range(3))
+            try:
+                for number in range(30):
+                    before = sum(passed)
+                    assert store.add([batch(DELAY, [1], number=number)]) == [COUNTED]
+                    most = max(most, sum(passed) - before)
+            finally:
+                ended.set()
+    assert most < 1500

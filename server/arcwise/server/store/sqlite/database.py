@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["BUSY_SECONDS", "LOG_PAGES", "Database", "refuse_names"]
 
 BUSY_SECONDS = 10.0
+_TRY_MILLISECONDS = 5
 LOG_PAGES = 8000
 """Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page
 that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
@@ -96,13 +97,17 @@ class Database:
 
     def _keep_a_log(self) -> None:
         """Change to a write-ahead log. SQLite does not wait when another process does so at the same time."""
-        deadline = time.monotonic() + BUSY_SECONDS
-        while not self._changed_to_a_log(last_try=time.monotonic() > deadline):
-            time.sleep(0.005)
+        self._try("PRAGMA journal_mode = WAL", 0.005)
 
-    def _changed_to_a_log(self, *, last_try: bool) -> bool:
+    def _try(self, statement: str, pause: float = 0.0) -> None:
+        """Execute a statement again and again while another process has locked the file."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while not self._executed(statement, last_try=time.monotonic() > deadline):
+            time.sleep(pause)
+
+    def _executed(self, statement: str, *, last_try: bool) -> bool:
         try:
-            self.writer.execute("PRAGMA journal_mode = WAL")
+            self.writer.execute(statement)
         except sqlite3.OperationalError as error:
             if last_try or "locked" not in str(error):
                 raise
@@ -157,7 +162,7 @@ class Database:
     def transaction(self) -> Iterator[None]:
         """Write: other threads and processes wait, and everything or nothing is kept."""
         with self._writing:
-            self.writer.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 yield
                 self.writer.execute("COMMIT")
@@ -166,6 +171,18 @@ class Database:
                 if self.writer.in_transaction:
                     self.writer.execute("ROLLBACK")
                 raise
+
+    def _begin(self) -> None:
+        """Begin to write when no other process does.
+
+        SQLite pauses for longer and longer between its tries: beside others that write again and again it
+        would hardly ever find the file free.
+        """
+        self.writer.execute(f"PRAGMA busy_timeout = {_TRY_MILLISECONDS}")
+        try:
+            self._try("BEGIN IMMEDIATE")
+        finally:
+            self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
 
     def add_counts(self, number: int, epoch: int, counts: IntArray, source: int = 0) -> None:
         """Add to the counts of an epoch of the task of this number, and to its total; in a transaction.
