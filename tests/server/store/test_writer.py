@@ -65,6 +65,21 @@ def test_a_group_is_as_large_as_a_commit_takes_in_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: list[Batch], groups: list[list[int]]
 ) -> None:
     monkeypatch.setattr(writer, "_MAX_SUMS", SUMS)
+    assert written(tmp_path, batches) == groups
+
+
+def test_every_second_group_has_small_batches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "_MAX_SUMS", SUMS)
+    large = [wide(number, 100 + number, CODES) for number in range(2)]
+    small = [batch(DELAY, [1], number=number, epoch=number) for number in range(10, 310)]
+    first, second, third = written(tmp_path, large + small)
+    assert first[0] == 0
+    assert set(first[1:] + second) == set(range(10, 310))
+    assert third == [1]
+
+
+def written(folder: Path, batches: list[Batch]) -> list[list[int]]:
+    """Let all batches wait at once, and return the numbers of those that were committed together."""
     codes = {bytes.fromhex(task.id): task.mechanism.kernel.codes for task in TASKS}
 
     async def main(store: Recording) -> None:
@@ -73,14 +88,14 @@ def test_a_group_is_as_large_as_a_commit_takes_in_a_moment(
         assert await asyncio.gather(*added) == [COUNTED] * len(batches)
         await writes.close()
 
-    with closing(open_store(f"sqlite:///{tmp_path / 'counts.db'}")) as store:
+    with closing(open_store(f"sqlite:///{folder / 'counts.db'}")) as store:
         store.register(TASKS)
         recording = Recording(store)
         asyncio.run(main(recording))
-        assert recording.groups == groups
         assert sum(store.report_count(task) for task in TASKS) == sum(
             len(each.codes) // (2 if each.task_id.hex() == WIDE.id else 1) for each in batches
         )
+    return recording.groups
 
 
 def test_large_batches_leave_room_for_small_ones(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ has when it has served all that is ready, not one batch after the other: waking 
 request.
 
 A group is bounded by what it makes a store do, and small batches go first: one code waits for no queue of
-batches of 100,000.
+batches of 100,000. That nothing waits for ever, every second group begins with what came first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger("arcwise.server")
 # takes 4 microseconds for each sum of a task, epoch and code. SQLite keeps the sums of an epoch in one row,
 # and writes it as fast as PostgreSQL writes a 64th of them.
 _MAX_GROUP = 4096
-_MAX_SUMS = 1 << 15
+_MAX_SUMS = 1 << 14
 _SUMS_PER_ROW = 64
 _MAX_BYTES = 8 << 20
 
@@ -218,6 +218,7 @@ class _Lines:
     def __init__(self) -> None:
         self._lines: dict[int, deque[tuple[int, _Put]]] = {}
         self._arrivals = count()
+        self._is_turn = False  # of what came first, in every second group
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -229,8 +230,11 @@ class _Lines:
             line.append((next(self._arrivals), put))
 
     def group(self) -> _Group:
-        """Take out the batch that came first, and then the smallest that a group has room for."""
+        """Take out the smallest that a group has room for; in every second one first the oldest."""
+        self._is_turn = not self._is_turn
         first = min(self._lines.values(), key=lambda line: line[0][0])
+        if not self._is_turn:
+            first = self._lines[min(self._lines)]
         room = _Room()
         group = [first.popleft()[1]]
         room.take(group[0])
