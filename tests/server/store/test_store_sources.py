@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
+from arcwise.server.estimates.service import Estimates
 from arcwise.server.store import SourceChange, SourceTask, Store, StoredSource, open_store
 from arcwise.server.store.export import BatchIds
 from arcwise.tasks import Task
@@ -452,3 +454,22 @@ def test_of_a_server_and_a_source_with_the_same_batches_one_counts_them(opener: 
         assert len(adding.sources()) == 1 - len(told)
         assert all("batches are counted by the server" in words for words in told)
         assert adding.check() == []
+
+
+def test_a_source_that_is_dropped_between_two_looks_leaves_no_small_group(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an epoch that has reports enough with the source, readers must not see what is left without it."""
+    store.add([batch(DELAY, [1, 2, 3])])
+    store.replace_source("lake", *lake(batch(DELAY, [4] * 200, number=1)))
+    estimates = Estimates(lambda: store, is_live=lambda _: True, min_reports=100, min_reports_days=1)
+    assert estimates.shown_counts(DELAY, None).counts.sum() == 203
+    sums = store.sums
+
+    def late(*given: Any) -> IntArray:
+        if store.sources():
+            store.drop_source("lake")
+        return sums(*given)
+
+    monkeypatch.setattr(store, "sums", late)
+    assert estimates.shown_counts(DELAY, None).counts.sum() == 0

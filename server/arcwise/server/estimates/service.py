@@ -48,6 +48,7 @@ _PAGE_TIMES = 20.0
 
 _MAX_WAITING = 64
 _MAX_OF_READER = 12
+_LOOKS = 5
 """Of these for one reader, whose questions wait for one another and not before those of others."""
 _WARM_SECONDS = 1.0
 """After the start, when the first reports are in: what warms up takes a core for most of a second."""
@@ -290,8 +291,26 @@ class Estimates:
             Of which epochs; None: of all.
         every
             In points of so many epochs, or of months; 0: as one sum.
+
+        Raises
+        ------
+        StoreError
+            When sources were replaced or dropped during each of several looks.
         """
         store = self._store()
+        for _ in range(_LOOKS):
+            replaced = store.revision(task)[1]
+            shown = self._look(store, task, span, every)
+            if store.revision(task)[1] == replaced:
+                return shown
+        raise StoreError("sources are replaced again and again")
+
+    def _look(self, store: Store, task: Task, span: Span | None, every: Any) -> Shown:
+        """Return what readers may see, if no source is replaced or dropped meanwhile.
+
+        Of what was enough by the numbers of reports, too few could be left in the counts, which are read
+        after them.
+        """
         # By the numbers of reports alone: no counts are read of what is too much, or withheld.
         is_live = self._is_live(task)
         needed = epochs_needed(task, span, self._days)
