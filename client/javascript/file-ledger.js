@@ -4,8 +4,9 @@
  *     const client = new Client("https://reports.example", { tasks, ledger: new FileLedger("telemetry.json") });
  */
 
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, renameSync, writeFileSync } from "node:fs";
-import { dirname } from "node:path";
+import { closeSync, existsSync, fsyncSync, lstatSync, openSync } from "node:fs";
+import { readFileSync, readlinkSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { readState } from "arcwise";
 
 /** @implements {import("arcwise").Ledger} */
@@ -14,7 +15,7 @@ export class FileLedger {
 
   /** @param {string} path whoever deletes this file starts the account anew */
   constructor(path) {
-    this.#path = path;
+    this.#path = resolve(path); // of now, whatever folder the app goes to
   }
 
   /**
@@ -23,14 +24,22 @@ export class FileLedger {
    * @returns {Promise<T>}
    */
   async update(change) {
-    const state = readState(existsSync(this.#path) ? readFileSync(this.#path, "utf8") : null);
+    let path = this.#path;
+    // Behind a link, such as to a volume: a new file in its place would leave the old state there.
+    for (let links = 0; links < 40 && isLink(path); links++) path = resolve(dirname(path), readlinkSync(path));
+    const state = readState(existsSync(path) ? readFileSync(path, "utf8") : null);
     const result = change(state);
-    const draft = `${this.#path}.new`;
+    const draft = `${path}.new`;
     flush(draft, "w", JSON.stringify(state));
-    renameSync(draft, this.#path); // the old state or the new one, whenever the process ends
-    if (process.platform !== "win32") flush(dirname(this.#path), "r"); // and which of the two has the name
+    renameSync(draft, path); // the old state or the new one, whenever the process ends
+    if (process.platform !== "win32") flush(dirname(path), "r"); // and which of the two has the name
     return result;
   }
+}
+
+/** @param {string} path */
+function isLink(path) {
+  return lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() ?? false;
 }
 
 /**

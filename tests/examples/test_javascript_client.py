@@ -109,9 +109,9 @@ def test_a_key_is_one_header_more() -> None:
     assert headers(key=None) == headers()
 
 
-@pytest.mark.parametrize("seconds", [5e6, 1e300])
+@pytest.mark.parametrize("seconds", [5e6, 1e300, 16.1, 1.0005])
 def test_a_request_may_take_longer_than_a_timer_counts(seconds: float) -> None:
-    """A timer of more than 2^31 ms rings at once, or raises."""
+    """A timer of more than 2^31 ms rings at once, or raises; so does one of parts of a millisecond."""
 
     def slowly(request: Any) -> Any:
         time.sleep(0.1)
@@ -282,6 +282,30 @@ def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> No
     assert counters == {"sent": 5, "dropped": {}, "refused": {"capped": 1}, "pending": 0}
     # One batch for each client: nobody adds to that of a page which may have sent it when it was left.
     assert sorted(len(request.batch.codes) for request in requests) == [2, 3]
+
+
+def test_a_damaged_batch_ends_no_process_and_holds_up_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    drive(NOWHERE, ["report", "heading", 1], ["flush", 1], file=str(path))
+    text = path.read_text(encoding="utf-8")
+    assert text.count('"body"') == 1
+    path.write_text(text.replace('"body"', '"bodx"'), encoding="utf-8")
+    with serving(accept) as (url, requests):
+        results = drive(url, ["report", "delay", 1], ["flush", 1], ["pending"], file=str(path))["results"]
+    assert results == [True, False, 1]
+    assert len(requests) == 1
+
+
+def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
+    """Else the state would lie beside the volume it was meant for, and be gone with the next deployment."""
+    (tmp_path / "volume").mkdir()
+    (tmp_path / "state.json").symlink_to("volume/state.json")
+    for granted in (3, 2):
+        results = drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], file=str(tmp_path / "state.json"))[
+            "results"
+        ]
+        assert results == [granted]
+        assert (tmp_path / "state.json").is_symlink()
 
 
 @pytest.mark.parametrize(

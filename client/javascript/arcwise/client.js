@@ -461,14 +461,14 @@ export class Client {
    */
   async #deliver(batch, keepalive = false) {
     const { transport, requestTimeout } = this.#options;
-    const request = this.#request(batch);
-    this.#underWay.set(batch.id, keepalive ? transport.weigh(request) : 0);
     /** @type {import("./transport.js").Answer} */
     let answer = { status: 0, retryAfter: null };
     try {
+      const request = this.#request(batch);
+      this.#underWay.set(batch.id, keepalive ? transport.weigh(request) : 0);
       answer = await transport.post(request, Math.min(requestTimeout, LONGEST_TIMER / 1000), keepalive);
     } catch {
-      // Trouble with the network: it is tried again.
+      // No network, or a damaged batch: it is tried again.
     }
     this.#underWay.delete(batch.id);
     const verdict = await this.#update((state) => settle(state, batch, answer, now()));

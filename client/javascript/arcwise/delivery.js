@@ -17,7 +17,7 @@ const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
 
 /**
- * What a status means for the batch that it answers; 0, and whatever is not a status, stands for no answer.
+ * What a status means for the batch that it answers; whatever is none stands for no answer.
  *
  * @param {number} status
  * @returns {Verdict}

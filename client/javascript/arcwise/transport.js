@@ -46,7 +46,7 @@ export function post(fetch, { url, headers, body }, timeout, keepalive) {
     credentials: "omit", // no cookie, no identifier
     redirect: "manual",
     referrerPolicy: "no-referrer",
-    signal: AbortSignal.timeout(timeout * 1000),
+    signal: AbortSignal.timeout(Math.round(timeout * 1000)),
   });
 }
 
