@@ -111,7 +111,7 @@ class Gateway:
             self._admit(scope)
             body = await self._ingest.bodies.read(scope, receive, most=self._most)
         except Problem as problem:
-            done(partial(self._ingest.answer, problem))
+            done(self._ingest.refusal(problem, b""))
         else:
             self._take(body, done)
         await (await answered)(scope, receive, send)
@@ -144,7 +144,7 @@ class Gateway:
         settle = partial(self._settle, opened, done)
         if task_id is None:
             problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
-            settle(partial(self._ingest.answer, problem))
+            settle(self._ingest.refusal(problem, body))
             return
         # As if it had come by itself, from nobody that is known.
         inside: dict[str, Any] = {
