@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope
 
-__all__ = ["Bodies"]
+__all__ = ["SMALL_BODY", "Bodies"]
 
 _CLOSE = {"Connection": "close"}
-_SMALL = 16 << 10
+SMALL_BODY = 16 << 10
 """Bytes of each body for which there is always room: those of a device's reports."""
 _QUICK_SECONDS = 1.0
 """What a larger body has before it gives way to others when there is no more room."""
@@ -162,7 +162,7 @@ class Bodies:
 
     def _hold(self, reading: _Reading, size: int) -> None:
         """Make room for a body that has so many bytes by now."""
-        more = max(size - _SMALL, 0) - reading.held
+        more = max(size - SMALL_BODY, 0) - reading.held
         if not more:
             return
         if reading.gives_way:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from arcwise.errors import StoreError, WireError
-from arcwise.server.bodies import Bodies
+from arcwise.server.bodies import SMALL_BODY, Bodies
 from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
 from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
@@ -48,9 +48,6 @@ _PATH_LENGTH = len(_BEFORE) + 64 + len(_AFTER)
 _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _COUNTED = (Outcome.COUNTED, Outcome.REPLAYED)
 _FEW = 512
-
-_SMALL_BODY = 16 << 10
-"""A refusal of a body of at most so many bytes waits for its turn; a larger one would wait with the body."""
 
 COUNTED: Final = Ready(HTTPStatus.NO_CONTENT)
 """The answer to a report that was counted, now or earlier."""
@@ -175,10 +172,10 @@ class Ingest:
             done(self.refusal(error, body))
 
     def refusal(self, error: Exception, body: bytes) -> ASGIApp:
-        """Return what answers a request that is refused, in turn unless its body is large."""
+        """Return what answers a refused request: in turn, unless a large body would have to wait with it."""
         if isinstance(error, Problem):
             error = error.with_traceback(None)  # whose frames hold what was read
-        return partial(self._answer_in_turn if len(body) <= _SMALL_BODY else self.answer, error)
+        return partial(self._answer_in_turn if len(body) <= SMALL_BODY else self.answer, error)
 
     async def _answer_in_turn(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Give an answer in turn: refusals of many connections would hold reports up."""

@@ -48,8 +48,8 @@ _PAGE_TIMES = 20.0
 
 _MAX_WAITING = 64
 _MAX_OF_READER = 12
-_LOOKS = 5
 """Of these for one reader, whose questions wait for one another and not before those of others."""
+_LOOKS = 5
 _WARM_SECONDS = 1.0
 """After the start, when the first reports are in: what warms up takes a core for most of a second."""
 

@@ -232,8 +232,9 @@ class _Lines:
     def group(self) -> _Group:
         """Take out the smallest that a group has room for; in every second one first the oldest."""
         self._is_turn = not self._is_turn
-        first = min(self._lines.values(), key=lambda line: line[0][0])
-        if not self._is_turn:
+        if self._is_turn:
+            first = min(self._lines.values(), key=lambda line: line[0][0])
+        else:
             first = self._lines[min(self._lines)]
         room = _Room()
         group = [first.popleft()[1]]

@@ -114,14 +114,13 @@ class PostgresStore(StagingStore):
         connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._shard,))  # see `upkeep.fold`
         return connection
 
-    def _read(self, work: Callable[[Connection], _Result]) -> _Result:
+    def _read(self, work: Callable[[Connection], _Result], link: Link | None = None) -> _Result:
         with self._database.errors("read"):
-            return _again_when_lost(self._reader, work)
+            return _again_when_lost(link or self._reader, work)
 
     def _count(self, work: Callable[[Connection], _Result]) -> _Result:
         """Read counts, which can take seconds: nobody waits for that who looks up a key."""
-        with self._database.errors("read"):
-            return _again_when_lost(self._counter, work)
+        return self._read(work, self._counter)
 
     def _write(self, work: Callable[[Connection], _Result]) -> _Result:
         with self._database.errors("write to"), self._writer.use() as connection:
@@ -204,20 +203,14 @@ class PostgresStore(StagingStore):
     def _add_new(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> bool:
         """Count batches that are all new; return False, having changed nothing, when some are not."""
         # In one order everywhere, or two workers with the same batches deadlock.
-        rows = sorted(
-            (self._number(connection, batch.task_id), batch.batch_id, batch.epoch, batch.codes)
-            for batch in batches
-        )
+        rows = sorted(self._rows(connection, batches))
         packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
         values = (self._shard, *_ids(rows), *self._sums(connection, batches), *packed)
         return _is_done(connection, _STAGE_NEW if stage else _ADD_NEW, values)
 
     def _add_each(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         """Count those of the batches that are new; return what became of each."""
-        rows = [
-            (self._number(connection, batch.task_id), batch.batch_id, batch.epoch, batch.codes)
-            for batch in batches
-        ]
+        rows = self._rows(connection, batches)
         packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
         call = _STAGE if stage else _ADD
         outcomes = [Outcome.REPLAYED] * len(batches)
@@ -235,13 +228,21 @@ class PostgresStore(StagingStore):
                 raise StoreError("a task was closed while its reports were being counted")
         return outcomes
 
-    def _sums(self, connection: Connection, batches: Sequence[Batch]) -> tuple[Array, Array, Array, Array]:
+    def _rows(self, connection: Connection, batches: Iterable[Batch]) -> list[tuple[int, bytes, int, bytes]]:
+        """Return the number of the task, the id, the epoch and the packed codes of each batch."""
+        return [
+            (self._number(connection, batch.task_id), batch.batch_id, batch.epoch, batch.codes)
+            for batch in batches
+        ]
+
+    def _sums(self, connection: Connection, batches: Iterable[Batch]) -> tuple[Array, Array, Array, Array]:
         """Return the numbers of tasks, epochs, codes and reports of what batches add up to."""
-        groups: dict[tuple[int, int], list[Batch]] = {}
+        groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
-            groups.setdefault((self._number(connection, batch.task_id), batch.epoch), []).append(batch)
-        numbers, epochs, codes, reports = summed_counts(groups, self._tasks)
-        return (integer_array(numbers), bigint_array(epochs), integer_array(codes), bigint_array(reports))
+            groups.setdefault((batch.task_id, batch.epoch), []).append(batch)
+        numbered = {(self._number(connection, key), epoch): each for (key, epoch), each in groups.items()}
+        numbers, epochs, codes, reports = summed_counts(numbered, self._tasks)
+        return integer_array(numbers), bigint_array(epochs), integer_array(codes), bigint_array(reports)
 
     def _number(self, connection: Connection, key: bytes) -> int:
         """Return the number of a task, which never changes.
