@@ -7,7 +7,7 @@
 import { closeSync, existsSync, fsyncSync, lstatSync, openSync } from "node:fs";
 import { readFileSync, readlinkSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { readState } from "arcwise";
+import { readState, writeState } from "arcwise";
 
 /** @implements {import("arcwise").Ledger} */
 export class FileLedger {
@@ -29,10 +29,14 @@ export class FileLedger {
     for (let links = 0; links < 40 && isLink(path); links++) path = resolve(dirname(path), readlinkSync(path));
     const state = readState(existsSync(path) ? readFileSync(path, "utf8") : null);
     const result = change(state);
-    const draft = `${path}.new`;
-    flush(draft, "w", JSON.stringify(state));
-    renameSync(draft, path); // the old state or the new one, whenever the process ends
-    if (process.platform !== "win32") flush(dirname(path), "r"); // and which of the two has the name
+    const folder = process.platform === "win32" ? null : openSync(dirname(path), "r"); // or nothing is written
+    try {
+      write(`${path}.new`, writeState(state));
+      renameSync(`${path}.new`, path); // the old state or the new one, whenever the process ends
+      if (folder !== null) fsyncSync(folder); // and which of the two has the name
+    } finally {
+      if (folder !== null) closeSync(folder);
+    }
     return result;
   }
 }
@@ -43,16 +47,15 @@ function isLink(path) {
 }
 
 /**
- * Let a file or a folder be on disk.
+ * Write a file and let it be on disk.
  *
  * @param {string} path
- * @param {string} flags
- * @param {string} [text] what the file will hold
+ * @param {string} text
  */
-function flush(path, flags, text) {
-  const file = openSync(path, flags, 0o600);
+function write(path, text) {
+  const file = openSync(path, "w", 0o600);
   try {
-    if (text !== undefined) writeFileSync(file, text);
+    writeFileSync(file, text);
     fsyncSync(file);
   } finally {
     closeSync(file);

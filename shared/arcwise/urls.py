@@ -34,8 +34,10 @@ def checked_url(url: object, name: str = "url", *, insecure: object = True) -> s
             f"{name} would be used without encryption: give an https:// URL, or insecure=True where "
             "something else encrypts"
         )
-    if url != url.strip():  # urlsplit leaves blanks out, and what sends does not
-        raise ParameterError(f"{name} must not begin or end with blanks, got {url!r}")
+    if url != url.strip() or not url.isprintable():  # urlsplit leaves them out, and what sends does not
+        raise ParameterError(
+            f"{name} must not begin or end with blanks or contain control characters, got {url!r}"
+        )
     return url.rstrip("/")
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
 
 from arcwise.client import FileLedger, Outcome, inspect
-from arcwise.client.file.schema import APPLICATION_ID, VERSION
+from arcwise.client.file.schema import APPLICATION_ID, MIRRORS, VERSION
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps
 from tests.support.recorder import Recorder
@@ -72,6 +73,40 @@ def test_every_page_with_garbage_in_it_is_noticed(path: Path, heading: Task) -> 
             use(path, heading)
         noticed += 1
     assert noticed > 10
+
+
+def test_a_changed_bit_gives_no_budget_back(tmp_path: Path, heading: Task) -> None:
+    """Not even in the name of an account, which would then be that of nobody."""
+    path = tmp_path / "used.db"
+    with FileLedger(path, create=True, relaxed=True) as ledger:
+        client = Client(
+            SteppedUplink(URL, ledger=ledger, transport=Recorder()),
+            tasks=[heading],
+            ledger=ledger,
+            caps=Caps(lifetime=heading.epsilon),
+        )
+        assert client.report("heading", 1)
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            (name,) = connection.execute("SELECT account FROM accounts WHERE account <> ''").fetchone()
+    sound = path.read_bytes()
+    places = [found.start() + offset for found in re.finditer(name.encode(), sound) for offset in range(64)]
+    assert len(places) >= 3 * 64
+    for place in places:
+        wrong = bytearray(sound)
+        wrong[place] ^= 1 << (place % 8)
+        path.write_bytes(wrong)
+        with pytest.raises(LedgerError, match="damaged"):
+            FileLedger(path)
+
+
+def test_a_ledger_of_an_earlier_version_gets_its_second_copy(path: Path, heading: Task) -> None:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        for name in MIRRORS:
+            connection.execute(f"DROP INDEX {name}")
+    assert use(path, heading) == [Outcome.ACCEPTED] * 5
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    assert found >= MIRRORS.keys()
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ URL = "http://127.0.0.1:1"
         ("http://a.example#", "without user, query or fragment"),
         (" https://a.example", "begin or end with blanks"),
         ("https://a.example\n", "begin or end with blanks"),
+        ("https://a.example\r\n.other", "control characters"),
+        ("https://local\thost", "control characters"),
         ("http://u:p@a.example", "without user"),
         (7, "must be a string"),
     ],

@@ -1,7 +1,8 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, ledger?, dies?, limits?, relay?, keys?, wrap?}, a step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, user?, ledger?, dies?, limits?, relay?, keys?, wrap?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
 //   file    keep the state in this file
+//   user    be this one, for root
 //   ledger  "default" for that of a client to which none was given
 //   limits  take only tasks with caps
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
@@ -15,8 +16,9 @@ import { fromHex } from "../../client/javascript/arcwise/hex.js";
 import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, ledger: which, dies, limits, relay, keys, wrap } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, user, ledger: which, dies, limits, relay, keys, wrap } = JSON.parse(readFileSync(0, "utf8"));
 
+if (user && !process.getuid()) process.setuid(user);
 const ledger = which === "default" ? undefined : file ? new FileLedger(file) : new MemoryLedger();
 
 const sent = {};

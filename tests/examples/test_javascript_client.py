@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,12 @@ NOWHERE = "http://127.0.0.1:9"
 def drive(url: str, *steps: Any, tasks: tuple[Task, ...] = (HEADING, DELAY), **given: Any) -> Any:
     given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
     return run_json(DRIVE, given=given)
+
+
+def stored(path: Path) -> Any:
+    """Return what a ledger's file holds, without its checksum."""
+    text, _checksum = path.read_text(encoding="utf-8").split("\n")
+    return json.loads(text)
 
 
 def accept(_request: Request) -> Answer:
@@ -271,8 +278,7 @@ def test_a_full_queue_charges_nothing() -> None:
 def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> None:
     file: dict[str, Any] = {"file": str(tmp_path / "state.json")}
     assert drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], **file)["results"] == [3]
-    text = (tmp_path / "state.json").read_text(encoding="utf-8")
-    assert json.loads(text)["open"][0].keys() == {
+    assert stored(tmp_path / "state.json")["open"][0].keys() == {
         *("task", "owner", "id", "epoch", "width", "created", "codes")
     }
     with serving(accept) as (url, requests):
@@ -284,10 +290,41 @@ def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> No
     assert sorted(len(request.batch.codes) for request in requests) == [2, 3]
 
 
+def test_a_changed_bit_is_noticed_and_nothing_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], ["flush", 1], file=str(path))
+    text = path.read_text(encoding="utf-8")
+    found = run_json(DRIVE.with_name("damage.mjs"), given={"text": text})
+    assert found["bits"] > 2000
+    assert found["unnoticed"] == []
+
+
+def test_a_file_of_an_earlier_version_keeps_what_was_spent(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], ["flush", 1], file=str(path))
+    path.write_text(json.dumps(stored(path)), encoding="utf-8")
+    assert drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], file=str(path))["results"] == [2]
+
+
+def test_a_folder_that_cannot_be_written_to_the_disk_costs_nothing(tmp_path: Path) -> None:
+    """It may be written and entered, but not opened: what says false must not be charged, nor leave."""
+    with tempfile.TemporaryDirectory() as name:  # where another user than the tests' can get to
+        Path(name).chmod(0o755)
+        folder = Path(name) / "folder"
+        folder.mkdir()
+        folder.chmod(0o333)
+        file = folder / "state.json"
+        with serving(accept) as (url, requests):
+            result = drive(url, ["report", "delay", 1], ["flush", 1], file=str(file), user=65_534)
+        assert result["results"] == [False, False]
+        assert not file.exists()
+        assert not requests
+
+
 def test_a_damaged_batch_ends_no_process_and_holds_up_no_other(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     drive(NOWHERE, ["report", "heading", 1], ["flush", 1], file=str(path))
-    text = path.read_text(encoding="utf-8")
+    text = json.dumps(stored(path), separators=(",", ":"))
     assert text.count('"body"') == 1
     path.write_text(text.replace('"body"', '"bodx"'), encoding="utf-8")
     with serving(accept) as (url, requests):
@@ -355,7 +392,7 @@ def test_waits_that_were_written_down_otherwise_are_read(tmp_path: Path) -> None
     """One of a single task, of an earlier version; one before the clock was set back, which is over."""
     path = tmp_path / "state.json"
     drive(NOWHERE, ["report", "heading", 1], ["report", "delay", 1], file=str(path))
-    state = json.loads(path.read_text(encoding="utf-8"))
+    state = stored(path)
     state["waits"]["all"] |= {"own": time.time() + 3700, "asked": time.time() + 1e6}
     state["waits"]["tasks"][DELAY.id] = {"failures": 0, "own": 0, "asked": time.time() + 600}
     path.write_text(json.dumps(state), encoding="utf-8")
@@ -419,7 +456,7 @@ def test_waits_that_the_server_asked_for_outlast_the_process(tmp_path: Path) -> 
 def test_batches_that_are_too_old_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     drive(NOWHERE, ["reportAll", "delay", [1, 2]], file=str(path))
-    state = json.loads(path.read_text(encoding="utf-8"))
+    state = stored(path)
     state["open"][0]["created"] -= 7 * 86_400 + 1
     path.write_text(json.dumps(state), encoding="utf-8")
     with serving(accept) as (url, requests):
@@ -457,7 +494,7 @@ def test_what_is_delayed_outlives_the_page(tmp_path: Path) -> None:
     state = str(tmp_path / "state.json")
     with serving(accept) as (url, _):
         drive(url, ["reportAll", "plain", [0.0] * 3], tasks=(PLAIN,), options={"delay": 1e6}, file=state)
-        assert len(json.loads(Path(state).read_text(encoding="utf-8"))["delayed"]) == 3
+        assert len(stored(Path(state))["delayed"]) == 3
         result = drive(url, ["pending"], ["flush", 10], tasks=(PLAIN,), options={"delay": 1e6}, file=state)
     assert result["results"] == [3, True]
     assert result["sent"] == {PLAIN.id: [[0, 0, 0]]}
@@ -481,12 +518,15 @@ def test_a_batch_is_sent_when_its_interval_is_over() -> None:
             ({"options": {"delay": -1}}, "delay must be a number of at least 0"),
             ({"options": {"interval": "30"}}, "interval must be a number of at least 0"),
             ({"options": {"delay": None}}, "delay must be a number of at least 0"),
+            ({"options": {"maxAgeDays": 0}}, "maxAgeDays must be a number above 0"),
+            ({"options": {"requestTimeout": 0}}, "requestTimeout must be a number above 0"),
             ({"options": {"batchSize": 2.5}}, "batchSize must be from 1 to 500000"),
             ({"options": {"onEvent": 5}}, "onEvent must be a function"),
             ({"options": {"batchSize": "many"}}, "batchSize must be a number"),
             ({"options": {"batchSize": 500_001}}, "batchSize must be from 1 to 500000"),
             ({"url": "ftp://127.0.0.1"}, "server must be a base URL"),
             ({"url": "http://user@127.0.0.1"}, "server must be a base URL"),
+            ({"url": "http://:password@127.0.0.1"}, "server must be a base URL"),
             ({"url": "http://127.0.0.1/?"}, "server must be a base URL"),
             ({"url": "http://127.0.0.1#"}, "server must be a base URL"),
         ],

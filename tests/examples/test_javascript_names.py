@@ -38,7 +38,16 @@ console.log(JSON.stringify({
 """
 
 ONLY_IN_JAVASCRIPT = {
-    *("fetch", "IndexedDBLedger", "read_state", "bytes", "kernel", "placement", "micro_epsilon")
+    *(
+        "fetch",
+        "IndexedDBLedger",
+        "read_state",
+        "write_state",
+        "bytes",
+        "kernel",
+        "placement",
+        "micro_epsilon",
+    )
 }
 """What to send with, a ledger of browsers, and what others read; what Python's `mechanism`, `charge` hold."""
 

@@ -154,9 +154,9 @@ class Client(BaseClient[Uplink]):
         What memoised values were rounded to is deleted, with their answers: after `opt_in`, new ones are
         charged in full.
 
-        A request that is under way cannot be called back. Where devices share a queue, nobody can tell whose
-        its codes are: an uplink in memory keeps what it has, and `PostgresLedgers` what is sealed into a
-        batch, even if it could not be sent yet.
+        A batch that the sender has taken from the queue cannot be called back. Where devices share a queue,
+        nobody can tell whose its codes are: an uplink in memory keeps what it has, and `PostgresLedgers` what
+        is sealed into a batch, even if it could not be sent yet.
 
         Raises
         ------

@@ -123,16 +123,16 @@ export class Client {
    */
   constructor(server, options) {
     const base = urlOf(server);
-    const { protocol, href, username } = base;
+    const { protocol, href, username, password } = base;
     demand(
-      /^https?:$/.test(protocol) && !/[?#]/.test(href) && !username,
-      "server must be a base URL of http or https without user, query and fragment",
+      /^https?:$/.test(protocol) && !/[?#]/.test(href) && !username && !password,
+      "server must be a base URL of http or https without user, query or fragment",
     );
     this.#url = href.replace(/\/+$/, "");
     const unknown = Object.keys(options).filter((name) => !OPTIONS.includes(name));
     demand(!unknown.length, `there is no option ${unknown[0]}; there are ${OPTIONS.join(", ")}`);
     const { caps, maxEpsilon = Infinity, tasks, key, insecure = false, transport, fetch } = options;
-    demand(!transport || !fetch, "give transport or fetch, not both: a transport has its own fetch");
+    demand(!transport || !fetch, "give transport or fetch, not both");
     this.#headers = { "Content-Type": MEDIA_TYPE, ...keyHeader(key) };
     demand(
       insecure === true || !crossesInTheClear(base),
@@ -140,7 +140,7 @@ export class Client {
     );
     demand(
       caps === undefined || caps === "unlimited",
-      'caps must be "unlimited" or left out: the caps of this client are those of its tasks',
+      'caps must be "unlimited" or left out: tasks have caps',
     );
     for (const task of tasks) {
       demand(task instanceof Task, "tasks must be Tasks: await Task.fromJson(...) gives one");
@@ -150,7 +150,7 @@ export class Client {
       }
       demand(
         caps || isCapped(task),
-        `no cap limits what a device spends on task ${task.name}, where every report adds up: make it with ` +
+        `no cap limits what a device spends on task ${task.name}: make it with ` +
           `arcwise task new --lifetime-cap ${(5 * task.microEpsilon) / 1e6}, which allows 5 reports in all; ` +
           'caps: "unlimited" accepts a loss without bound',
       );
@@ -166,7 +166,11 @@ export class Client {
     };
     for (const name of /** @type {(keyof typeof NUMBERS)[]} */ (Object.keys(NUMBERS))) {
       const value = this.#options[name];
-      demand(Number.isFinite(value) && value >= 0, `${name} must be a number of at least 0`);
+      const mayBe0 = name === "interval" || name === "delay";
+      demand(
+        Number.isFinite(value) && (mayBe0 ? value >= 0 : value > 0),
+        `${name} must be a number ${mayBe0 ? "of at least" : "above"} 0`,
+      );
     }
     const { batchSize, onEvent } = this.#options;
     demand(

@@ -10,7 +10,7 @@ export {
   UnknownTaskError,
 } from "./errors.js";
 export { IndexedDBLedger, MemoryLedger } from "./ledger.js";
-export { readState } from "./state.js";
+export { readState, writeState } from "./state.js";
 export { Task } from "./task.js";
 
 /**

@@ -11,7 +11,7 @@
  */
 
 import { LedgerError, ParameterError } from "./errors.js";
-import { readState, takeOver } from "./state.js";
+import { readState, takeOver, writeState } from "./state.js";
 
 /**
  * A state that ends with the page or the process: budgets start anew and reports that wait are lost. Caps hold
@@ -52,18 +52,18 @@ const IN_WORKER = "WorkerGlobalScope" in globalThis;
 /** Milliseconds after which what one process wrote to localStorage is in all others. */
 const SETTLED = 500;
 const LOST =
-  "the account is lost: IndexedDB no longer has it, and what it had spent is not known; clear the site's data to start anew";
+  "the account is lost: IndexedDB no longer has it; to start anew, clear the site's data";
 const NO_PAGE_YET =
-  "there is no account yet, and a worker cannot see what an earlier version kept in localStorage: a page of the site must make the account";
+  "there is no account yet: a page must make it, since a worker cannot see an earlier one in localStorage";
 const NOT_DURABLE =
-  "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 and later ones do";
+  "this browser does not wait until a charge is on disk, as Chrome 83, Firefox 126 and Safari 15 do";
 
 /**
  * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
  * crashes. Each change is one transaction, which waits for those of other pages and is on disk before its promise is
  * fulfilled. Whoever clears the site's data clears the account with it, as does a browser that runs out of space: the
  * next page starts anew. What an earlier version kept in localStorage is taken over by the first page. A worker
- * cannot see that, so it makes no account: its reports fail until a page has asked this ledger for anything.
+ * cannot see that: its reports fail until a page has made the account.
  *
  * @implements {Ledger}
  */
@@ -130,7 +130,7 @@ export class IndexedDBLedger {
           const state = readState(stored ?? null);
           const { optedOut } = state;
           const result = change(state);
-          const text = JSON.stringify(state);
+          const text = writeState(state);
           if (text !== stored) states.put(text, this.#key); // one record: charge and code are written at once
           transaction.commit();
           done = () => {
@@ -211,7 +211,7 @@ export function defaultLedger(capped) {
   if (globalThis.indexedDB) return new IndexedDBLedger();
   if (!capped) return new MemoryLedger();
   throw new ParameterError(
-    "ledger must be given, because a task has caps and there is no IndexedDB here: an object whose update(change) is a" +
-      " transaction on disk, or new MemoryLedger(), whose caps end with this process",
+    "ledger must be given, because a task has caps and there is no IndexedDB here: new MemoryLedger() forgets caps" +
+      " when the process ends",
   );
 }

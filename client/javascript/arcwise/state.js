@@ -60,24 +60,45 @@ export function newState() {
 }
 
 /**
- * What a ledger's `update` gives to its function, of the text that it stored: `JSON.stringify` of a state.
+ * What a ledger's `update` gives to its function, of the text that it stored.
  *
  * @param {string | null} text null for an account that is new
  * @returns {State}
- * @throws {LedgerError} when it cannot be read: such an account may not be taken for a new one
+ * @throws {LedgerError} when it is damaged: no account may be taken for a new one
  */
 export function readState(text) {
   if (text === null) return newState();
+  const [json, sum] = text.split("\n");
   /** @type {State | undefined} */
   let state;
   try {
-    state = JSON.parse(text);
+    state = JSON.parse(json);
   } catch {
     // Damaged, as is what has no version.
   }
-  if (state?.version !== 1) throw new LedgerError("the stored state is damaged, or of another version of this client");
+  const sound = sum === undefined || sum === checksum(json); // earlier versions wrote none
+  if (state?.version !== 1 || !sound) {
+    throw new LedgerError("the stored state is damaged or of another version");
+  }
   state.delayed ??= []; // written before there were delays
   return state;
+}
+
+/**
+ * What a ledger stores, with a checksum: damage could else give budget back.
+ *
+ * @param {State} state
+ */
+export function writeState(state) {
+  const json = JSON.stringify(state);
+  return `${json}\n${checksum(json)}`;
+}
+
+/** @param {string} text */
+function checksum(text) {
+  let [a, b] = [1, 0]; // Adler-32, of UTF-16 units
+  for (let i = 0; i < text.length; i++) b = (b + (a = (a + text.charCodeAt(i)) % 65_521)) % 65_521;
+  return `${b * 65_536 + a}`;
 }
 
 /**

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from arcwise.checks import shown
-from arcwise.client.file.schema import APPLICATION_ID, SCHEMA, TABLES, VERSION
+from arcwise.client.file.schema import APPLICATION_ID, MIRRORS, SCHEMA, TABLES, VERSION
 from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def create_file(path: Path) -> None:
         with contextlib.closing(sqlite3.connect(draft)) as connection:
             connection.executescript(f"""PRAGMA synchronous = FULL; BEGIN;
                 PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};
-                {SCHEMA} COMMIT;""")
+                {SCHEMA} {";".join(MIRRORS.values())}; COMMIT;""")
             connection.execute("PRAGMA journal_mode = WAL")
         try:
             _move(draft, path)
@@ -174,6 +174,7 @@ def open_file(
     def set_up(connection: sqlite3.Connection) -> None:
         _check(connection, path, whole=check)
         _configure(connection, path)
+        _mirror(connection)
 
     # mode=rw does not make a file
     return _connect(path, "mode=rw", busy_timeout, set_up), (found.st_dev, found.st_ino)
@@ -264,3 +265,15 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
         "wal_checkpoint(PASSIVE)",  # what a crash has left in the log: the file holds it from here on
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
+
+
+def _mirror(connection: sqlite3.Connection) -> None:
+    """Add the indexes that a ledger of an earlier version lacks."""
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    if found >= MIRRORS.keys():
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    for name, statement in MIRRORS.items():
+        if name not in found:
+            connection.execute(statement.replace("INDEX", "INDEX IF NOT EXISTS"))
+    connection.execute("COMMIT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-__all__ = ["APPLICATION_ID", "SCHEMA", "TABLES", "VERSION", "read_decimal"]
+__all__ = ["APPLICATION_ID", "MIRRORS", "SCHEMA", "TABLES", "VERSION", "read_decimal"]
 
 APPLICATION_ID: Final = 0x61726377
 """What SQLite's header says of the file: "arcw"."""
@@ -104,6 +104,20 @@ CREATE TABLE answers (
 """
 
 TABLES: Final = frozenset(line.split()[2] for line in SCHEMA.splitlines() if line.startswith("CREATE TABLE"))
+
+MIRRORS: Final = {
+    f"{table}_twice": f"CREATE INDEX {table}_twice ON {table} ({columns})"
+    for table, columns in {
+        "state": "now, opted_out, pending, sent",
+        "accounts": "account, name, epsilon, delta, window, recent_epsilon, recent_delta",
+        "entries": "account, second, epsilon, delta",
+        "memos": "task, draw, paid",
+    }.items()
+}
+"""By name, the indexes that hold again what was spent: a changed bit in either copy shows on opening.
+
+Files that earlier versions made get them when they are opened.
+"""
 
 
 def read_decimal(text: str) -> int:
