@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import socket
+import weakref
 from collections import Counter
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
@@ -178,6 +180,26 @@ def test_a_head_has_a_bound_however_it_comes(
     connection = run(scenario)
     assert connection.ended == ("" if whole else "cut")
     assert connection.counted == ({} if whole else {"long-head": 1})
+
+
+@pytest.mark.parametrize("then", [b"", b"GET /" + b"y" * LONGEST], ids=["lost", "cut"])
+def test_a_connection_that_is_gone_leaves_no_garbage(then: bytes) -> None:
+    """Strangers come and go faster than a garbage collector looks: what refers to itself fills the memory."""
+
+    async def scenario() -> weakref.ref[Any]:
+        connection = Connection()
+        connection.receive(GET * 5 + then)
+        connection.protocol.connection_lost(None)
+        connection.loop.timers.clear()
+        protocol, connection.protocol = connection.protocol, None
+        return weakref.ref(protocol)
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert asyncio.run(scenario())() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("at_once", [None, 1, 1000])

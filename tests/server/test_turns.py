@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from starlette.types import ASGIApp
 
 from arcwise.domains import Circle
 from arcwise.server.store import Outcome
-from arcwise.server.turns import Turns
+from arcwise.server.turns import IS_GONE, Turns
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 
@@ -120,7 +121,7 @@ def test_turns_come_in_order_one_in_each_pass() -> None:
         turns, begun = Turns(lambda: False), []
 
         async def wait(number: int) -> None:
-            await turns.wait()
+            assert await turns.wait({})
             begun.append(number)
 
         waiting = [asyncio.create_task(wait(number)) for number in range(50)]
@@ -140,6 +141,23 @@ def test_turns_come_in_order_one_in_each_pass() -> None:
     asyncio.run(main())
 
 
+def test_requests_whose_connections_have_ended_hold_nobody_up() -> None:
+    async def main() -> None:
+        turns, gone = Turns(lambda: False), set(range(1, 1000))
+        scopes: list[dict[str, Any]] = [
+            {IS_GONE: partial(gone.__contains__, number)} for number in range(1001)
+        ]
+        waiting = [asyncio.create_task(turns.wait(scope)) for scope in scopes]
+        passes = 0
+        while not waiting[1000].done():
+            await asyncio.sleep(0)
+            passes += 1
+        assert passes < 50
+        assert [number for number, each in enumerate(waiting) if await each] == [0, 1000]
+
+    asyncio.run(main())
+
+
 def test_while_reports_wait_for_the_store_turns_come_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     paused: list[float] = []
 
@@ -153,7 +171,7 @@ def test_while_reports_wait_for_the_store_turns_come_with_pauses(monkeypatch: py
 
         monkeypatch.setattr(loop, "call_later", watched)
         turns = Turns(lambda: len(paused) < 3)
-        await asyncio.gather(*(turns.wait() for _ in range(10)))
+        await asyncio.gather(*(turns.wait({}) for _ in range(10)))
 
     asyncio.run(main())
     assert len(paused) == 3
@@ -162,4 +180,4 @@ def test_while_reports_wait_for_the_store_turns_come_with_pauses(monkeypatch: py
 def test_an_app_can_go_on_in_another_loop() -> None:
     turns = Turns(lambda: False)
     for _ in range(3):
-        asyncio.run(asyncio.wait_for(turns.wait(), 60))  # the loop ends before the next turn
+        asyncio.run(asyncio.wait_for(turns.wait({}), 60))  # the loop ends before the next turn

@@ -82,8 +82,8 @@ class _App(FastAPI):
                 if self.gateway is not None and self.gateway.taker(scope):
                     await self.gateway(scope, receive, send)
                     return
-            if task_id is None and self.turns is not None:
-                await self.turns.wait()
+            if task_id is None and self.turns is not None and not await self.turns.wait(scope):
+                return
             if task_id is None and self.sessions is not None:
                 await self.sessions.attach(scope)
             scope, send = whole_segments(scope), with_fields(send)

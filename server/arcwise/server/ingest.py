@@ -179,8 +179,8 @@ class Ingest:
 
     async def _answer_in_turn(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
         """Give an answer in turn: refusals of many connections would hold reports up."""
-        await self._turns.wait()
-        await self.answer(error, scope, receive, send)
+        if await self._turns.wait(scope):
+            await self.answer(error, scope, receive, send)
 
     def _admit(self, task_id: str, scope: Scope) -> None:
         self.gate.check(scope, "ingest", task_id)

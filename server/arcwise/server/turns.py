@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Turns"]
+    from starlette.types import Scope
+
+__all__ = ["IS_GONE", "Turns"]
+
+IS_GONE = "arcwise.is_gone"
+"""In the scope of a request: a function that says whether its connection has ended."""
 
 _PAUSE_SECONDS = 0.001
+_GONE_AT_ONCE = 64
+"""Requests that may leave the line in a pass because their connections have ended."""
 
 
 class Turns:
@@ -34,20 +41,21 @@ class Turns:
     def __init__(self, busy: Callable[[], bool], at_once: int = 1) -> None:
         self._busy = busy
         self._at_once = at_once
-        self._line: deque[asyncio.Future[None]] = deque()
+        self._line: deque[tuple[asyncio.Future[None], Callable[[], bool]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None  # in which somebody's turn is
 
-    async def wait(self) -> None:
-        """Return when it is this request's turn to begin."""
+    async def wait(self, scope: Scope) -> bool:
+        """Return True when it is this request's turn to begin, False when its connection has ended."""
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # nobody's turn, or one of a loop that has ended, as in tests of apps
             self._loop = loop
             self._line.clear()
             self._then(loop)
-            return
-        turn = loop.create_future()
-        self._line.append(turn)
+            return True
+        turn, is_gone = loop.create_future(), scope.get(IS_GONE, _is_here)
+        self._line.append((turn, is_gone))
         await turn
+        return not is_gone()
 
     def _then(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._busy():
@@ -56,13 +64,21 @@ class Turns:
             loop.call_soon(self._next, loop)
 
     def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        begun = 0
-        while self._line and begun < self._at_once:
-            turn = self._line.popleft()
-            if not turn.done():  # of a request that was cancelled it is
-                turn.set_result(None)
+        begun = left = 0
+        while self._line and begun < self._at_once and left < _GONE_AT_ONCE:
+            turn, is_gone = self._line.popleft()
+            if turn.done():  # of a request that was cancelled
+                continue
+            turn.set_result(None)
+            if is_gone():
+                left += 1
+            else:
                 begun += 1
-        if begun:
+        if begun or left:
             self._then(loop)
         else:
             self._loop = None
+
+
+def _is_here() -> bool:
+    return False

@@ -8,6 +8,7 @@ not move it.
 
 from __future__ import annotations
 
+import weakref
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from arcwise.server.process.slow_readers import SlowReaders
+from arcwise.server.turns import IS_GONE
 from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
@@ -169,6 +171,9 @@ def bounded_protocol(
             self._abandon()
             unread.moved(self.transport)
             super().connection_lost(exc)
+            # They refer to it in turn, and thousands would wait for the garbage collector.
+            self.pipeline.clear()
+            self.cycle = self._answering = self._held = self.parser = None  # type: ignore[assignment]
 
         def data_received(self, data: bytes) -> None:
             for start in range(0, len(data), _STEP):
@@ -182,6 +187,7 @@ def bounded_protocol(
                 self._set_timer()
 
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            cycle.scope[IS_GONE] = partial(_is_gone, weakref.ref(cycle))  # which refers to its scope
             take = taker(cycle.scope)
             if take is None:
                 super()._start_asgi_task(cycle, app)
@@ -399,6 +405,11 @@ def bounded_protocol(
                 self._answering.message_event.set()
 
     return BoundedProtocol
+
+
+def _is_gone(request: weakref.ref[Any]) -> bool:
+    cycle = request()
+    return cycle is None or cycle.disconnected
 
 
 def _has_body(fields: list[tuple[bytes, bytes]]) -> bool:
