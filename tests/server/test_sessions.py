@@ -561,6 +561,29 @@ def test_logging_out_without_a_session_is_no_error(run: Callable[..., None]) -> 
     run(scenario)
 
 
+class Compared(str):
+    """A string that counts how often any was compared with another."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+def test_a_key_for_thousands_of_tasks_is_looked_up_in_once_for_each() -> None:
+    ids = [Compared(f"{n:064x}") for n in range(2000)]
+    _, stored = new_key("read", tasks=tuple(ids), label="", now=0)
+    actor = Actor(stored)
+    Compared.times = 0
+    found = actor.readable([*map(Compared, map(str, ids)), "another"])
+    assert Compared.times < 2 * len(ids)
+    assert found == ids
+
+
 def test_revoking_a_key_ends_its_sessions(run: Callable[..., None]) -> None:
     async def scenario(site: Site, other: Site) -> None:
         cookie, kept = await site.log_in("read"), await site.log_in("one")

@@ -57,15 +57,27 @@ class Actor(NamedTuple):
 
     def may(self, needed: str, task_id: str | None = None) -> bool:
         """Return whether this is good for what keys of a scope may do, with a task or (None) all."""
+        return self._has(needed) and (self._named is None or task_id in self._named)
+
+    def _has(self, needed: str) -> bool:
+        """Return whether this is good for what keys of a scope may do, with some task."""
         if self.key is None:
             return needed != "admin"
-        if self.key.scope != needed and not (needed in _READING and self.key.scope == "admin"):
-            return False
-        return self.key.tasks is None or task_id in self.key.tasks
+        return self.key.scope == needed or (needed in _READING and self.key.scope == "admin")
+
+    @property
+    def _named(self) -> tuple[str, ...] | None:
+        """The tasks that the key is restricted to."""
+        return None if self.key is None else self.key.tasks
 
     def readable(self, task_ids: Iterable[str]) -> list[str]:
         """Return those of the tasks that may be read."""
-        return [task_id for task_id in task_ids if self.may("read", task_id)]
+        if not self._has("read"):
+            return []
+        if self._named is None:
+            return list(task_ids)
+        named = frozenset(self._named)  # of thousands, looked up for thousands
+        return [task_id for task_id in task_ids if task_id in named]
 
 
 class Gate:
