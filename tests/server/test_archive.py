@@ -9,6 +9,8 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from pyarrow import parquet
@@ -671,11 +673,25 @@ def pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
+def other_ids(file: Path) -> None:
+    table = parquet.read_table(file)
+    lists = pa.array([[1]] * len(table), pa.list_(pa.int8()))
+    parquet.write_table(table.set_column(2, "batch_id", lists), file)
+
+
+def thousands_of_thousands(file: Path) -> None:
+    """Repeat the first row until some kilobytes would fill the memory."""
+    first = parquet.read_table(file).slice(0, 1)
+    parquet.write_table(first.take(pa.array(np.zeros(1_000_001, np.int32))), file)
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: file.write_bytes(b""),
     "cut off": cut,
     "spoilt": spoil,
     "another one": other_columns,
+    "other ids": other_ids,
+    "too many rows": thousands_of_thousands,
     "a link": linked,
     "a pipe": pipe,
 }

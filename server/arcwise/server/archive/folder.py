@@ -39,6 +39,9 @@ _ID_LENGTH = 64
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
+_MOST_ROWS = 1_000_000
+"""More than any server has written to a file; a small one could say that it has thousands of millions."""
+
 _log = logging.getLogger("arcwise.server")
 
 
@@ -292,7 +295,13 @@ def _ids(name: str, folder: int) -> set[bytes]:
         with os.fdopen(opened, "rb") as file:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
                 raise _DamagedError("it is no file")
-            table = parquet.read_table(io.BytesIO(file.read()))  # the codes too: all of it must be whole
+            whole = parquet.ParquetFile(io.BytesIO(file.read()))
+            if (
+                whole.schema_arrow.field("batch_id").type != pa.binary(16)
+                or whole.metadata.num_rows > _MOST_ROWS
+            ):
+                raise _DamagedError("it holds something else, or more, than any server writes")
+            table = whole.read()  # the codes too: all of it must be whole
         ids: list[bytes] = table.column("batch_id").to_pylist()
     except FileNotFoundError:
         raise

@@ -16,11 +16,21 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["MOST_REPORTS", "Brought", "refuse_known_batches", "refuse_known_origins", "refuse_more_than_most"]
+__all__ = [
+    "MOST_MERGED",
+    "MOST_REPORTS",
+    "Brought",
+    "refuse_known_batches",
+    "refuse_known_origins",
+    "refuse_more_than_most",
+]
 
 MOST_REPORTS = 2**53
 """Of a task. Floats hold whole numbers up to here exactly, and far beyond it sums wrap. No server takes as
 many: they are a thousand million reports a second for a hundred days."""
+
+MOST_MERGED = MOST_REPORTS // 2
+"""The rest is left to reports that devices send afterwards."""
 
 
 class Brought:
@@ -35,7 +45,7 @@ class Brought:
         Raises
         ------
         ParameterError
-            When counts are negative, or the reports of the task are more than `MOST_REPORTS`.
+            When counts are negative, or the reports of the task are more than `MOST_MERGED`.
         """
         if counts.min() < 0:
             raise ParameterError(f"counts must be at least 0, got {counts.min()} of task {task.id}")
@@ -51,10 +61,10 @@ def refuse_more_than_most(task_id: str, reports: int) -> None:
     ParameterError
         Naming the bound.
     """
-    if reports > MOST_REPORTS:
+    if reports > MOST_MERGED:
         raise ParameterError(
-            f"task {task_id} would have {reports:,} reports; a store holds at most 2^53 = {MOST_REPORTS:,} "
-            "of a task. Nothing was merged"
+            f"task {task_id} would have {reports:,} reports; a merge may bring a task to at most "
+            f"2^52 = {MOST_MERGED:,}. Nothing was merged"
         )
 
 

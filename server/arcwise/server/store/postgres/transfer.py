@@ -12,7 +12,7 @@ from arcwise.server.store.epochs import last_open_from
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
 from arcwise.server.store.incoming import checked_incoming, taken_clock
 from arcwise.server.store.merging import (
-    MOST_REPORTS,
+    MOST_MERGED,
     refuse_known_batches,
     refuse_known_origins,
     refuse_more_than_most,
@@ -130,7 +130,7 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
         connection.execute(_TASKS)
         left_out, without_ids = _bring_releases(connection, states)
         connection.execute(_COUNTS)
-        for key, total in connection.execute(_LARGEST, (MOST_REPORTS,)).fetchall():
+        for key, total in connection.execute(_LARGEST, (MOST_MERGED,)).fetchall():
             refuse_more_than_most(key.hex(), int(total))
         refuse_known_batches(ids - without_ids - connection.execute(_BATCHES).rowcount)
     return left_out
