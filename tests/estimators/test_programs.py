@@ -15,6 +15,7 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.tasks import Task
 from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
@@ -83,8 +84,10 @@ def test_programs_end_at_the_distance_that_is_asked_for(
 def test_together_averages_are_those_one_by_one(mechanism: Mechanism) -> None:
     bounds = Bounds(mechanism, counts_of(mechanism, 5000))
     several = shares_of(bounds)
-    assert len(several) * 2 > len(bounds._programs._matrices) or mechanism.kernel.nodes < 100
-    for one, each in zip(bounds.averages(several, USUAL), several, strict=True):
+    together = bounds.averages(several, USUAL)
+    held = [len(each._matrices) for each in bounds._programs.values()]
+    assert len(several) * 2 > min(held) or mechanism.kernel.nodes < 100
+    for one, each in zip(together, several, strict=True):
         alone = bounds.average(each, USUAL)
         assert (one is None) == (alone is None)
         if one is not None and alone is not None:
@@ -111,3 +114,20 @@ def test_five_quantiles_take_few_factorisations(
     monkeypatch.setattr(programs, "dpotrf", counted)
     quantiles(Survey(mechanism, counts, probabilities=uniform_start(mechanism)))
     assert 20 < len(taken) < 250
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
+def test_many_reports_know_a_place_to_the_step(epsilon: float) -> None:
+    """Blocks of codes that are as long everywhere told it to 20 steps, whatever the number of reports."""
+    domain = Interval(0, 1000, step=1)
+    mechanism = Task("x", domain, epsilon).mechanism
+    truth = (np.arange(1001) + 1.0) ** 1.5 * (1001.0 - np.arange(1001)) ** 4
+    counts = drawn_counts(mechanism, truth / truth.sum(), 10**10, 1)
+    found = quantiles(Survey(mechanism, counts))
+    upto = np.cumsum(truth) / truth.sum()
+    for tau, each in found.items():
+        place = int(np.searchsorted(upto, float(tau)))
+        assert each.low is not None
+        assert each.high is not None
+        assert each.low <= place <= each.high
+        assert each.high - each.low <= 6.0

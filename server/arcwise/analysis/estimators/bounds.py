@@ -21,15 +21,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from arcwise.analysis.estimators.knots import Knots
+from arcwise.analysis.estimators.knots import Knots, anchors_of, is_fine
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.estimators.tails import Sample, furthest, roots
+from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import leap_stages, thin, uniform_start
 from arcwise.analysis.likelihood.em import EMSteps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from arcwise.analysis.estimators.programs import Programs
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
@@ -198,19 +200,17 @@ class Bounds:
         self.n = float(counts.sum())
         self.places = Places(mechanism)
         nodes = mechanism.kernel.nodes
-        knots = Knots(mechanism)
+        self._mechanism = mechanism
         parts = thin(counts, 2) if parts is None else parts
         self._known = bool(parts.sum(axis=1).all())
-        self._parts = knots.merged(parts)
+        self._parts = parts
         self._sizes = self._parts.sum(axis=1)
         self.fitted: FloatArray = np.full(nodes, 1.0 / nodes)
         if self._known:
             learned = parts if others is None else parts + others
-            both = _fits(mechanism, learned[::-1])
-            self.fitted = both.mean(axis=0)[knots.order]
-            from arcwise.analysis.estimators.programs import Programs  # loads scipy
-
-            self._programs = Programs(knots, self.n, both, USUAL)
+            self._learned = _fits(mechanism, learned[::-1])
+            self.fitted = np.roll(self._learned.mean(axis=0), -first_cell(mechanism))
+        self._programs: dict[tuple[int, ...], Programs] = {}
 
     def average(self, functionals: FloatArray, root: float) -> Average:
         """Return an average whose mean is above a functional of the node distribution, whatever that is.
@@ -234,8 +234,10 @@ class Bounds:
         told = [k for k, each in enumerate(several) if self._known and np.ptp(each[0])]
         if not told:
             return result
-        # At the lowest levels any weights will do.
-        weights = self._programs.weights([several[k] for k in told], max(root, 0.1))
+        weights = np.empty((len(told), *self._parts.shape))
+        for anchors, rows in self._by_anchors([several[k] for k in told]).items():
+            # At the lowest levels any weights will do.
+            weights[rows] = self._program(anchors).weights([several[told[k]] for k in rows], max(root, 0.1))
         sums = (self._parts * weights).sum(axis=2)
         centred = weights - (sums / self._sizes)[:, :, None]
         errors = centred * np.sqrt(self._parts) / self.n
@@ -245,6 +247,24 @@ class Bounds:
         ):
             result[k] = Average(float(total) / self.n, each, error.ravel(), float(each.max()), self.n, third)
         return result
+
+    def _by_anchors(self, several: Sequence[FloatArray]) -> dict[tuple[int, ...], list[int]]:
+        """Return which functionals have the same program."""
+        if not is_fine(self._mechanism):
+            return {(): list(range(len(several)))}
+        found: dict[tuple[int, ...], list[int]] = {}
+        for k, each in enumerate(several):
+            found.setdefault(anchors_of(each[0], circular=self.places.circular), []).append(k)
+        return found
+
+    def _program(self, anchors: tuple[int, ...]) -> Programs:
+        """Return the programs of functionals that jump at these cells."""
+        if anchors not in self._programs:
+            from arcwise.analysis.estimators.programs import Programs  # loads scipy
+
+            knots = Knots(self._mechanism, anchors)
+            self._programs[anchors] = Programs(knots, self.n, self._learned, USUAL)
+        return self._programs[anchors]
 
     def _largest(self, functionals: FloatArray) -> Average:
         """Return a functional's largest entry as an average without error."""

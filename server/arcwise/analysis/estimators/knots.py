@@ -1,6 +1,7 @@
 """The nodes that the programs of `bounds` have: all of a grid, or some of a fine one.
 
-On a fine grid weights are alike in blocks of codes.
+On a fine grid weights are alike in blocks of codes, which are short where the place that is asked about
+needs it.
 """
 
 from __future__ import annotations
@@ -15,23 +16,59 @@ from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Knots"]
+__all__ = ["Knots", "anchors_of", "is_fine"]
 
 _MOST_NODES = 288
 """Nodes up to which the program has a variable for each. On more, weights are alike in blocks of codes."""
 
 _BLOCKS = 128
-"""Blocks of codes as long as nodes are far apart in a grid of so many."""
+"""Blocks of codes as long as nodes are far apart in a grid of so many, where no place is known."""
+
+_GROWTHS = ((1.2, 200), (1.5, 200), (2.0, 200), (3.0, 200), (5.0, 200), (20.0, 320))
+"""How blocks grow away from a place, and the most blocks: the first pair that gives no more is taken."""
+
+_COARSE = 1 / 32
+"""Of the nodes: the longest block."""
+
+_ALIKE = 3
+"""Nodes between places that share their blocks: so near they all have one code."""
+
+_MOST_ANCHORS = 2
+"""Places that blocks are short about: the ends of a part of the domain."""
 
 _SPREAD = 1e-6
 """Of the fit, spread over all nodes: codes that only nodes without people give are possible too."""
 
 
+def is_fine(mechanism: Mechanism) -> bool:
+    """Return whether programs have other nodes for each place that is asked about."""
+    return isinstance(mechanism.kernel, WindowKernel) and mechanism.kernel.nodes > _MOST_NODES
+
+
+def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
+    """Return the cells at which a functional jumps, of neighbours one; () where they are too many."""
+    jumps = np.flatnonzero(np.diff(functional, prepend=functional[-1 if circular else 0]))
+    found: list[int] = []
+    for jump in jumps.tolist():
+        if not found or jump - found[-1] > _ALIKE:
+            found.append(jump)
+    return tuple(found) if len(found) <= _MOST_ANCHORS else ()
+
+
 class Knots:
     """The program's nodes of a mechanism, M of N, and its blocks of codes, K' of K.
+
+    Parameters
+    ----------
+    mechanism
+        With any kernel.
+    anchors
+        Cells at which the functionals jump.
 
     Attributes
     ----------
@@ -39,10 +76,17 @@ class Knots:
         The nodes by cells, shape (N,).
     """
 
-    def __init__(self, mechanism: Mechanism) -> None:
+    def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = ()) -> None:
         self._kernel = kernel = mechanism.kernel
         self.order = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
-        self._block = 1 if kernel.nodes <= _MOST_NODES else -(-kernel.nodes // _BLOCKS)
+        self._all = kernel.nodes <= _MOST_NODES
+        places = [int(self.order[each]) for each in anchors]
+        if self._all:
+            self._starts = np.arange(kernel.codes)
+        elif places and isinstance(kernel, WindowKernel):
+            self._starts = _about(places, kernel)
+        else:
+            self._starts = np.arange(0, kernel.codes, -(-kernel.nodes // _BLOCKS))
 
     @cached_property
     def rows(self) -> FloatArray:
@@ -58,18 +102,20 @@ class Knots:
         adds what they are not.
         """
         kernel = self._kernel
-        if self._block == 1:
+        if self._all:
             return np.arange(kernel.nodes)
-        taken = self.order % self._block == 0
+        begins = np.zeros(kernel.codes + 1, dtype=bool)
+        begins[self._starts] = begins[-1] = True
+        taken = begins[self.order]
         if isinstance(kernel, WindowKernel):
             ends = self.order + kernel.window
-            taken |= (ends % kernel.codes if kernel.circular else ends) % self._block == 0
+            taken |= begins[ends % kernel.codes if kernel.circular else ends]
         taken[[0, -1]] = True
         return np.flatnonzero(taken)
 
     def at_knots(self, functional: FloatArray) -> FloatArray:
         """Return numbers at the program's nodes between which straight lines are above a functional."""
-        if self._block == 1:
+        if self._all:
             return functional
         knots = self.numbers
         inside = functional.copy()
@@ -82,24 +128,67 @@ class Knots:
         """Return about the distribution over the program's nodes that a node distribution is."""
         knots = self.numbers
         ordered = fit[self.order]
-        if self._block > 1:
+        if not self._all:
             nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, np.arange(len(ordered)))
             ordered = np.bincount(nearest, weights=ordered, minlength=len(knots)).astype(np.float64)
         return (1.0 - _SPREAD) * ordered + _SPREAD / len(ordered)
 
     def means(self, weights: FloatArray) -> FloatArray:
-        """Return the means of weights per code for each node, shape (M, K') to (M, N), by cells."""
-        if self._block == 1:
+        """Return the means of weights per block for each node, shape (M, K') to (M, N), by cells."""
+        if self._all:
             straight: FloatArray = weights @ self.rows.T
             return straight
-        every = np.repeat(weights, self._block, axis=1)[:, : self._kernel.codes]
-        means: FloatArray = node_means(self._kernel, every)[:, self.order]
+        means: FloatArray = node_means(self._kernel, self.per_code(weights))[:, self.order]
         return means
+
+    def per_code(self, weights: FloatArray) -> FloatArray:
+        """Return weights per block as weights per code, shape (..., K') to (..., K)."""
+        if self._all:
+            return weights
+        return np.repeat(weights, np.diff(self._starts, append=self._kernel.codes), axis=-1)
 
     def merged(self, per_code: FloatArray) -> FloatArray:
         """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""
-        if self._block == 1:
+        if self._all:
             return per_code
-        starts = np.arange(0, per_code.shape[1], self._block)
-        merged: FloatArray = np.add.reduceat(per_code, starts, axis=1)
+        merged: FloatArray = np.add.reduceat(per_code, self._starts, axis=1)
         return merged
+
+
+def _about(places: list[int], kernel: WindowKernel) -> IntArray:
+    """Return where blocks of codes start so that weights are fine about some nodes.
+
+    The best weights change fast at a place where the functional jumps, and again at every window's length
+    from there: a window that begins at one of these ends at the next. Blocks are short about them all and
+    grow away from them. They repeat with the window, so the nodes at which a window begins and those at
+    which one ends at a block are the same.
+    """
+    for growth, most in _GROWTHS:
+        starts = _repeated(places, kernel, _away(kernel, growth))
+        if 2 * len(starts) <= most * (1 + len(places)):
+            return starts
+    near = _away(kernel, 1.0)
+    once = [place + each for place in places for each in near.tolist()]
+    return np.union1d(_inside(np.array(once), kernel), _repeated(places, kernel, np.zeros(1, dtype=np.int64)))
+
+
+def _away(kernel: WindowKernel, growth: float) -> IntArray:
+    """Return distances from a place, in both directions, up to half a window."""
+    steps = [0.0]
+    while steps[-1] < kernel.window / 2:
+        steps.append(steps[-1] + min(max(1.0, steps[-1] * (growth - 1.0)), kernel.nodes * _COARSE))
+    away = np.round(np.minimum(steps, kernel.window / 2)).astype(np.int64)
+    return np.union1d(away, -away)
+
+
+def _repeated(places: list[int], kernel: WindowKernel, away: IntArray) -> IntArray:
+    """Return codes at some distances from places, and from those in whole windows from there."""
+    reach = (kernel.codes // 2 if kernel.circular else kernel.codes) // kernel.window + 1
+    periods = kernel.window * np.arange(-reach, reach + 1)
+    return _inside((np.array(places)[:, None, None] + periods[:, None] + away).ravel(), kernel)
+
+
+def _inside(codes: IntArray, kernel: WindowKernel) -> IntArray:
+    """Return the codes of a kernel among some numbers, each once, and 0."""
+    found = codes % kernel.codes if kernel.circular else codes[(codes >= 0) & (codes < kernel.codes)]
+    return np.union1d(found, [0])

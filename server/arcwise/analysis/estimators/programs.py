@@ -90,7 +90,7 @@ class Programs:
         self._matrices = np.empty((max(1, _TOGETHER // nodes**2), nodes, nodes))
 
     def weights(self, several: Sequence[FloatArray], root: float) -> FloatArray:
-        """Return weights for bounds `root` standard errors up, shape (M, 2, K').
+        """Return weights for bounds `root` standard errors up, shape (M, 2, K).
 
         Parameters
         ----------
@@ -119,7 +119,7 @@ class Programs:
             change, pull = self._solved(part[which], phi[which], tilt[which], 1.0 / error[which], root)
             fresh = change @ knots.rows * (self._n / pull)[:, None] / self._codes[part[which]]
             flat[some] = fresh + (rows[row[some]] - knots.means(fresh)).max(axis=1)[:, None]
-        by_functional: FloatArray = weights.swapaxes(0, 1)
+        by_functional: FloatArray = knots.per_code(weights.swapaxes(0, 1))
         return by_functional
 
     def _begun(self, part: IntArray, sides: FloatArray) -> FloatArray:
