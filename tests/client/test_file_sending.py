@@ -232,6 +232,22 @@ def test_a_full_batch_goes_at_once(path: Path, recorder: Recorder, heading: Task
         assert [len(post.batch.codes) for post in recorder.posts] == [4, 4, 3]
 
 
+def test_a_client_without_delay_leaves_those_of_another_one_alone(
+    path: Path, recorder: Recorder, heading: Task
+) -> None:
+    clock = Drawing([0.9])
+    with running(path, recorder, heading, interval=0, delay=100.0, environment=clock) as app:
+        app.client.report("heading", 1.0)
+    clock.wait(1.0)
+    with running(path, recorder, heading, interval=0, environment=clock) as app:
+        app.client.report("heading", 1.0)
+        app.uplink.send()
+        assert recorder.codes == 1
+        clock.wait(90.0)
+        app.uplink.send()
+        assert recorder.codes == 2
+
+
 def test_no_report_leaves_before_its_random_delay(path: Path, recorder: Recorder, heading: Task) -> None:
     clock = Drawing([0.9, 0.1, 0.5, 0.5])
     with running(path, recorder, heading, interval=0, delay=100.0, environment=clock) as app:

@@ -500,6 +500,32 @@ def test_what_is_delayed_outlives_the_page(tmp_path: Path) -> None:
     assert result["sent"] == {PLAIN.id: [[0, 0, 0]]}
 
 
+def test_a_client_without_delay_leaves_those_of_another_one_alone(tmp_path: Path) -> None:
+    state = str(tmp_path / "state.json")
+    drive(NOWHERE, ["reportAll", "plain", [0.0] * 3], tasks=(PLAIN,), options={"delay": 1e6}, file=state)
+    with serving(accept) as (url, _):
+        steps = [["report", "plain", 0.0], ["sleep", 0.5], ["pending"]]
+        result = drive(url, *steps, tasks=(PLAIN,), options={"interval": 0}, file=state)
+    assert result["results"][2] == 3
+    assert result["sent"] == {PLAIN.id: [[0]]}
+
+
+@pytest.mark.parametrize("refused", ["capped", "full"])
+def test_what_an_earlier_process_left_is_sent_though_reports_are_refused(
+    tmp_path: Path, refused: str
+) -> None:
+    state = str(tmp_path / "state.json")
+    drive(NOWHERE, ["reportAll", "heading", [1.0] * 5], file=state)
+    options = {"interval": 0} | ({"maxPending": 5} if refused == "full" else {})
+    with serving(accept) as (url, _):
+        result = drive(
+            url, ["report", "heading", 1.0], ["sleep", 0.5], ["counters"], options=options, file=state
+        )
+    granted, _, counters = result["results"]
+    assert granted is False
+    assert (counters["pending"], counters["sent"], counters["refused"]) == (0, 5, {refused: 1})
+
+
 def test_a_batch_is_sent_when_its_interval_is_over() -> None:
     with serving(accept) as (url, requests):
         steps = [["report", "delay", 1], ["sleep", 0.2], ["counters"], ["sleep", 1.5], ["counters"]]

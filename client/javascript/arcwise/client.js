@@ -224,11 +224,12 @@ export class Client {
       this.#fail(error);
       return error instanceof NoRandomness ? "no-randomness" : "failed";
     });
-    if (typeof queued !== "number") {
+    const isQueued = typeof queued === "number";
+    this.#wake(isQueued ? queued : this.#options.interval); // an earlier page may have left something
+    if (!isQueued) {
       this.#refused[queued] = (this.#refused[queued] ?? 0) + 1;
       return false;
     }
-    this.#wake(queued);
     const { transport } = this.#options;
     if (page && transport.prepare) transport.prepare(this.#parting().map((batch) => this.#request(batch)));
     return true;
@@ -433,14 +434,14 @@ export class Client {
 
   /** Send one batch after the other until none may be tried, then sleep until one may. */
   async #send() {
-    const { interval, batchSize, delay: longest, maxAgeDays } = this.#options;
+    const { interval, batchSize, maxAgeDays } = this.#options;
     while (!this.#closed) {
       let expired = 0;
       const found = await this.#update((state) => {
         const time = now();
         expired = discard(state, "expired", time - maxAgeDays * DAY);
-        // What seems to wait longer than any delay was written before the clock was set back.
-        endDelays(state, this.#own(), batchSize, ({ ready }) => ready <= time || ready > time + longest);
+        // What is of a later time was written before the clock was set back.
+        endDelays(state, this.#own(), batchSize, ({ ready, created }) => ready <= time || created > time + 60);
         seal(state, (batch) => Math.abs(time - batch.created) >= interval);
         const batch = next(state, time, this.#underWay);
         if (typeof batch !== "number") return batch;

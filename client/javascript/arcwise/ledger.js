@@ -54,9 +54,9 @@ const SETTLED = 500;
 const LOST =
   "the account is lost: IndexedDB no longer has it; to start anew, clear the site's data";
 const NO_PAGE_YET =
-  "there is no account yet: a page must make it, since a worker cannot see an earlier one in localStorage";
+  "there is no account yet: a page must make it, as a worker cannot see an earlier one in localStorage";
 const NOT_DURABLE =
-  "this browser does not wait until a charge is on disk, as Chrome 83, Firefox 126 and Safari 15 do";
+  "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
 /**
  * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
@@ -82,7 +82,7 @@ export class IndexedDBLedger {
    */
   constructor(key = "arcwise") {
     if (!globalThis.indexedDB) {
-      throw new LedgerError("there is no IndexedDB here: pass another ledger, such as new MemoryLedger()");
+      throw new LedgerError("there is no IndexedDB here: pass a ledger, such as new MemoryLedger()");
     }
     this.#key = key;
     this.#channel = new BroadcastChannel(`arcwise:${key}`);

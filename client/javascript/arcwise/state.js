@@ -98,7 +98,7 @@ export function writeState(state) {
 function checksum(text) {
   let [a, b] = [1, 0]; // Adler-32, of UTF-16 units
   for (let i = 0; i < text.length; i++) b = (b + (a = (a + text.charCodeAt(i)) % 65_521)) % 65_521;
-  return `${b * 65_536 + a}`;
+  return `${b}.${a}`;
 }
 
 /**
@@ -150,7 +150,7 @@ export function put(state, where, code) {
  */
 export function delay(state, code) {
   state.delayed.push(code);
-  state.delayed.sort((a, b) => a.ready - b.ready); // the order of the reports is kept nowhere
+  state.delayed.sort((a, b) => a.ready - b.ready);
 }
 
 /**

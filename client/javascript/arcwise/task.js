@@ -100,7 +100,7 @@ export class Task {
   static async fromJson(json) {
     const bytes = converted("file", encode, fieldsFromJson(json));
     const task = await Task.fromBytes(bytes);
-    check(task.id === json.id, "the id in the file is not that of its task: it was edited or damaged");
+    check(task.id === json.id, "the id is not that of the task: the file was edited or damaged");
     return task;
   }
 

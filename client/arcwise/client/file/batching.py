@@ -122,13 +122,14 @@ class Batching(NamedTuple):
     def _groups(self, connection: sqlite3.Connection) -> Iterator[_Group]:
         """Yield the codes that can travel together. Of each task and epoch no more are looked at than fit.
 
-        A time in the future that no delay explains was written before the clock was set back: it has come.
+        A code of a later time was written before the clock was set back, and its delay is over. The delays of
+        others are theirs, whatever this client's is.
         """
         for task, task_id, epoch in self._epochs(connection):
             expedited, count, oldest, soonest, reports = connection.execute(
                 """SELECT min(number) <= :expedited,
-                          count(CASE WHEN ready <= :wall OR ready > :latest THEN 1 END),
-                          min(CASE WHEN ready <= :wall OR ready > :latest THEN created END), min(ready),
+                          count(CASE WHEN ready <= :wall OR created > :latest THEN 1 END),
+                          min(CASE WHEN ready <= :wall OR created > :latest THEN created END), min(ready),
                           count(*)
                    FROM (SELECT number, ready, created FROM reports
                          WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most) AS these""",
@@ -144,7 +145,7 @@ class Batching(NamedTuple):
             yield _Group(task, task_id, epoch, wait, reports, soonest if oldest is None else -math.inf)
 
     def _times(self) -> dict[str, float]:
-        return {"wall": self.wall, "latest": self.wall + self.options.delay, "expedited": self.expedited}
+        return {"wall": self.wall, "latest": self.wall + _STEPPED, "expedited": self.expedited}
 
     def _epochs(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int]]:
         """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
@@ -195,7 +196,10 @@ class Batching(NamedTuple):
 
 
 READY = """task = :task AND epoch = :epoch
-    AND (ready <= :wall OR ready > :latest OR number <= :expedited)"""
+    AND (ready <= :wall OR created > :latest OR number <= :expedited)"""
+
+_STEPPED = 60.0
+"""Seconds: clocks that are set by less are only set right."""
 
 _owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
 
