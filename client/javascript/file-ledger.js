@@ -33,7 +33,8 @@ export class FileLedger {
     try {
       write(`${path}.new`, writeState(state));
       renameSync(`${path}.new`, path); // the old state or the new one, whenever the process ends
-      if (folder !== null) fsyncSync(folder); // and which of the two has the name
+      // And which of the two has the name. If the disk fails here, the report that is refused is charged all the same.
+      if (folder !== null) fsyncSync(folder);
     } finally {
       if (folder !== null) closeSync(folder);
     }
