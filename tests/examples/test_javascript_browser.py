@@ -140,6 +140,24 @@ def test_nothing_leaves_when_nothing_can_be_written(profile: Profile) -> None:
     assert codes(profile.pages) == 2
 
 
+def test_a_read_that_fails_makes_one_report_fail(profile: Profile) -> None:
+    """As on a full disk, where Chromium then says nothing more of the transaction."""
+    page = profile.open()
+    assert page.evaluate("report()") is True
+    page.evaluate("""() => {
+        window.get = IDBObjectStore.prototype.get;
+        IDBObjectStore.prototype.get = () => {
+            const request = { error: new DOMException("the disk is full") };
+            setTimeout(() => request.onerror?.());
+            return request;
+        };
+    }""")
+    assert page.evaluate("Promise.race([report(), new Promise((end) => setTimeout(end, 20000))])") is False
+    page.evaluate("() => void (IDBObjectStore.prototype.get = window.get)")
+    assert page.evaluate("report()") is True
+    assert page.evaluate("spent()") == 2
+
+
 @pytest.mark.slow
 def test_a_private_window_has_an_account_that_ends_with_it(profile: Profile) -> None:
     assert profile.open().evaluate("report()") is True
@@ -283,7 +301,7 @@ def test_a_worker_makes_no_account(profile: Profile) -> None:
     })"""
     granted, told = page.evaluate(ask)
     assert granted is False
-    assert "a page must make it" in told
+    assert "a page must make the account" in told
     assert profile.open().evaluate("report().then(() => client.counters())")["refused"] == {"opted-out": 1}
     granted, told = page.evaluate(ask)
     assert granted is False

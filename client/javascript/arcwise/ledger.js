@@ -54,7 +54,7 @@ const SETTLED = 500;
 const LOST =
   "the account is lost: IndexedDB no longer has it; to start anew, clear the site's data";
 const NO_PAGE_YET =
-  "there is no account yet: a page must make it, as a worker cannot see an earlier one in localStorage";
+  "a page must make the account: a worker cannot see an earlier one in localStorage";
 const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
@@ -117,7 +117,7 @@ export class IndexedDBLedger {
       const transaction = database.transaction(STORE, "readwrite", { durability: "strict" });
       const states = transaction.objectStore(STORE);
       const request = states.get(this.#key);
-      /** @type {() => void} */
+      /** @type {(() => void) | undefined} */
       let done;
       /** @type {unknown} */
       let failure;
@@ -144,8 +144,9 @@ export class IndexedDBLedger {
           transaction.abort();
         }
       };
-      transaction.oncomplete = () => done();
-      transaction.onabort = () => reject(failure ?? transaction.error);
+      transaction.oncomplete = () => done?.();
+      // On a full disk Chromium may not end it.
+      request.onerror = transaction.onabort = () => reject(failure ?? transaction.error ?? request.error);
     });
   }
 
@@ -212,6 +213,6 @@ export function defaultLedger(capped) {
   if (!capped) return new MemoryLedger();
   throw new ParameterError(
     "ledger must be given, because a task has caps and there is no IndexedDB here: new MemoryLedger() forgets caps" +
-      " when the process ends",
+      " with the process",
   );
 }
