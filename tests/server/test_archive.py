@@ -685,12 +685,27 @@ def thousands_of_thousands(file: Path) -> None:
     parquet.write_table(first.take(pa.array(np.zeros(1_000_001, np.int32))), file)
 
 
+def flipped(file: Path) -> None:
+    """Change a bit of an id: without checksums it is that of a batch that nobody sent."""
+    content = bytearray(file.read_bytes())
+    content[parquet.ParquetFile(file).metadata.row_group(0).column(2).dictionary_page_offset + 200] ^= 1
+    file.write_bytes(content)
+
+
+def other_codes(file: Path) -> None:
+    table = parquet.read_table(file)
+    long = pa.array([b"0" * 3000] * len(table))
+    parquet.write_table(table.set_column(3, "codes", long), file)
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: file.write_bytes(b""),
     "cut off": cut,
     "spoilt": spoil,
     "another one": other_columns,
     "other ids": other_ids,
+    "a changed bit": flipped,
+    "other codes": other_codes,
     "too many rows": thousands_of_thousands,
     "a link": linked,
     "a pipe": pipe,

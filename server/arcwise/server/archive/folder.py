@@ -42,6 +42,9 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _MOST_ROWS = 1_000_000
 """More than any server has written to a file; a small one could say that it has thousands of millions."""
 
+_MOST_VALUES = 2**28
+"""Likewise, in all columns together."""
+
 _log = logging.getLogger("arcwise.server")
 
 
@@ -185,7 +188,7 @@ class Folder:
             draft = f".{file.name}.part"
             made = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600, dir_fd=folder)
             with os.fdopen(made, "wb") as out:
-                parquet.write_table(table, out, compression="zstd")
+                parquet.write_table(table, out, compression="zstd", write_page_checksum=True)
                 out.flush()
                 # Not when it was written, which would tell when its batches came.
                 os.utime(out.fileno(), (task.epoch_seconds * file.epoch,) * 2)
@@ -295,11 +298,8 @@ def _ids(name: str, folder: int) -> set[bytes]:
         with os.fdopen(opened, "rb") as file:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
                 raise _DamagedError("it is no file")
-            whole = parquet.ParquetFile(io.BytesIO(file.read()))
-            if (
-                whole.schema_arrow.field("batch_id").type != pa.binary(16)
-                or whole.metadata.num_rows > _MOST_ROWS
-            ):
+            whole = parquet.ParquetFile(io.BytesIO(file.read()), page_checksum_verification=True)
+            if not _is_ours(whole):
                 raise _DamagedError("it holds something else, or more, than any server writes")
             table = whole.read()  # the codes too: all of it must be whole
         ids: list[bytes] = table.column("batch_id").to_pylist()
@@ -312,6 +312,23 @@ def _ids(name: str, folder: int) -> set[bytes]:
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise _DamagedError(str(error)) from error
     return set(ids)
+
+
+def _is_ours(whole: Any) -> bool:
+    """Return whether a file has the columns that servers write, and no more than they do."""
+    import pyarrow as pa
+
+    found = {each.name: each.type for each in whole.schema_arrow}
+    codes = found.pop("codes", pa.null())
+    groups = [whole.metadata.row_group(k) for k in range(whole.metadata.num_row_groups)]
+    values = sum(group.column(k).num_values for group in groups for k in range(group.num_columns))
+    return bool(
+        found == {"task_id": pa.string(), "epoch": pa.int64(), "batch_id": pa.binary(16)}
+        and pa.types.is_list(codes)
+        and codes.value_type == pa.uint16()
+        and whole.metadata.num_rows <= _MOST_ROWS
+        and values <= _MOST_VALUES
+    )
 
 
 @contextmanager
