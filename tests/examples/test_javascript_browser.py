@@ -311,7 +311,7 @@ def test_a_worker_makes_no_account(profile: Profile) -> None:
 @pytest.mark.slow
 def test_an_account_of_localstorage_is_taken_over_once(profile: Profile) -> None:
     now = int(time.time())
-    text = EARLIER.read_text("utf-8").replace("1000.", f"{now}.")
+    text = EARLIER.read_text("utf-8").strip().replace("1000.", f"{now}.")
     state = json.loads(text)
     before = profile.chromium.open(f"{profile.pages.url}/empty")
     before.evaluate("(text) => localStorage.setItem('arcwise', text)", text)
