@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +26,13 @@ from arcwise.client import (
     Ledger,
     Outcome,
     PostgresLedgers,
+    RecordingTransport,
     Task,
     Uplink,
 )
+from arcwise.client.postgres.outbox import PostgresOutbox
 from arcwise.errors import LedgerError, MissingExtraError, ParameterError
+from tests.client.test_interrupted import Interrupting
 from tests.support.charges import charge, spent
 from tests.support.forks import in_child
 from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
@@ -122,7 +127,7 @@ def test_an_account_is_made_once(ledgers: PostgresLedgers) -> None:
     assert spent(ledgers.account("anna"), HEADING) == 1_000_000
 
 
-@pytest.mark.parametrize("account", ["", "x" * 201, "a\0b", 7, None])
+@pytest.mark.parametrize("account", ["", "x" * 201, "a\0b", "\udc80", 7, None])
 def test_what_is_no_name_is_refused(ledgers: PostgresLedgers, account: Any) -> None:
     for take in (ledgers.account, ledgers.create_account, ledgers.delete_account):
         with pytest.raises(ParameterError, match="account must be a string of 1 to 200"):
@@ -288,12 +293,71 @@ def test_an_account_in_use_elsewhere_fails_after_the_timeout(recorder: Recorder)
         assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
 
 
+def test_a_wait_for_the_queue_ends_after_the_timeout_whatever_connections_are_idle() -> None:
+    """A wait that was too long was taken for a broken connection, and tried again with the next."""
+    with fresh_ledgers(busy_timeout=0.05) as ledgers:
+        database = ledgers._database
+        with database.reading():
+            read_in_another_thread(ledgers)
+        idle = list(database._idle)
+        assert len(idle) == 2
+        with closing(psycopg.connect(ledger_url())) as connection:
+            connection.execute(f"LOCK TABLE {database.schema}.state".encode())
+            with pytest.raises(LedgerError, match="lock timeout"), database.writing(durable=True):
+                pass
+        assert database._idle == idle
+
+
+def read_in_another_thread(ledgers: PostgresLedgers) -> None:
+    """Read in another thread, which takes another connection."""
+
+    def read() -> None:
+        with ledgers._database.reading():
+            pass
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    thread.join()
+
+
+def test_a_report_that_is_committed_after_the_sender_looked_wakes_it(ledgers: PostgresLedgers) -> None:
+    """What a sender knows was forgotten meanwhile; the report waited for the next one, or ten minutes."""
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=RecordingTransport(), interval=0.0)
+    outbox = uplink._outbox
+    assert isinstance(outbox, PostgresOutbox)
+    assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
+    now = time.time()
+    with ledgers.account("ben")._transaction(outbox, now) as transaction:
+        transaction.put(HEADING, HEADING.epoch(now), 1)
+        transaction.wakes_sender = False  # as where the key is known, from a report that comes earlier
+        thread = threading.Thread(target=uplink.expedite)
+        thread.start()
+        thread.join()
+    assert transaction.wakes_sender
+
+
 def test_a_forked_child_connects_anew(ledgers: PostgresLedgers) -> None:
     account = ledgers.account("anna")
     assert charge(account, HEADING, 1000.0)
     assert in_child(lambda: charge(account, HEADING, 1000.0))
     assert charge(account, HEADING, 1000.0)
     assert not charge(account, HEADING, 1000.0)
+
+
+def test_a_child_that_a_signal_handler_forks_leaves_the_parents_connection_alone(
+    ledgers: PostgresLedgers, recorder: Recorder
+) -> None:
+    """It goes on in the middle of its parent's report, on whose connection it would wait for an answer."""
+    child: list[int] = []
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    randomness = Interrupting(lambda: child.append(os.fork()))
+    client = Client(uplink, tasks=[HEADING], ledger=ledgers.account("anna"), randomness=randomness)
+    outcome = client.report("heading", 1.0)
+    if not child[0]:
+        os._exit(0 if outcome is Outcome.FAILED else 1)
+    assert outcome
+    assert os.waitpid(child[0], 0)[1] == 0
+    assert client.report("heading", 1.0)
 
 
 def test_the_queue_has_a_bound(ledgers: PostgresLedgers, recorder: Recorder) -> None:

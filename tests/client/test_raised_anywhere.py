@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Client, FileLedger, MemoryLedger, Outcome
+from arcwise.client import Client, FileLedger, MemoryLedger, Outcome, RecordingTransport, Uplink
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.forks import in_child
+from tests.support.ledgers import fresh_ledgers
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class Signal(BaseException):
 class SignalsAt:
     """A profiler that sends a signal where Python looks for one: a function has begun, or C has returned."""
 
-    def __init__(self, *places: int) -> None:
-        self.places = places
+    def __init__(self, *places: int, modules: tuple[str, ...] = ("arcwise/client", "contextlib")) -> None:
+        self.places, self.modules = places, modules
         self.reached = 0
         self.raised_in: list[str] = []
         self.process = os.getpid()  # a child begins without the signals of its parent
@@ -49,7 +50,7 @@ class SignalsAt:
 
     def __call__(self, frame: Any, event: str, _: object) -> None:
         name = frame.f_code.co_filename.replace("\\", "/")
-        ours = "arcwise/client" in name or "contextlib" in name
+        ours = any(module in name for module in self.modules)
         # What is raised when a generator goes on ends it without a look at what it would still do.
         begun = event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR
         if ours and (begun or event == "c_return") and os.getpid() == self.process:
@@ -151,6 +152,66 @@ def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
             assert reported or "call before" in profile.raised_in, place
         assert place > 20
         assert kept
+
+
+@pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
+def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: str) -> None:
+    """A report that has something new to do wakes the sender, and may be interrupted in between."""
+    file = FileLedger(tmp_path / "ledger.db", create=True, relaxed=True)
+    ledger = file if kind == "file" else MemoryLedger()
+    uplink = Uplink(URL, ledger=ledger, transport=RecordingTransport(), interval=0.0)
+    client = Client(uplink, tasks=[TASK], ledger=ledger)
+    assert client.report("task", 1.0)
+    place, more = 1, True
+    while more:
+        profile = SignalsAt(place, modules=("arcwise/client", "contextlib", "threading.py"))
+        sys.setprofile(profile)
+        try:
+            client.report("task", 1.0)
+        except Signal:
+            pass
+        finally:
+            sys.setprofile(None)
+        more = profile.reached >= place
+        flushed: list[bool] = []
+        # In another thread: this one may own what it was interrupted at.
+        thread = threading.Thread(target=lambda done=flushed: done.append(client.flush(30)), daemon=True)
+        thread.start()
+        thread.join(60)
+        assert flushed == [True], profile.raised_in
+        place += 1
+    assert place > 20
+    uplink.close()
+    file.close()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("reports", [True, False], ids=["reports", "raises"])
+def test_a_signal_handler_leaves_no_connection_of_a_database_in_use(reports: bool) -> None:
+    """With a single connection: whatever the handler does, and where, the next report has it again."""
+    with fresh_ledgers(connections=1, busy_timeout=1) as ledgers:
+        ledgers.create_account("somebody")
+        uplink = Uplink(URL, ledger=ledgers, transport=RecordingTransport(), interval=600)
+        client = Client(uplink, tasks=[TASK], ledger=ledgers.account("somebody"))
+        assert client.report("task", 1.0)
+        if reports:
+            signal.signal(signal.SIGUSR1, lambda *_: client.report("task", 1.0))
+        place, more = 1, True
+        while more:
+            profile = SignalsAt(place, modules=("arcwise/client", "contextlib", "threading.py"))
+            sys.setprofile(profile)
+            try:  # without contextlib, into which the profiler sends signals too
+                client.report("task", 1.0)
+            except Signal:
+                pass
+            finally:
+                sys.setprofile(None)
+            more = profile.reached >= place
+            assert client.report("task", 1.0) is Outcome.ACCEPTED, profile.raised_in
+            place += 1
+        assert place > 20
+        uplink.close(0)
 
 
 def flush(client: Client, uplink: SteppedUplink) -> None:

@@ -84,6 +84,17 @@ def test_a_file_gives_the_group_back(tmp_path: Path) -> None:
     assert [Task.from_json(task) for task in shown["tasks"]] == [HEADING, SPEED]
 
 
+def test_a_file_with_a_cap_beyond_the_floats_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vehicle.json"
+    Group("vehicle", [HEADING, SPEED], caps=Caps(lifetime=40.0)).save(path)
+    text = path.read_text(encoding="utf-8")
+    for cap in ("1" + "0" * 4000, "1e400"):
+        path.write_text(text.replace(": 40000000", f": {cap}"), encoding="utf-8")
+        assert cap in path.read_text(encoding="utf-8")
+        with pytest.raises(TaskError):
+            Group.load(path)
+
+
 def test_canonical_bytes() -> None:
     group = Group("vehicle", [HEADING, SPEED], sample=1, caps=Caps(lifetime=40.0))
     assert msgpack.unpackb(group.to_bytes()) == [

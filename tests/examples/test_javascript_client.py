@@ -327,7 +327,10 @@ def test_a_damaged_batch_ends_no_process_and_holds_up_no_other(tmp_path: Path) -
     text = json.dumps(stored(path), separators=(",", ":"))
     assert text.count('"body"') == 1
     path.write_text(text.replace('"body"', '"bodx"'), encoding="utf-8")
-    with serving(accept) as (url, requests):  # the damaged one is tried first; up to a second of backoff follows
+    with serving(accept) as (
+        url,
+        requests,
+    ):  # the damaged one is tried first; up to a second of backoff follows
         results = drive(url, ["report", "delay", 1], ["flush", 4], ["pending"], file=str(path))["results"]
     assert results == [True, False, 1]
     assert len(requests) == 1

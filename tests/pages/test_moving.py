@@ -63,6 +63,17 @@ def test_a_finger_shows_a_value(tab: Callable[..., Any], open_site: Site) -> Non
         window.check_layout()
 
 
+def test_a_page_that_the_browser_kept_is_loaded_again(tab: Callable[..., Any], open_site: Site) -> None:
+    """After a logout, Back would show what was there before."""
+    with tab() as window:
+        window.go(f"{open_site.url}/")
+        with window.page.expect_navigation():
+            window.page.evaluate(
+                'dispatchEvent(new PageTransitionEvent("pageshow", {persisted: true})), undefined'
+            )
+        window.check()
+
+
 def _asked(window: Tab, path: str) -> list[int]:
     return [status for where, status in window.statuses if where == path]
 

@@ -150,8 +150,11 @@ class BaseUplink(ABC):
         return self._url
 
     def _rest(self, wait: float) -> float:
-        """Return for how long to rest when there is nothing to send for so many seconds."""
-        return min(wait, _LOOK_SECONDS) if self._outbox.durable else wait
+        """Return for how long to rest when there is nothing to send for so many seconds.
+
+        Never for ever: a signal handler that raises may keep news from the sender.
+        """
+        return min(wait, _LOOK_SECONDS)
 
     def _flush_rest(self, left: float) -> float:
         """Return after how many seconds without a step a flush lets the sender look, if so many are left."""

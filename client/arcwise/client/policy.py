@@ -96,11 +96,12 @@ class Policy:
         """
         if name is None:
             return self._everything
-        try:
-            return self._bills[name]
-        except KeyError:
+        bill = self._bills.get(name) if isinstance(name, str) else None
+        if bill is None:
             known = ", ".join(map(repr, self._bills))
-            raise UnknownTaskError(f"no task {shown(name)}; this client has {known}") from None
+            given = shown(name) if isinstance(name, str) else f"is a {type(name).__name__}"  # maybe the value
+            raise UnknownTaskError(f"no task {given}; this client has {known}")
+        return bill
 
 
 def policy_of(

@@ -107,7 +107,9 @@ class Uplink(BaseUplink):
         super()._renew()
         self._thread: threading.Thread | None = None
         # Notified when there is something new to do, and when a parcel is settled.
-        self._changed = threading.Condition()
+        # Entered by itself: a signal handler may raise in `Condition.__enter__` once the lock is taken.
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)
         self._is_news = False
         self._steps = 0
         # How many troubles there were when the interpreter ended: one more, and nothing is tried again.
@@ -117,7 +119,7 @@ class Uplink(BaseUplink):
         """Make sure that the thread runs; raise `RuntimeError` when the uplink is closed."""
         if self._thread is not None and self._thread.is_alive():
             return
-        with self._changed:
+        with self._mutex:
             self._check_open()
             if self._thread is None or not self._thread.is_alive():
                 # Kept before it runs: a signal handler that raises in between must not lead to two.
@@ -130,7 +132,7 @@ class Uplink(BaseUplink):
 
     def _wake(self) -> None:
         """Let the thread look at the queue again."""
-        with self._changed:
+        with self._mutex:
             self._is_news = True
             self._changed.notify_all()
 
@@ -142,7 +144,7 @@ class Uplink(BaseUplink):
                     wait = self._step()
                 except Exception as error:  # a defect, or no memory: the next attempt may work
                     wait = self._recover(error)
-                with self._changed:
+                with self._mutex:
                     self._steps += 1
                     self._changed.notify_all()
                     if self._last_trouble is not None and self._troubles > self._last_trouble:
@@ -216,7 +218,7 @@ class Uplink(BaseUplink):
                 if look:
                     self._start()
                     self._wake()
-                with self._changed:
+                with self._mutex:
                     left = deadline - time.monotonic()
                     if left <= 0:
                         return False
@@ -248,7 +250,7 @@ class Uplink(BaseUplink):
         deadline = time.monotonic() + timeout
         self._flush(timeout, once=once)
         nothing_left = self._shut()
-        with self._changed:
+        with self._mutex:
             thread, self._thread = self._thread, None
             self._changed.notify_all()
         if thread is None:

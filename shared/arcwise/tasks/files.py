@@ -59,5 +59,5 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
         raise TaskError(f"{path}: cannot be read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise TaskError(f"{path}: the file is not JSON in UTF-8: {error}") from error
-    except (ValueError, RecursionError) as error:  # TaskError, deep nesting
+    except (ValueError, ArithmeticError, RecursionError) as error:  # TaskError, deep nesting
         raise TaskError(f"{path}: {error}") from error

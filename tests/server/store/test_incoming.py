@@ -237,6 +237,24 @@ def test_a_file_with_a_line_without_end_is_refused(here: Store, monkeypatch: pyt
         here.merge(read_export(io.StringIO('{"a": "' + "x" * 10_000), "given"), NOW)
 
 
+def test_a_changed_bit_is_refused_wherever_it_is(here: Store, export: Lines) -> None:
+    """In an id of a batch it would be another batch, which counts again when its device sends it again."""
+    records = read_export(io.StringIO("".join(json.dumps(line) + "\n" for line in _ended(export))), "given")
+    file = io.StringIO()
+    write_export(file, records)
+    text = file.getvalue()
+    for place in range(0, len(text), 7):
+        changed = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
+        with pytest.raises((ParameterError, StoreError)):
+            list(read_export(io.StringIO(changed), "given"))
+    assert here.merge(read_export(io.StringIO(text), "given"), NOW)
+
+
+def _ended(lines: Lines) -> Lines:
+    """Return lines with the end of an earlier version, which had no checksum."""
+    return [*lines, {"end": len(lines)}]
+
+
 def test_a_key_that_stands_twice_is_refused(here: Store, export: Lines) -> None:
     first = json.dumps(export[0]).replace('"ids": true', '"ids": true, "ids": false')
     with pytest.raises(ParameterError, match="line 1: not a valid"):

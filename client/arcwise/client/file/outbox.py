@@ -100,6 +100,7 @@ class FileOutbox:
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
         """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`."""
+        self.forget_seen()  # who notes a report while this looks wakes the sender once more
         with self.database.reading() as connection:
             wait, self._seen = self._batching(connection, now, interval, ready_at).look(connection)
         if wait > 0:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 import threading
+import time
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,9 @@ __all__ = ["Database", "Session"]
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
+_POLL_SECONDS = 0.002
+"""Between two looks for a connection, where all are in use."""
+
 # A network that is gone ends a call within half a minute. A URL may say otherwise.
 _NETWORK = {
     "application_name": "arcwise-client",
@@ -40,15 +45,17 @@ _NETWORK = {
 class Session:
     """One open transaction. It takes the placeholders of SQLite, so that both ledgers share their queries."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_process")
 
     def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+        self._connection, self._process = connection, current_process()
 
     def execute(
         self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run one statement; its placeholders are ``?`` or ``:name``."""
+        if self._process is not current_process():  # forked by a signal handler: the answer is the parent's
+            raise LedgerError("the ledgers are in use by the process that this one was forked from")
         return self._connection.execute(_translated(query), parameters)
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -105,7 +112,8 @@ class Database:
         """Begin anew in a forked child: the parent's connections are the parent's."""
         self._inherited += self._idle  # kept: to drop one would be to say goodbye in the parent's name
         self._idle = []
-        self._free = threading.BoundedSemaphore(self._most)
+        self._lock = threading.RLock()
+        self._users: set[int] = set()
         self._mine = threading.local()
         self._process = current_process()
 
@@ -156,23 +164,44 @@ class Database:
             self.renew()
         if getattr(self._mine, "in_use", False):  # it would wait for the row that the other one has locked
             raise LedgerError("the ledgers are in use by the call that this one interrupts")
-        free = self._free
-        if not free.acquire(timeout=self._busy_timeout):
-            raise LedgerError("the ledgers cannot be used now: all connections of this process are in use")
+        users, me, process = self._users, threading.get_ident(), current_process()
+        self._take_turn(users, me)
         self._mine.in_use = True
         connection = None
         try:
             with self._errors():
                 connection = self._begun(begin)
-                yield Session(connection)
-                connection.execute(b"COMMIT")
+                session = Session(connection)
+                yield session
+                session.execute("COMMIT")
         finally:
             self._mine.in_use = False  # first: a signal handler may raise at the first call
             try:
-                if connection is not None:
+                if process is not current_process():
+                    self._inherited += [connection] if connection else []
+                elif connection is not None:
                     self._give_back(connection)
             finally:
-                free.release()
+                users.discard(me)
+
+    def _take_turn(self, users: set[int], me: int) -> None:
+        """Wait until a thread may have a connection.
+
+        A signal handler may report between any two steps, or raise. So nothing is locked but by a `with`, and
+        a turn that a handler lost belongs to the thread: it takes it again.
+        """
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            with self._lock:
+                if me in users or len(users) < self._most:
+                    users.add(me)
+                    return
+                users.intersection_update(sys._current_frames())
+            if time.monotonic() >= deadline:
+                raise LedgerError(
+                    "the ledgers cannot be used now: all connections of this process are in use"
+                )
+            time.sleep(_POLL_SECONDS)
 
     def _begun(self, begin: str) -> Connection:
         """Return a connection with an open transaction; connections that broke while idle are let go."""
@@ -186,6 +215,9 @@ class Database:
             try:
                 connection.execute(begin.encode())
             except psycopg.OperationalError:
+                if not connection.broken:  # a wait that was too long, say
+                    self._give_back(connection)
+                    raise
                 connection.close()
             else:
                 return connection

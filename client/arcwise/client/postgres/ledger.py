@@ -48,6 +48,7 @@ class _PostgresTransaction:
         self._contents.now = max(self._contents.now, now)
         self._charged = False
         self.wakes_sender = False
+        self.noted: list[tuple[str, int]] = []
 
     def finish(self) -> None:
         """Write what has changed."""
@@ -76,6 +77,7 @@ class _PostgresTransaction:
         return self._contents.memoize(task, draw, paid)
 
     def put(self, task: Task, epoch: int, code: int) -> None:
+        self.noted.append((task.id, epoch))
         self.wakes_sender |= self._outbox.add(
             self._session, task, epoch, code, account=self._number, now=self._wall
         )
@@ -121,6 +123,8 @@ class PostgresLedger(Ledger):
                 transaction = _PostgresTransaction(session, self.account, outbox, now)
                 yield transaction
                 transaction.finish()
+            # The sender may have looked since, before this was committed.
+            transaction.wakes_sender |= outbox.has_forgotten(transaction.noted)
         except BaseException:
             outbox.forget_seen()  # what it took note of was not written
             raise
@@ -319,11 +323,15 @@ class PostgresLedgers(QueueOwner):
         return f"PostgresLedgers(schema={self._database.schema!r}, relaxed={self._database.relaxed!r})"
 
 
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What a database's text cannot hold."""
+
+
 def _checked(account: object) -> str:
-    if not isinstance(account, str) or not 1 <= len(account) <= 200 or "\0" in account:
+    if not isinstance(account, str) or not 1 <= len(account) <= 200 or _NO_TEXT.search(account):
         raise ParameterError(
-            f"account must be a string of 1 to 200 characters without NUL, such as str(user.pk), got a "
-            f"{type(account).__name__}"
+            "account must be a string of 1 to 200 characters without NUL and surrogates, such as "
+            f"str(user.pk), got a {type(account).__name__}"
             + (f" of {len(account)} characters" if isinstance(account, str) else "")
         )
     return account

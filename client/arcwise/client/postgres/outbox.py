@@ -15,7 +15,7 @@ from arcwise.errors import LedgerError
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from arcwise.client.outbox import OutboxOptions
     from arcwise.client.postgres.database import Database, Session
@@ -81,6 +81,10 @@ class PostgresOutbox(FileOutbox):
                 raise LedgerError("the ledgers are damaged: a task was not written")
         self._known += 1
         return self._note(task, epoch, ready)
+
+    def has_forgotten(self, noted: Iterable[tuple[str, int]]) -> bool:
+        """Return whether the sender knows of no code of one of these tasks and epochs."""
+        return any(key not in self._seen for key in noted)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
         """Return how many reports are pending, were acknowledged, and were given up for which reason.

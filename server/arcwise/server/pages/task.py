@@ -40,12 +40,13 @@ from arcwise.server.pages.words import (
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from arcwise.analysis.charts import Chart
+    from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.server.estimates.question import Question
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
@@ -120,7 +121,9 @@ class TaskPages:
         steps = _steps(task, form["every"])
         estimate, series = await self._later.get(
             [
-                Wanted(question, lambda: self._answer(task, question, Estimate), is_empty=_is_empty),
+                Wanted(
+                    question, lambda: self._answer(task, question, Estimate.from_dict), is_empty=_is_empty
+                ),
                 Wanted(
                     ("series", task.id, tuple(query), steps[0]),
                     lambda: self._series(task, query, steps),
@@ -180,8 +183,6 @@ class TaskPages:
 
     async def compare(self, request: Request) -> Response:
         """Return the page of a comparison of two ranges, or of two tasks."""
-        from arcwise.analysis.estimators.comparison import Comparison  # loads scipy
-
         viewer, task = self._seen(request)
         form = _form(request, ("from", "to", "against", "against_from", "against_to", "level"))
         other = self._task(viewer, form["against"]) if form["against"] else task
@@ -190,7 +191,7 @@ class TaskPages:
         answer, trouble = None, None
         try:
             question = read_question(task, given, "difference", other=other)
-            wanted = Wanted(question, lambda: self._answer(task, question, Comparison, other))
+            wanted = Wanted(question, lambda: self._answer(task, question, _comparison, other))
             (answer,) = await self._later.get([wanted], PATIENCE, viewer.reader)
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
@@ -319,13 +320,17 @@ class TaskPages:
         }
 
     async def _answer(
-        self, task: Task, question: Question, kind: Any = None, other: Task | None = None
+        self,
+        task: Task,
+        question: Question,
+        read: Callable[[dict[str, Any]], Any] | None = None,
+        other: Task | None = None,
     ) -> _Answer:
         tag, document = await self._runtime.estimates.document(task, question, max_age=PAGE_AGE, other=other)
         tag = await asyncio.to_thread(still_tag, tag, document)
-        if kind is None or not document["n"]:
+        if read is None or not document["n"]:
             return _Answer(tag, document, None)
-        result = await asyncio.to_thread(kind.from_dict, document)
+        result = await asyncio.to_thread(read, document)
         return _Answer(tag, {name: document[name] for name in _HEAD if name in document}, result)
 
     async def _series(self, task: Task, query: list[tuple[str, str]], steps: list[str]) -> _Answer:
@@ -337,13 +342,20 @@ class TaskPages:
 
     async def _points(self, task: Task, query: list[tuple[str, str]], *, last: bool) -> _Answer:
         try:
-            return await self._answer(task, read_question(task, query, "series"), Series)
+            return await self._answer(task, read_question(task, query, "series"), Series.from_dict)
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
             if not last:
                 raise _TooFine from None
             return _Answer(problem.detail, {"problem": problem.detail}, None)
+
+
+def _comparison(document: dict[str, Any]) -> Comparison:
+    """Return a comparison from its JSON object, in a thread: scipy takes seconds to load."""
+    from arcwise.analysis.estimators.comparison import Comparison
+
+    return Comparison.from_dict(document)
 
 
 def _is_empty(answer: _Answer) -> bool:

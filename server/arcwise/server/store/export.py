@@ -7,6 +7,7 @@ if asked for, its batch ids; the last line says that nothing is missing. Keys st
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,11 +99,13 @@ Record = Header | TaskState | Counts | BatchIds
 
 def write_export(file: TextIO, records: Iterable[Record]) -> None:
     """Write records as JSON lines."""
-    lines = 0
+    lines, checksum = 0, sha256()
     for record in records:
-        file.write(json.dumps(_to_json(record), separators=(",", ":")) + "\n")
+        line = json.dumps(_to_json(record), separators=(",", ":")) + "\n"
+        file.write(line)
+        checksum.update(line.encode())
         lines += 1
-    file.write(json.dumps({"end": lines}) + "\n")
+    file.write(json.dumps({"end": lines, "sha256": checksum.hexdigest()}) + "\n")
 
 
 def _to_json(record: Record) -> dict[str, Any]:
@@ -133,15 +136,19 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
     task: Task | None = None
     sources: set[str] = set()
     missing = number = 0
+    checksum = sha256()
     for number, line in enumerate(iter(lambda: file.readline(_LONGEST_LINE), ""), start=1):
         try:
             if len(line) == _LONGEST_LINE:
                 raise ValueError
             fields = json.loads(line, object_pairs_hook=each_once)
-            if set(fields) == {"end"}:
-                if fields["end"] != number - 1 or missing or file.read(1):
+            if "end" in fields:
+                # Earlier versions wrote no checksum.
+                whole = {"end": number - 1}, {"end": number - 1, "sha256": checksum.hexdigest()}
+                if fields not in whole or missing or file.read(1):
                     raise ValueError
                 return
+            checksum.update(line.encode())
             record = _from_json(fields, task, sources, first=number == 1)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError, ArcwiseError) as error:
             raise ParameterError(f"{name}, line {number}: not a valid arcwise export record") from error

@@ -32,6 +32,9 @@ document.addEventListener("pointerdown", (event) => { // a finger does not move 
 });
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
 
+// A page that the browser kept, as it was before somebody logged out.
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
+
 // Copies.
 function prepare(root) {
   for (const button of root.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
