@@ -39,6 +39,18 @@ CALLS: dict[str, Callable[..., Any]] = {
     "compare(designs)": lambda **given: analysis.compare(RANGE, 1.0, **given),
     "compare_reference(bands)": lambda **given: analysis.compare_reference(TASK, COUNTS, "uniform", **given),
     "compare_samples(bands)": lambda **given: analysis.compare_samples(TASK, COUNTS, COUNTS, **given),
+    **{
+        f"{function}(memoised)": lambda name=function, asked=asked, **given: getattr(analysis, name)(
+            TASK, *asked, reports_per_device=2, **given
+        )
+        for function, asked in {
+            "compare_reference": (COUNTS, "uniform"),
+            "compare_samples": (COUNTS, COUNTS),
+            "estimate": (COUNTS,),
+            "post_stratify": ({"all": COUNTS}, {"all": 1.0}),
+            "series": ({0: COUNTS},),
+        }.items()
+    },
     "estimate(bands)": lambda **given: analysis.estimate(TASK, COUNTS, **given),
     "minimax(cache)": lambda **given: analysis.minimax(RANGE, 1.0, **given),
     "plan(compare)": lambda **given: analysis.plan(RANGE, epsilon=1.0, error=0.1, **given),

@@ -21,6 +21,7 @@ import numpy as np
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.mean import average, clamp_units
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import Atoms, CutNormal, Histogram, Mixture, Population, code_law, multinomial
 from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
@@ -66,7 +67,8 @@ def errors(task: Task, law: FloatArray, n: int) -> float:
     """Return the sum of the standard errors of the bounds of the mean."""
     kernel = task.mechanism.kernel
     assert isinstance(kernel, WindowKernel)
-    return sum(average(kernel, numbers, n * law)[1] for numbers in clamp_units(task.mechanism, kernel))
+    survey = Survey(task.mechanism, n * law)
+    return sum(average(survey, numbers)[1] for numbers in clamp_units(task.mechanism, kernel))
 
 
 def covers(result: Estimate, truth: Truth) -> tuple[bool, list[bool]]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from arcwise.analysis.estimators.mean import average
+from arcwise.analysis.estimators.survey import Survey as Reports
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.timeseries.series import change_of, series
 from arcwise.domains import Circle, Interval
@@ -53,7 +54,7 @@ def surveys(task: Task) -> Iterator[tuple[str, str, int, int, Survey]]:
         yield "spread", "atoms", 12, 1000, _drawn(task, [("atom:0.5", 1000), (wide, 100)] * 6)
         numbers = task.mechanism.code_units()
         counts = simulate_counts(task, as_population(SKEWED, task.domain), 10**9, np.random.default_rng(0))
-        error = average(task.mechanism.kernel, numbers, counts.astype(np.float64))[1] * np.sqrt(1e9 / 1000)
+        error = average(Reports(task.mechanism, counts.astype(np.float64)), numbers)[1] * np.sqrt(1e9 / 1000)
         middle = float(as_population(SKEWED, task.domain).mean())
         moved = f"{1 - 2 * error / (1 - middle):.12g}*{SKEWED} + rest*atom:1"
         yield "moved", SKEWED, 12, 1000, _drawn(task, [(SKEWED, 1000)] * 6 + [(moved, 1000)] * 6)

@@ -92,7 +92,7 @@ def test_a_range_merges_the_epochs_that_start_in_it(
     assert shown["epochs"]["first"] == (None if start is None else epochs[0])
     assert shown["epochs"]["last"] == (None if end is None else epochs[-1])
     del shown["epochs"]
-    assert shown == estimate(task, the_counts(task, epochs)).to_dict()
+    assert shown == estimate(task, the_counts(task, epochs), epochs=len(epochs)).to_dict()
 
 
 def test_a_range_is_told_in_words(command: Command) -> None:
@@ -111,7 +111,7 @@ def test_several_tasks_are_estimated_in_turn_over_the_same_store(command: Comman
     result = command(*files, *STORE, "--json")
     assert result.exit_code == 0
     delay, empty, heading = json.loads(result.stdout)
-    assert delay == estimate(DELAY, the_counts(DELAY, range(DAY, DAY + 10))).to_dict()
+    assert delay == estimate(DELAY, the_counts(DELAY, range(DAY, DAY + 10)), epochs=10).to_dict()
     assert empty == empty_estimate(EMPTY).to_dict()
     assert heading["direction"]
     nothing = command("empty.json", *STORE, "--json")

@@ -57,14 +57,14 @@ def test_an_estimate_of_some_epochs(with_app: Run) -> None:
         url = f"/v1/tasks/{DELAY.id}/estimate"
         by_epoch = counts(DELAY, sent)
         two = by_epoch[today - 2] + by_epoch[today - 1]
-        whole = estimate(DELAY, two).to_dict()
+        whole = estimate(DELAY, two, epochs=2).to_dict()
         day = utc(epoch_start(DELAY, today - 2))
         for bounds in ({"from": day, "to": str(today)}, {"from": str(today - 2), "to": utc_of(today)}):
             got = (await http.get(url, params=bounds)).json()
             epochs = got.pop("epochs")
             assert got == whole
             assert (epochs["first"], epochs["last"], epochs["start"]) == (today - 2, today - 1, day)
-        assert (await http.get(url)).json() == estimate(DELAY, sum(by_epoch.values())).to_dict()
+        assert (await http.get(url)).json() == estimate(DELAY, sum(by_epoch.values()), epochs=6).to_dict()
         assert (await http.get(url, params={"to": str(today - 9)})).json()["n"] == 0
 
     with_app(TASKS, scenario)
@@ -107,7 +107,7 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
             ("/estimate?from=1969-01-01", "from and to take"),
             (
                 "/estimate?form=2026-11-01",
-                "only parameters are bands, from, level, origin, share, target, to, each",
+                "only parameters are bands, from, level, memoised, origin, reports_per_device, share, target",
             ),
             ("/estimate?from=2026-11-01&from=2026-11-02", "each at most once"),
             ("/series?every=SECRET", "every must be epoch, day, week"),
@@ -115,7 +115,7 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
             ("/series?every=-1", "every must be"),
             (
                 "/series?SECRET=1",
-                "only parameters are every, from, level, origin, quantiles, share, simultaneous, target, to",
+                "only parameters are every, from, level, memoised, origin, quantiles, reports_per_device,",
             ),
         ):
             answer = await http.get(base + path)
@@ -143,6 +143,7 @@ def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) 
     with_app(TASKS, scenario)
 
 
+ASKED = ("from", "to", "level", "share", "target", "reports_per_device", "memoised")
 MORE = ("quantiles", "simultaneous")
 
 
@@ -150,12 +151,9 @@ def test_parameters_are_in_the_openapi_document(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         paths = (await http.get("/openapi.json")).json()["paths"]
         for path, names in (
-            ("estimate", ["task", "from", "to", "level", "share", "target", "bands", "origin"]),
-            ("picture.{form}", ["task", "form", "from", "to", "level", "share", "target", "bands", "origin"]),
-            (
-                "series",
-                [*("task", "from", "to", "every", "level", "share", "target", "origin"), *MORE],
-            ),
+            ("estimate", ["task", *ASKED, "bands", "origin"]),
+            ("picture.{form}", ["task", "form", *ASKED, "bands", "origin"]),
+            ("series", ["task", *ASKED[:2], "every", *ASKED[2:], "origin", *MORE]),
             ("fit", ["task", "from", "to"]),
         ):
             parameters = paths[f"/v1/tasks/{{task}}/{path}"]["get"]["parameters"]
@@ -195,9 +193,9 @@ def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch
         made.append("series")
         return series(*args, **options)
 
-    def watched_estimate(*args: Any) -> Estimate:
+    def watched_estimate(*args: Any, **options: Any) -> Estimate:
         made.append("estimate")
-        return estimate(*args)
+        return estimate(*args, **options)
 
     monkeypatch.setattr("arcwise.server.estimates.service.series", watched_series)
     monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched_estimate)
@@ -260,7 +258,7 @@ def test_points_are_refused_before_counts_are_read(with_app: Run) -> None:
 def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
     with_app: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def brief(task: Task, counts: Any) -> Any:
+    def brief(task: Task, counts: Any, *, epochs: int) -> Any:
         return SimpleNamespace(to_dict=lambda: {"n": int(counts.sum())})
 
     monkeypatch.setattr("arcwise.server.estimates.service.estimate", brief)

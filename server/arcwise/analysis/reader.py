@@ -125,6 +125,8 @@ class Reader:
         level: float = 0.95,
         between: Iterable[tuple[float, float]] = (),
         target: Target = "population",
+        reports_per_device: float = 1.0,
+        memoised: bool = False,
         bands: bool = False,
         origin: float | None = None,
     ) -> Estimate:
@@ -136,11 +138,19 @@ class Reader:
             The task, its id, or its name where exactly one open task has it.
         start, end
             From the reports of epochs that start then or later, and before then; None: of all.
-        level, between, target, bands, origin
+        level, between, target, reports_per_device, memoised, bands, origin
             As of `arcwise.analysis.estimate`.
         """
         asked = _times("from", "to", start, end)
-        asked += _asked(level=level, share=between, target=target, bands=bands, origin=origin)
+        asked += _asked(
+            level=level,
+            share=between,
+            target=target,
+            reports_per_device=reports_per_device,
+            memoised=memoised,
+            bands=bands,
+            origin=origin,
+        )
         return Estimate.from_dict(self.document(task, "estimate", asked))
 
     def series(
@@ -156,6 +166,8 @@ class Reader:
         quantiles: bool = False,
         origin: float | None = None,
         target: Target = "population",
+        reports_per_device: float = 1.0,
+        memoised: bool = False,
     ) -> Series:
         """Return the estimates of a task over time.
 
@@ -165,7 +177,7 @@ class Reader:
             As of `estimate`.
         every
             "epoch", "day", "week", "month", or how many epochs a point has.
-        level, simultaneous, between, quantiles, origin, target
+        level, simultaneous, between, quantiles, origin, target, reports_per_device, memoised
             As of `arcwise.analysis.series`.
         """
         asked = [("every", str(every)), *_times("from", "to", start, end)]
@@ -173,6 +185,8 @@ class Reader:
             level=level,
             share=between,
             target=target,
+            reports_per_device=reports_per_device,
+            memoised=memoised,
             quantiles=quantiles,
             origin=origin,
             simultaneous=simultaneous,
@@ -191,6 +205,8 @@ class Reader:
         level: float = 0.95,
         between: Iterable[tuple[float, float]] = (),
         target: Target = "population",
+        reports_per_device: float = 1.0,
+        memoised: bool = False,
         bands: bool = False,
         origin: float | None = None,
     ) -> Comparison:
@@ -202,14 +218,22 @@ class Reader:
             As of `estimate`.
         other, other_start, other_end
             The other reports; None: the same task, all epochs.
-        level, between, target, bands, origin
+        level, between, target, reports_per_device, memoised, bands, origin
             As of `arcwise.analysis.compare_samples`.
         """
         asked = _times("from", "to", start, end)
         asked += _times("against_from", "against_to", other_start, other_end)
         if other is not None:
             asked.append(("against", other.id if isinstance(other, Task) else other))
-        asked += _asked(level=level, share=between, target=target, bands=bands, origin=origin)
+        asked += _asked(
+            level=level,
+            share=between,
+            target=target,
+            reports_per_device=reports_per_device,
+            memoised=memoised,
+            bands=bands,
+            origin=origin,
+        )
         return Comparison.from_dict(self.document(task, "difference", asked))
 
     def document(
@@ -298,8 +322,8 @@ def _asked(share: Iterable[tuple[float, float]], **options: Any) -> list[tuple[s
     ]
 
 
-_FLAGS = ("bands", "quantiles", "simultaneous")
-_DEFAULTS = (("level", 0.95), ("target", "population"))
+_FLAGS = ("bands", "memoised", "quantiles", "simultaneous")
+_DEFAULTS = (("level", 0.95), ("target", "population"), ("reports_per_device", 1.0))
 
 
 def _object(body: bytes) -> dict[str, Any]:

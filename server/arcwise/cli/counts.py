@@ -64,8 +64,8 @@ def stored_counts(
 ) -> Iterator[dict[int, IntArray]]:
     """Yield the counts of the epochs that are asked for of each task, over one connection to the store.
 
-    They are added up in the store, under the first epoch of each point of a series; without a step, of all
-    epochs under one of them. So memory is bounded by the points, whatever the number of epochs.
+    They are added up in the store, under the first epoch of each point of a series; without a step, all
+    but the last epoch's under the first. So memory is bounded by the points, whatever the number of epochs.
     """
     # An empty store helps nobody who mistyped its name.
     with closing(open_store(url, create=False)) as store:
@@ -78,7 +78,7 @@ def stored_counts(
                 continue
             if store.decided(task).before:
                 click.echo(f"{task.name}: live counts, of epochs that are not released, too", err=True)
-            point_of = dict.fromkeys(epochs, epochs[0])
+            point_of = {**dict.fromkeys(epochs, epochs[0]), epochs[-1]: epochs[-1]}
             if step is not None:
                 every = epochs_in_step(task, step, "--by")
                 firsts = [point.first for point in point_spans(task, epochs, every=every, span=span)]

@@ -73,6 +73,19 @@ __all__ = ["estimate"]
     help="Target of the intervals: the population, or only the users who reported.",
 )
 @click.option(
+    "--reports-per-device",
+    type=float,
+    default=1.0,
+    metavar="M",
+    help="The most reports that one device may have sent, with --by in a point: intervals allow for it. 1 "
+    "unless given.",
+)
+@click.option(
+    "--memoised",
+    is_flag=True,
+    help="With --reports-per-device: devices may have repeated an answer, as clients that memoise do.",
+)
+@click.option(
     "--bands",
     is_flag=True,
     help="Also a band around the distribution function, bins and the mode with intervals, and quantiles of a "
@@ -126,6 +139,8 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     quantiles: bool,
     level: float,
     target: Target,
+    reports_per_device: float,
+    memoised: bool,
     bands: bool,
     origin: float | None,
     between: tuple[str, ...],
@@ -176,6 +191,8 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         _refuse(alone, f"takes a single task, got {len(tasks)}")
     options: dict[str, Any] = {
         "level": level,
+        "reports_per_device": reports_per_device,
+        "memoised": memoised,
         "origin": origin,
         "between": [_bounds(text) for text in between],
     }
@@ -194,7 +211,10 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
             return over(
                 series(task, by_epoch, every=every, sampled=sampled, target=target, **over_time, **options)
             )
-        result = estimate_counts(task, array, bands=bands_too, sampled=sampled, target=target, **options)
+        epochs = max(by_epoch) - min(by_epoch) + 1
+        result = estimate_counts(
+            task, array, bands=bands_too, sampled=sampled, target=target, epochs=epochs, **options
+        )
         comparisons = compare.comparisons(task, array, span, store, bands=bands_too, target=target, **options)
         return estimated(task, span, array, result, comparisons, tested=tested)
 

@@ -12,7 +12,6 @@ from arcwise.analysis.estimators.bounds import covariance
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Band
 from arcwise.analysis.estimators.shares import share
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import coarse_notes, values_of
 from arcwise.digits import written
 from arcwise.errors import ParameterError
@@ -94,7 +93,7 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
         tuple(np.minimum(lows, highs).tolist()),
         tuple(np.maximum(lows, highs).tolist()),
         f"bounds at {len(units)} places that hold for every population, all at once",
-        all_notes(few_note(survey.n), coarse_notes(mechanism)),
+        all_notes(survey.few, coarse_notes(mechanism)),
     )
 
 

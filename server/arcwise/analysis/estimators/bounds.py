@@ -23,7 +23,7 @@ import numpy as np
 
 from arcwise.analysis.estimators.knots import Knots, anchors_of, is_fine
 from arcwise.analysis.estimators.places import Places
-from arcwise.analysis.estimators.tails import Sample, furthest, roots
+from arcwise.analysis.estimators.tails import Again, Sample, furthest, roots
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import leap_stages, thin, uniform_start
 from arcwise.analysis.likelihood.em import EMSteps
@@ -80,13 +80,16 @@ class Average(NamedTuple):
         Of both parts, shape (2, K').
     errors
         Shape (2 K',): what each code adds to the average's error. The product of the errors of two averages
-        over the same reports is their estimated covariance.
+        over the same reports is their estimated covariance. Where devices report several times, also what
+        each node adds, shape (2 K' + N,).
     most
         The largest weight that a report could have.
     n
         How many reports there are.
     third
         The third central moment of the reports' weights.
+    again
+        As of `tails.Sample`.
     """
 
     value: float
@@ -95,6 +98,7 @@ class Average(NamedTuple):
     most: float
     n: float
     third: float
+    again: Again | None = None
 
     @property
     def variance(self) -> float:
@@ -105,7 +109,9 @@ class Average(NamedTuple):
     def samples(self) -> tuple[Sample, ...]:
         """As of `AnyAverage`."""
         room = self.most - self.value
-        return (Sample(1.0, self.n, room, self.variance * self.n, self.third),) if room > 0.0 else ()
+        own = self.errors[: self.weights.size]
+        found = Sample(1.0, self.n, room, float(own @ own) * self.n, self.third, self.again)
+        return (found,) if room > 0.0 else ()
 
     def upper(self, root: float) -> float:
         """Return the upper bound that is `root` standard errors up.
@@ -178,6 +184,13 @@ class Bounds:
         The counts split in two at random, shape (2, K), where that was done already.
     others
         What reports of other samples, split in two, add to what weights are learned on, shape (2, K).
+    reports_per_device
+        At most so many reports, m, are of one device, each with randomness of its own.
+
+    Notes
+    -----
+    An average bounds the share among the devices that reported, whoever they are: its weights may know them
+    from the other half of the reports. That share varies about the population's as that of n/m people does.
 
     Attributes
     ----------
@@ -196,8 +209,10 @@ class Bounds:
         *,
         parts: FloatArray | None = None,
         others: FloatArray | None = None,
+        reports_per_device: float = 1.0,
     ) -> None:
         self.n = float(counts.sum())
+        self._repeats = (reports_per_device - 1.0) / self.n
         self.places = Places(mechanism)
         nodes = mechanism.kernel.nodes
         self._mechanism = mechanism
@@ -245,8 +260,23 @@ class Bounds:
         for k, total, each, error, third in zip(
             told, sums.sum(axis=1), weights, errors, thirds.tolist(), strict=True
         ):
-            result[k] = Average(float(total) / self.n, each, error.ravel(), float(each.max()), self.n, third)
+            value, errors_of = float(total) / self.n, self._with_devices(error.ravel(), several[k][0])
+            again = self._again(value, several[k][0])
+            result[k] = Average(value, each, errors_of, float(each.max()), self.n, third, again)
         return result
+
+    def _again(self, value: float, functional: FloatArray) -> Again | None:
+        """Return what the same devices add to the error of an average, or None where none reports again."""
+        if not self._repeats:
+            return None
+        return Again(self._repeats, value, float(functional.min()), float(functional.max()))
+
+    def _with_devices(self, errors: FloatArray, functional: FloatArray) -> FloatArray:
+        """Return the errors of an average with what each node adds where devices report several times."""
+        if not self._repeats:
+            return errors
+        away = functional - float(functional @ self.fitted)
+        return np.append(errors, away * np.sqrt(self._repeats * self.fitted))
 
     def _by_anchors(self, several: Sequence[FloatArray]) -> dict[tuple[int, ...], list[int]]:
         """Return which functionals have the same program."""
@@ -269,7 +299,8 @@ class Bounds:
     def _largest(self, functionals: FloatArray) -> Average:
         """Return a functional's largest entry as an average without error."""
         most = float(functionals[0].max())
-        return Average(most, np.full(self._parts.shape, most), np.zeros(self._parts.size), most, self.n, 0.0)
+        errors = self._with_devices(np.zeros(self._parts.size), np.zeros_like(self.fitted))
+        return Average(most, np.full(self._parts.shape, most), errors, most, self.n, 0.0)
 
 
 def covariance(averages: Sequence[AnyAverage]) -> FloatArray:

@@ -87,7 +87,8 @@ class Comparison(Shares, Shown):
     unit
         Of the values, where the task names one.
     test
-        Whether the populations are one. None for samples of two mechanisms, where there is no exact test.
+        Whether the populations are one. None for samples of two mechanisms, where there is no exact test, and
+        where a device may have sent several reports.
     """
 
     task: str
@@ -192,6 +193,8 @@ def compare_samples(
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
     bands: bool = False,
     origin: float | None = None,
 ) -> Comparison:
@@ -206,9 +209,10 @@ def compare_samples(
     other_task
         Of the other reports, on the same domain and in the same unit; the same task unless given. With
         another mechanism, placement or epsilon there is no test.
-    level, between, target, bands, origin
+    level, between, target, reports_per_device, memoised, bands, origin
         As of `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
-        differences of means, directions and resultant lengths.
+        differences of means, directions and resultant lengths. The test of one population takes every report
+        for one of a device of its own, so above one report per device there is none.
 
     Raises
     ------
@@ -233,14 +237,15 @@ def compare_samples(
     check_level(level)
     bands = checked_bool("bands", bands)
     second_task = task if other_task is None else checked_task(other_task, "other_task")
-    both = one, two = _checked((task, counts), (second_task, other), target)
+    repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
+    both = one, two = _checked((task, counts), (second_task, other), target, **repeated)
     mechanism = task.mechanism
     differences: dict[str, Any] = {}
     if mechanism.kernel.circular:
         differences["direction"] = direction_difference(*both, level=level)
         differences["resultant_length"] = length_difference(*both, level=level)
         if bands and origin is None:
-            whole = Survey(mechanism, one.counts)  # the population, whoever the target is
+            whole = Survey.of(task, counts, **repeated)  # the population, whoever the target is
             origin = opposite(direction(whole, level=level), mechanism.domain.length)
     else:
         check_no_origin(origin)
@@ -255,9 +260,9 @@ def compare_samples(
         differences["bins"] = bin_differences(*both, level=level)
         if not mechanism.kernel.circular:
             differences["cdf"] = cdf_differences(*both, level=level)
-    if same_codes(task, second_task):
+    if same_codes(task, second_task) and reports_per_device == 1.0:
         differences["test"] = same_population(mechanism, one.counts, two.counts)
-    return replace(no_comparison(task, one.counts, two.counts, level=level), **differences)
+    return replace(no_comparison(task, counts, other, level=level), **differences)
 
 
 def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: float = 0.95) -> Comparison:
@@ -267,7 +272,7 @@ def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: flo
 
 
 def _checked(
-    first: tuple[Task, ArrayLike], second: tuple[Task, ArrayLike], target: Target
+    first: tuple[Task, ArrayLike], second: tuple[Task, ArrayLike], target: Target, **repeated: Any
 ) -> tuple[Survey, Survey]:
     """Return two samples as the estimators take them, or raise as `compare_samples` does."""
     task, other_task = first[0], second[0]
@@ -275,10 +280,12 @@ def _checked(
         raise ParameterError(f"other_task must be on {task.domain}, got {other_task.domain}")
     if not same_units(task, other_task):
         raise ParameterError(f"other_task must be in {task.unit}, got {other_task.unit}")
-    one, two = Survey.of(*first, target=target), Survey.of(*second, target=target, name="other")
+    one = Survey.of(*first, target=target, **repeated)
+    two = Survey.of(*second, target=target, name="other", **repeated)
     for name, each in (("counts", one), ("other", two)):
-        if each.n < 2:
-            raise ParameterError(f"{name} must hold at least 2 reports, got {each.n:g}")
+        if each.devices < 2:
+            whose = "" if each.devices == each.reports else " of 2 devices"
+            raise ParameterError(f"{name} must hold at least 2 reports{whose}, got {each.reports:g}")
     return one, two
 
 
@@ -292,6 +299,8 @@ def compare_reference(
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
     bands: bool = False,
     origin: float | None = None,
 ) -> Comparison:
@@ -299,8 +308,8 @@ def compare_reference(
 
     Parameters
     ----------
-    task, counts, level, between, target, bands, origin
-        As of `estimate`.
+    task, counts, level, between, target, reports_per_device, memoised, bands, origin
+        As of `estimate`. Above one report per device there is no test.
     reference
         The population, as `simulate_counts` takes it: a line such as "normal:40,12", values, or a frozen
         distribution of scipy.stats. On a lattice its values are rounded to the nearest ones, as those of
@@ -317,7 +326,15 @@ def compare_reference(
     truth = Truth(on_lattice(as_population(reference, domain), domain))
     between = checked_between(between)
     result = unwrapped_estimate(
-        task, counts, level=level, between=between, target=target, bands=bands, origin=origin
+        task,
+        counts,
+        level=level,
+        between=between,
+        target=target,
+        reports_per_device=reports_per_device,
+        memoised=memoised,
+        bands=bands,
+        origin=origin,
     )
     low, length = float(domain.from_unit(np.float64(0.0))), domain.length
     differences: dict[str, Any] = {}
@@ -353,9 +370,10 @@ def compare_reference(
     differences["shares"] = {share_name(*ends): less_part(result.share(*ends), ends) for ends in between}
     bins = bin_ends(mechanism) if bands else {}
     differences["bins"] = {name: less_part(result.bins[name], ends) for name, ends in bins.items()}
-    differences["test"] = same_as(
-        mechanism, check_counts(counts, mechanism.kernel.codes), node_law(mechanism, truth.population)
-    )
+    if reports_per_device == 1.0:
+        differences["test"] = same_as(
+            mechanism, check_counts(counts, mechanism.kernel.codes), node_law(mechanism, truth.population)
+        )
     name = reference if isinstance(reference, str) else "the given population"
     return Comparison(task.name, task.id, result.n, name, None, level, unit=task.unit, **differences)
 

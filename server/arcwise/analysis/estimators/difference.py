@@ -14,7 +14,6 @@ from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.mean import average, mean, reaches
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
@@ -60,9 +59,9 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
             raise ParameterError(
                 f"domain must be an Interval for a difference of means, got {each.mechanism.domain!r}"
             )
-        if each.n < 2:
-            raise ParameterError(f"counts must hold at least 2 reports each, got {each.n:g}")
-    notes = few_note(min(first.n, second.n)), _WHOSE[second.target]
+        if each.devices < 2:
+            raise ParameterError(f"counts must hold at least 2 reports each, got {each.devices:g}")
+    notes = first.few or second.few, _WHOSE[second.target]
     if not (_unbiased(first) and _unbiased(second)):
         one, other = (mean(each, level=(1.0 + level) / 2) for each in (first, second))
         assert one.low is not None and one.high is not None  # noqa: S101, PT018 (means have intervals)
@@ -168,7 +167,7 @@ def _circle(first: Survey, second: Survey) -> tuple[float, tuple[str, ...]]:
     one, other = (each.mechanism.domain.length for each in (first, second))
     if one != other:
         raise ParameterError(f"the circles must have one period, got {one:g} and {other:g}")
-    return one, all_notes(few_note(min(first.n, second.n)), _WHOSE[second.target])
+    return one, all_notes(first.few or second.few, _WHOSE[second.target])
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
@@ -200,10 +199,10 @@ def _unbiased(survey: Survey) -> bool:
 
 def _average(survey: Survey) -> _Average:
     mechanism = survey.mechanism
-    unit, error = average(mechanism.kernel, mean_numbers(mechanism, survey.n).values, survey.counts)
+    unit, error = average(survey, mean_numbers(mechanism, survey.n).values)
     length = mechanism.domain.length
     low = mechanism.domain.start
-    return _Average(low + length * unit, length * error, survey.n)
+    return _Average(low + length * unit, length * error, survey.devices)
 
 
 def _reaches(survey: Survey, quantile: float) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from arcwise.analysis.estimators.inference_target import whose
 from arcwise.analysis.estimators.mean import impossible, reach
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, hotelling, two_sided
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, hotelling, two_sided
 from arcwise.analysis.grid import coarse_notes, to_domain
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class Arrow(NamedTuple):
     ----------
     moment
         Its estimate.
-    reports
-        How many there are; of several samples, in the smallest one.
+    devices
+        From how many the reports are, at least; of several samples, those of the smallest one.
     reach
         A function of an angle and a level: how far above the component of Z there its expectation may lie.
     samples
@@ -80,9 +80,14 @@ class Arrow(NamedTuple):
     """
 
     moment: Moment
-    reports: float
+    devices: float
     reach: Callable[[float, float], float]
     samples: Sequence[tuple[Survey, float]]
+
+    @property
+    def few(self) -> str:
+        """The note on few reports of the smallest sample, or ""."""
+        return min((each for each, _ in self.samples), key=lambda each: each.devices).few
 
     def too_long(self) -> bool:
         """Return whether honest reports hardly ever have so long an arrow."""
@@ -99,12 +104,12 @@ _ANGLES = 180
 
 def arrow_of(survey: Survey) -> Arrow:
     """Return what one sample of reports tells of the first trigonometric moment."""
-    reports = survey.n
+    devices = survey.devices
 
     def reach_at(angle: float, level: float) -> float:
-        return reach(survey, component(survey.mechanism, angle), two_sided(level, reports))
+        return reach(survey, component(survey.mechanism, angle), two_sided(level, devices))
 
-    return Arrow(first_moment(survey), reports, reach_at, [(survey, 1.0)])
+    return Arrow(first_moment(survey), devices, reach_at, [(survey, 1.0)])
 
 
 def component(mechanism: Mechanism, angle: float) -> FloatArray:
@@ -123,7 +128,9 @@ def first_moment(survey: Survey) -> Moment:
     ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
 
     For users the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
-    of them was drawn to report, the part of the reports' own that sampling leaves.
+    of them was drawn to report, the part of the reports' own that sampling leaves. Where devices report
+    again, what their values differ by counts as often (`devices`): the reports' own covariance less that of
+    the devices' randomness, and one standard error more.
     """
     mechanism, counts, n, users = survey.mechanism, survey.counts, survey.n, survey.users
     turns = np.exp(2j * math.pi * mechanism.code_units())
@@ -136,8 +143,14 @@ def first_moment(survey: Survey) -> Moment:
     least = (1 - abs(m1) ** 2 - abs(m2 - m1**2)) / 2
     sizes, axes = np.linalg.eigh(covariance)
     covariance = axes * np.maximum(sizes, least) @ axes.T
-    if users is not None:
-        covariance = users.mixed(_device_covariance(mechanism, turns, users.law), covariance)
+    if users is not None or survey.repeats > 1.0:
+        own = _device_covariance(mechanism, turns, survey.probabilities)
+        if survey.repeats > 1.0:
+            sizes, axes = np.linalg.eigh(covariance - own)
+            between = np.maximum(sizes, 0.0) + math.sqrt(2.0 / n) * float(np.trace(covariance))
+            covariance = covariance + (survey.repeats - 1.0) * (axes * between) @ axes.T
+        if users is not None:
+            covariance = users.mixed(own, covariance)
     inverse = 1.0 / row_attenuation(mechanism)
     undo = np.array([[inverse.real, -inverse.imag], [inverse.imag, inverse.real]])
     return Moment(undo @ average, undo @ covariance @ undo.T / n)
@@ -218,7 +231,7 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
     if n >= _FEWEST:
         shortest = math.hypot(*moment.z) - arrow.reach(angle + math.pi, level)
         arc = _arc(arrow, level, turned(mechanism, shortest))
-    notes = all_notes(few_note(n), _NO_MODE, about)
+    notes = all_notes(arrow.few, _NO_MODE, about)
     if arc is None:
         why = "a uniform population is compatible with the reports" if n >= _FEWEST else "too few reports"
         return Value(value, 0.0, period, method, all_notes(f"the direction is not determined: {why}", notes))
@@ -256,7 +269,7 @@ def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | N
     (z, covariance), modulus = arrow.moment, math.hypot(*arrow.moment.z)
     if modulus <= rounding:
         return None
-    arc = fieller_arc(Moment(z * (1.0 - rounding / modulus), covariance), level, reports=arrow.reports)
+    arc = fieller_arc(Moment(z * (1.0 - rounding / modulus), covariance), level, reports=arrow.devices)
     if arc is None:
         return None
     angle = math.atan2(z[1], z[0])
@@ -324,7 +337,7 @@ def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
 def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
     """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
     moment, n, *_ = arrow
-    notes = all_notes(few_note(n), coarse_notes(mechanism), _NO_CLUSTERS, about)
+    notes = all_notes(arrow.few, coarse_notes(mechanism), _NO_CLUSTERS, about)
     if n < _FEWEST:
         value = min(math.sqrt(max(float(moment.z @ moment.z) - float(np.trace(moment.covariance)), 0.0)), 1.0)
         method = "debiased modulus of the first trigonometric moment; too few reports for an interval"
@@ -359,18 +372,18 @@ class _Length(NamedTuple):
 
 
 def _length(arrow: Arrow, level: float) -> _Length:
-    (z, covariance), reports, reach_at, _ = arrow
+    (z, covariance), devices, reach_at, _ = arrow
     square, trace = float(z @ z), float(np.trace(covariance))
     value = math.sqrt(max(square - trace, 0.0))
     error = math.sqrt(float(z @ covariance @ z) / square) if square else math.sqrt(trace / 2)
-    if reports < FEW:
+    if devices < FEW:
         # That a handful point the same way by chance must not make the length certain: the larger variance.
         error = math.sqrt(float(np.linalg.eigvalsh(covariance)[-1]))
-    quantile = two_sided(level, reports)
+    quantile = two_sided(level, devices)
     if value > 3 * error:
         angle = math.atan2(z[1], z[0])
         below, above = (reach_at(at, level) for at in (angle + math.pi, angle))
-        if reports < FEW:
+        if devices < FEW:
             below, above = max(below, quantile * error), max(above, quantile * error)
         return _Length(value, value - below, value + above, "empirical likelihood")
     # Where the covariance is round, |Z|^2 is half the trace times a chi-square with 2 degrees of freedom; on

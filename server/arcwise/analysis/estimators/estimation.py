@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +10,10 @@ from arcwise.analysis.counts import checked_task
 
 # By module, not by name: most functions have the names of their modules.
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
+from arcwise.analysis.estimators.devices import most_reports
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.wide_domain import told_if_wide
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.inference_target import Target
+    from arcwise.analysis.estimators.result import Value
     from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
@@ -41,6 +45,9 @@ def estimate(
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
     sampled: float = 1.0,
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
+    epochs: int = 1,
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
@@ -66,6 +73,16 @@ def estimate(
         The share of a group's devices that was drawn to report this task: `Group.share`. Then "users" are all
         devices of the group, and their intervals hold the error of drawing too. The population's have it
         anyway, and do not depend on it.
+    reports_per_device
+        The most reports that one device may have sent, m. Intervals then take in that at least n/m devices
+        are behind n reports, also where values of a device are alike; the estimates are those weighted by
+        reports. Above 1 for several epochs, or where caps allow a device more than one report in an epoch.
+    memoised
+        Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
+        the task: then n reports count as n/m.
+    epochs
+        How many epochs there are from the first to the last report. Where nobody says how often a device
+        reported, and the task's caps allow it more than once in these, a note says so.
     bands
         Also the parts that cost several times the rest: the mode's interval, bins with intervals, on an
         interval the simultaneous band of the distribution function, on a circle the quantiles.
@@ -90,9 +107,49 @@ def estimate(
     50
     """
     result = unwrapped_estimate(
-        task, counts, level=level, between=between, target=target, sampled=sampled, bands=bands, origin=origin
+        task,
+        counts,
+        level=level,
+        between=between,
+        target=target,
+        sampled=sampled,
+        reports_per_device=reports_per_device,
+        memoised=memoised,
+        bands=bands,
+        origin=origin,
     )
+    if reports_per_device == 1.0:
+        result = _with_caps(result, task, counts, target=target, sampled=sampled, epochs=epochs)
     return wrapped(result, task)
+
+
+def _with_caps(
+    result: Estimate, task: Task, counts: ArrayLike, *, target: Target, sampled: float, epochs: int
+) -> Estimate:
+    """Return an estimate with the note on how often the task's caps let a device report."""
+    most = most_reports(task, epochs)
+    if most <= 1.0 or (math.isinf(most) and epochs == 1):
+        return result
+    name = "direction" if task.domain.circular else "mean"
+    value: Value = getattr(result, name)
+    note = "taken as if each report came from another device; the task has no caps: give reports_per_device"
+    if math.isfinite(most):
+        survey = Survey.of(task, counts, target=target, sampled=sampled, reports_per_device=most)
+        find = direction.direction if name == "direction" else mean.mean
+        wide = find(survey, level=result.level)
+        note = (
+            f"taken as if each report came from another device; caps allow one {most:g} of them, with which "
+            f"the interval would be {_width(wide):.4g} wide instead of {_width(value):.4g}: give "
+            "reports_per_device"
+        )
+    noted = replace(value, notes=all_notes(value.notes, note))
+    return replace(result, direction=noted) if name == "direction" else replace(result, mean=noted)
+
+
+def _width(value: Value) -> float:
+    """Return how wide an interval is."""
+    assert value.low is not None and value.high is not None  # noqa: S101, PT018 (these have intervals)
+    return value.high - value.low
 
 
 def unwrapped_estimate(
@@ -103,6 +160,8 @@ def unwrapped_estimate(
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
     sampled: float = 1.0,
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
@@ -110,11 +169,19 @@ def unwrapped_estimate(
     check_level(level)
     checked_task(task)
     bands = checked_bool("bands", bands)
-    survey = Survey.of(task, counts, target=target, sampled=sampled)
+    survey = Survey.of(
+        task,
+        counts,
+        target=target,
+        sampled=sampled,
+        reports_per_device=reports_per_device,
+        memoised=memoised,
+    )
     mechanism = task.mechanism
     result = replace(
         empty_estimate(task, level=level, target=target, sampled=survey.sampled),
-        n=int(survey.n),
+        n=int(survey.reports),
+        devices=devices_of([survey]),
         distribution=histogram(mechanism, survey.fit),
     )
     if mechanism.kernel.circular:
@@ -138,6 +205,14 @@ def unwrapped_estimate(
         )
     result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
     return told_if_wide(result, task)
+
+
+def devices_of(surveys: Iterable[Survey]) -> int | None:
+    """Return from how many devices reports are at least, or None where each is from one of its own."""
+    counted = [(each.devices, each.reports) for each in surveys]
+    if all(devices == reports for devices, reports in counted):
+        return None
+    return math.ceil(sum(devices for devices, _ in counted))
 
 
 def empty_estimate(

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from arcwise.analysis.estimators.devices import between_devices, devices_reach
 from arcwise.analysis.estimators.empirical import empirical_reach, pooled_reach
 from arcwise.analysis.estimators.honest import beyond_chance
 from arcwise.analysis.estimators.inference_target import device_reach, device_variance, source_of_error, whose
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, two_sided
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, two_sided
 from arcwise.analysis.estimators.unbiasing import Numbers, mean_numbers
 from arcwise.analysis.grid import to_domain
 from arcwise.analysis.likelihood.linear_maps import node_means
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.inference_target import Users
     from arcwise.analysis.estimators.survey import Survey
     from arcwise.domains import Domain
-    from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
 __all__ = [
     "Weighted",
+    "all_reach",
     "average",
     "clamp_units",
     "end_units",
@@ -59,30 +60,31 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
     level
         Of the interval.
     """
-    mechanism, n, users = survey.mechanism, survey.n, survey.users
+    mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.end_zones and isinstance(kernel, WindowKernel):
         return _clamp(survey, kernel, level)
-    numbers = mean_numbers(mechanism, n)
+    numbers = mean_numbers(mechanism, survey.n)
     # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
-    unit, below, above = reaches(survey, numbers.values, two_sided(level, n) if n > 1 else math.inf)
+    quantile = two_sided(level, devices) if devices > 1 else math.inf
+    unit, below, above = reaches(survey, numbers.values, quantile)
     if numbers.bias:
         low, high = unit - below - numbers.bias, unit + above + numbers.bias
-        return _bounded(survey, low, high, numbers, all_notes(few_note(n), whose(users)))
+        return _bounded(survey, low, high, numbers, all_notes(survey.few, whose(users)))
     method = f"{numbers.method}; {source_of_error(users)}"
-    if n < 2:
+    if devices < 2:
         # A mean lies in the domain; the single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
         notes = all_notes(
             "one report does not show its variance: the interval is the domain and the report",
-            few_note(n),
+            survey.few,
             whose(users),
         )
         return Value(to_domain(domain, unit), low, high, method, notes)
     low, high = unit - below, unit + above
     low, high = to_domain(domain, low), to_domain(domain, high)
     notes = all_notes(
-        outside_note(domain, [(survey, 1.0, numbers.values)], low, high), few_note(n), whose(users)
+        outside_note(domain, [(survey, 1.0, numbers.values)], low, high), survey.few, whose(users)
     )
     return Value(to_domain(domain, unit), low, high, method, notes)
 
@@ -138,22 +140,23 @@ def _bounded(survey: Survey, low: float, high: float, numbers: Numbers, notes: t
     )
 
 
-def average(
-    kernel: Kernel, values: FloatArray, counts: FloatArray, users: Users | None = None
-) -> tuple[float, float]:
+def average(survey: Survey, values: FloatArray, users: Users | None = None) -> tuple[float, float]:
     """Return the average of `values` over the reports and its standard error.
 
     The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
     a report varies at least as much as the randomness of its own device makes it. This matters only when a
     handful of reports happen to agree. With `users` it is what the devices' randomness makes, at most that of
-    the reports, and the part of these that sampling leaves.
+    the reports, and the part of these that sampling leaves. Where devices report again, see `devices`.
     """
-    n = float(counts.sum())
+    kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
     value = float(counts @ values) / n
     centred = values - value
     sample = float(counts @ centred**2) / max(n - 1.0, 1.0)
     rows = node_means(kernel, centred**2) - node_means(kernel, centred) ** 2
     variance = max(sample, float(rows.min()))
+    if survey.repeats > 1.0:
+        between = between_devices(kernel, values, counts, survey.probabilities)
+        variance += (survey.repeats - 1.0) * between.variance
     if users is not None:
         variance = users.mixed(min(variance, device_variance(kernel, centred, users.law)), variance)
     return value, math.sqrt(variance / n)
@@ -176,16 +179,30 @@ def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
 
     For a population by empirical likelihood (`empirical_reach`), with fewer than 30 reports at least as far
     as Student's interval. For users as far as the devices' randomness reaches, at most as far as for a
-    population, and the part that sampling leaves.
+    population, and the part that sampling leaves. Where devices report again, a population's reach is that of
+    their randomness and that of the devices (`devices`), added in squares.
     """
-    kernel, counts, n, users = survey.mechanism.kernel, survey.counts, survey.n, survey.users
-    population = empirical_reach(kernel, values, counts, quantile).distance
-    if n < FEW:
-        population = max(population, quantile * average(kernel, values, counts)[1])
+    users = survey.users
+    population = empirical_reach(survey.mechanism.kernel, values, survey.counts, quantile).distance
+    if survey.devices < FEW:
+        population = max(population, quantile * average(survey, values)[1])
+    return all_reach(survey, values, quantile, population, users)
+
+
+def all_reach(
+    survey: Survey, values: FloatArray, quantile: float, population: float, users: Users | None
+) -> float:
+    """Return the reach of an average, given that for a population whose devices report once."""
+    kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
+    if users is None and survey.repeats == 1.0:
+        return population
+    devices = device_reach(kernel, -values, survey.probabilities, n, quantile)
+    if survey.repeats > 1.0:
+        between = between_devices(kernel, values, counts, survey.probabilities)
+        population = max(population, math.hypot(devices, devices_reach(between, survey.devices, quantile)))
     if users is None:
         return population
-    devices = min(device_reach(kernel, -values, users.law, n, quantile), population)
-    return math.sqrt(users.mixed(devices**2, population**2))
+    return math.sqrt(users.mixed(min(devices, population) ** 2, population**2))
 
 
 def strata_reach(
@@ -196,9 +213,10 @@ def strata_reach(
     `pooled_reach`, with Student's quantile for the degrees of freedom of Welch and Satterthwaite; with fewer
     than 30 reports of a stratum at least as far as by the errors of the averages.
     """
-    kernel, counts = strata[0].mechanism.kernel, [each.counts for each in strata]
-    errors = [average(kernel, *pair)[1] for pair in zip(numbers, counts, strict=True)]
-    squares, sizes = np.square(weights * errors), np.array([each.n for each in strata])
+    # Of the devices, where they report again: as if each reported once.
+    kernel, counts = strata[0].mechanism.kernel, [each.counts / each.repeats for each in strata]
+    errors = [average(*pair)[1] for pair in zip(strata, numbers, strict=True)]
+    squares, sizes = np.square(weights * errors), np.array([each.devices for each in strata])
     square = float(squares.sum())
     if not square:
         return 0.0
@@ -241,20 +259,19 @@ def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
 
 
 def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
-    mechanism, n = survey.mechanism, survey.n
-    domain = mechanism.domain
+    mechanism, domain, devices = survey.mechanism, survey.mechanism.domain, survey.devices
     zone = float(mechanism.node_units(np.zeros(1))[0]) * domain.length
     notes: tuple[str, ...] = (
         f"values within {zone:.4g} of an end give the same reports, so no single mean can be estimated",
         'a task with goal "distribution" gives one',
         whose(survey.users),
     )
-    if n < 2:
+    if devices < 2:
         low, high = 0.0, 1.0
         notes = ("one report does not show its variance: the range is the domain", *notes)
     else:
         lower, upper = clamp_units(mechanism, kernel)
-        quantile = two_sided(level, n)
+        quantile = two_sided(level, devices)
         low, below, _ = reaches(survey, lower, quantile)
         high, _, above = reaches(survey, upper, quantile)
         low, high = low - below, high + above
@@ -268,5 +285,5 @@ def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
         to_domain(domain, low),
         to_domain(domain, high),
         "range of possible means: unbiased bounds, each widened by its error",
-        all_notes(few_note(n), notes),
+        all_notes(survey.few, notes),
     )

@@ -15,7 +15,6 @@ import numpy as np
 
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     """
     mechanism, probabilities = survey.mechanism, survey.probabilities
     kernel, domain = mechanism.kernel, mechanism.domain
-    few, bounds = few_note(survey.n), survey.bounds if interval else None
+    few, bounds = survey.few, survey.bounds if interval else None
     values = values_of(mechanism)
     if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
         fitted = np.roll(probabilities, -first_cell(mechanism))

@@ -28,14 +28,13 @@ from arcwise.analysis.estimators.direction import (
     resultant_length,
     untold,
 )
-from arcwise.analysis.estimators.estimation import by_shares, reported_delta
+from arcwise.analysis.estimators.estimation import by_shares, devices_of, reported_delta
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.mean import mean, outside_note, strata_reach
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
 from arcwise.analysis.estimators.result import Estimate, Value, wrapped
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.unbiasing import mean_numbers
@@ -68,6 +67,8 @@ def post_stratify(
     *,
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
@@ -83,8 +84,8 @@ def post_stratify(
     weights
         How much of the population each stratum is, by the same names: positive numbers in any unit, such as
         devices in use. They are taken as exact.
-    level, between, bands, origin
-        As of `estimate`. Intervals are for the population.
+    level, between, reports_per_device, memoised, bands, origin
+        As of `estimate`, the same for all strata. Intervals are for the population.
 
     Raises
     ------
@@ -115,8 +116,8 @@ def post_stratify(
     check_level(level)
     bands = checked_bool("bands", bands)
     mechanism = task.mechanism
-    surveys, parts = _checked(task, strata, weights)
-    fewest = min(surveys, key=lambda each: each.n)  # notes on few reports are of this stratum
+    surveys, parts = _checked(task, strata, weights, reports_per_device=reports_per_device, memoised=memoised)
+    fewest = min(surveys, key=lambda each: each.devices)  # notes on few reports are of this stratum
     probabilities: FloatArray = parts @ np.array([each.probabilities for each in surveys])
     found: dict[str, Any] = {}
     if mechanism.kernel.circular:
@@ -137,12 +138,13 @@ def post_stratify(
         if spread is not None:
             found["variance"], found["standard_deviation"] = spread
     bounds = strata_bounds(surveys, parts)
-    whole = _Whole(mechanism, fewest.n, probabilities, bounds)
+    whole = _Whole(mechanism, fewest.few, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
     result = Estimate(
         task=" + ".join(strata),
         task_id=task.id,
-        n=int(sum(each.n for each in surveys)),
+        n=int(sum(each.reports for each in surveys)),
+        devices=devices_of(surveys),
         epsilon=task.epsilon,
         level=level,
         target=f"the population of which these parts are strata: {names}",
@@ -166,12 +168,18 @@ def strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
     Equal counts are not split alike, and a stratum's weights are learned on some reports of the other strata
     too: what a split, or a fit to a handful of reports, has in luck would add up over many strata.
     """
-    splits = np.array([thin(each.counts, 2, draw=k) for k, each in enumerate(strata)])
+    splits = np.array([thin(each.whole, 2, draw=k) for k, each in enumerate(strata)])
     pooled = splits.sum(axis=0)
     sizes = np.maximum(pooled.sum(axis=1, keepdims=True), 1.0)
     others = pooled * np.minimum(_LEARNED / sizes, 1.0)
     each = [
-        Bounds(stratum.mechanism, stratum.counts, parts=split, others=others)
+        Bounds(
+            stratum.mechanism,
+            stratum.whole,
+            parts=split,
+            others=others,
+            reports_per_device=stratum.repeats,
+        )
         for stratum, split in zip(strata, splits, strict=True)
     ]
     return Strata(each, weights.tolist())
@@ -182,16 +190,16 @@ _LEARNED = 100.0
 
 
 class _Whole(NamedTuple):
-    """What the strata make up, as a `Profile`; `n` is of the smallest stratum."""
+    """What the strata make up, as a `Profile`; `few` is of the smallest stratum."""
 
     mechanism: Mechanism
-    n: float
+    few: str
     probabilities: FloatArray
     bounds: Strata
 
 
 def _checked(
-    task: Task, strata: Mapping[str, ArrayLike], weights: Mapping[str, float]
+    task: Task, strata: Mapping[str, ArrayLike], weights: Mapping[str, float], **repeated: Any
 ) -> tuple[list[Survey], FloatArray]:
     """Return the strata's surveys and their parts of the population, with the sum 1."""
     for name, given in (("strata", strata), ("weights", weights)):
@@ -204,9 +212,12 @@ def _checked(
         )
     surveys, parts = [], []
     for name, numbers in strata.items():
-        survey = Survey.of(task, numbers, name=f"counts of the stratum {name!r}")
-        if survey.n < 2:
-            raise ParameterError(f"strata must have at least 2 reports each, got {survey.n:g} in {name!r}")
+        survey = Survey.of(task, numbers, name=f"counts of the stratum {name!r}", **repeated)
+        if survey.devices < 2:
+            whose = "" if survey.devices == survey.reports else " of 2 devices"
+            raise ParameterError(
+                f"strata must have at least 2 reports{whose} each, got {survey.reports:g} in {name!r}"
+            )
         weight = as_float(weights[name])
         if weight is None or not 0.0 < weight < math.inf:
             raise ParameterError(
@@ -233,7 +244,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
     each = [mean(stratum, level=level) for stratum in strata]
     lows = np.array([value.low for value in each], np.float64)
     highs = np.array([value.high for value in each], np.float64)
-    few = few_note(min(stratum.n for stratum in strata))
+    few = min(strata, key=lambda each: each.devices).few
     points = [value.value for value in each if value.value is not None]
     if len(points) < len(each):
         notes = all_notes(few, "the mean of a stratum is a range, so no single mean can be estimated")
@@ -273,5 +284,5 @@ def _arrow(strata: Sequence[Survey], parts: FloatArray) -> Arrow:
     covariances = np.array([each.moment.covariance for each in arrows])
     moment = Moment(parts @ moments, np.tensordot(parts**2, covariances, axes=1))
     return Arrow(
-        moment, min(each.reports for each in arrows), reach, list(zip(strata, parts.tolist(), strict=True))
+        moment, min(each.devices for each in arrows), reach, list(zip(strata, parts.tolist(), strict=True))
     )

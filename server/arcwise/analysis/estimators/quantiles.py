@@ -20,7 +20,6 @@ import numpy as np
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, narrowed_root
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value, quantile_name
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
 from arcwise.errors import ParameterError
 
@@ -90,7 +89,7 @@ def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     mechanism, probabilities = survey.mechanism, survey.probabilities
     intervals = _Line(survey.bounds, 0.0).intervals(level)
     domain = mechanism.domain
-    common = all_notes(few_note(survey.n), coarse_notes(mechanism), SMOOTHED)
+    common = all_notes(survey.few, coarse_notes(mechanism), SMOOTHED)
     result = {}
     for tau, ends in zip(LEVELS, intervals, strict=True):
         unit = point(mechanism, probabilities, tau)
@@ -165,7 +164,7 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
     cut = cut_at(mechanism, origin)
     intervals = _Line(survey.bounds, cut).intervals(level)
     common = all_notes(
-        few_note(survey.n),
+        survey.few,
         f"counted upwards from {origin % period:.6g}",
         coarse_notes(mechanism),
         SMOOTHED,

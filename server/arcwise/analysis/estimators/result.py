@@ -368,6 +368,8 @@ class Estimate(Shares, Shown):
         Around the distribution function of an interval, simultaneous, when bands were asked for.
     unit, description
         Of the values and of the task, for people; None where the task says neither.
+    devices
+        From how many the reports are at least, where one may have sent several; None where each sent one.
     """
 
     task: str
@@ -392,10 +394,13 @@ class Estimate(Shares, Shown):
     band: Band | None = None
     unit: str | None = None
     description: str | None = None
+    devices: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
         result = head_to_dict(self, ("task", "task_id", "n", "epsilon", "level", "target"))
+        if self.devices is not None:
+            result["devices"] = self.devices
         for name in (*_VALUES, "distribution"):
             part = getattr(self, name)
             if part is not None:
@@ -419,6 +424,7 @@ class Estimate(Shares, Shown):
 
         def read() -> Estimate:
             head = head_from_dict(document, ("task", "task_id", "n", "epsilon", "level", "target"))
+            head["devices"] = document.get("devices")
             period = head["domain"].length
             parts: dict[str, Any] = {
                 name: Value.from_dict(document[name], period=period) for name in _VALUES if name in document
@@ -459,8 +465,9 @@ class Estimate(Shares, Shown):
         loss = f"epsilon {rounded_up(self.epsilon)}" + (
             f", delta {rounded_up(self.delta, 3)}" if self.delta else ""
         )
+        devices = "" if self.devices is None else f" of at least {counted(self.devices, 'device')}"
         return [
-            f"{self.task}: {counted(self.n, 'report')} at {loss}, values in {self.domain_words}",
+            f"{self.task}: {counted(self.n, 'report')}{devices} at {loss}, values in {self.domain_words}",
             *([] if self.description is None else [self.description]),
             f"intervals at level {self.level:g}, for {self.target}",
         ]

@@ -28,7 +28,6 @@ from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
 from arcwise.analysis.estimators.result import Value, quantile_name
 from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_shares, unit_ends
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.estimators.totals import Samples
 from arcwise.analysis.grid import coarse_notes
 from arcwise.digits import written
@@ -252,7 +251,7 @@ def _told(value: float | None, ends: tuple[float, float], first: Survey, second:
     low, high = ends
     if value is not None:  # it comes from smoother distributions
         low, high = min(low, high, value), max(low, high, value)
-    few = few_note(min(first.n, second.n))
+    few = first.few or second.few
     coarse = dict.fromkeys(note for each in (first, second) for note in coarse_notes(each.mechanism))
     notes = all_notes(IN_END_ZONE if value is None else "", few, coarse, SMOOTHED)
     return Value(value, low, high, _METHOD, notes)

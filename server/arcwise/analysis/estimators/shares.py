@@ -17,7 +17,6 @@ import numpy as np
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, share_interval
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
 from arcwise.checks import shown
 from arcwise.errors import ParameterError
@@ -87,7 +86,7 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
     if value is not None:  # it comes from a smoother distribution
         lower, upper = min(lower, value), max(upper, value)
     notes = all_notes(
-        few_note(survey.n),
+        survey.few,
         IN_END_ZONE if value is None else "",
         coarse_notes(mechanism),
         SMOOTHED,

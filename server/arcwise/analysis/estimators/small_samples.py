@@ -51,6 +51,6 @@ def hotelling(level: float, reports: float) -> float:
     return chi_square if math.isinf(reports) else (reports - 1) * math.expm1(chi_square / (reports - 2))
 
 
-def few_note(reports: float) -> str:
-    """Return the note on fewer than 30 reports, or ""."""
-    return f"few reports: with fewer than {FEW} the interval's level is rough" if reports < FEW else ""
+def few_note(number: float, of: str = "reports") -> str:
+    """Return the note on fewer than 30 reports, or devices, or ""."""
+    return f"few {of}: with fewer than {FEW} the interval's level is rough" if number < FEW else ""

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.devices import check_reports_per_device, whole_counts
 from arcwise.analysis.estimators.inference_target import Users, check_sampled, check_target
+from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.checks import checked_bool
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,8 +34,8 @@ class Profile(Protocol):
         """Of the reports."""
 
     @property
-    def n(self) -> float:
-        """How many reports there are; of several samples, in the smallest one."""
+    def few(self) -> str:
+        """The note on few reports, or ""; of several samples, on the smallest one."""
 
     @property
     def probabilities(self) -> FloatArray:
@@ -52,15 +55,28 @@ class Survey:
         On any domain.
     counts
         Reports per code, shape (K,), at least one report.
-    target, sampled
-        Whom intervals of means and directions are for, as of `estimate`.
+    target, sampled, reports_per_device, memoised
+        Whom intervals of means and directions are for, and whose reports these are, as of `estimate`.
     probabilities
         A node distribution, shape (N,), to be taken instead of the fit.
+
+    Attributes
+    ----------
+    counts, n
+        Reports per code, shape (K,), and how many that are. Of memoised ones what each says once: not whole.
+    whole
+        The same, shape (K,), in whole numbers.
+    reports
+        How many there are.
+    devices
+        From how many they come at least.
+    repeats
+        How many reports of a device differ in nothing but its randomness, at most: 1 for memoised ones.
 
     Raises
     ------
     ParameterError
-        When the target or `sampled` is out of its bounds. Counts are not checked: see `of`.
+        When an argument is out of its bounds. Counts are not checked: see `of`.
     """
 
     def __init__(
@@ -70,12 +86,20 @@ class Survey:
         *,
         target: Target = "population",
         sampled: float = 1.0,
+        reports_per_device: float = 1.0,
+        memoised: bool = False,
         probabilities: FloatArray | None = None,
     ) -> None:
         check_target(target)
-        self.mechanism, self.counts = mechanism, counts
+        self.mechanism = mechanism
         self.target, self.sampled = target, check_sampled(sampled)
-        self.n = float(counts.sum())
+        self.reports = float(counts.sum())
+        memoised = checked_bool("memoised", memoised)
+        most = min(check_reports_per_device(reports_per_device, memoised=memoised), self.reports)
+        self.devices = self.reports / most
+        self.whole = whole_counts(counts, most) if memoised else counts
+        self.counts, self.repeats = (counts / most, 1.0) if memoised else (counts, most)
+        self.n = self.devices if memoised else self.reports
         if probabilities is not None:
             self.probabilities = probabilities
 
@@ -87,19 +111,33 @@ class Survey:
         *,
         target: Target = "population",
         sampled: float = 1.0,
+        reports_per_device: float = 1.0,
+        memoised: bool = False,
         name: str = "counts",
     ) -> Survey:
         """Return the survey of a task's counts, or raise `ParameterError` that names them."""
         numbers = check_counts(counts, task.mechanism.kernel.codes, name)
-        return cls(task.mechanism, numbers, target=target, sampled=sampled)
+        return cls(
+            task.mechanism,
+            numbers,
+            target=target,
+            sampled=sampled,
+            reports_per_device=reports_per_device,
+            memoised=memoised,
+        )
 
     def __repr__(self) -> str:
-        return f"<Survey of {self.n:,g} reports by {self.mechanism.name}, target {self.target}>"
+        return f"<Survey of {self.reports:,g} reports by {self.mechanism.name}, target {self.target}>"
+
+    @property
+    def few(self) -> str:
+        """The note on few reports, or few devices, or ""."""
+        return few_note(self.devices, "devices" if self.devices < self.reports else "reports")
 
     @cached_property
     def fit(self) -> EMFit:
         """The fit of the node distribution."""
-        return fit_held_out(self.mechanism, self.counts)
+        return fit_held_out(self.mechanism, self.whole)
 
     @cached_property
     def probabilities(self) -> FloatArray:
@@ -109,7 +147,7 @@ class Survey:
     @cached_property
     def bounds(self) -> Bounds:
         """Bounds of shares that hold for every population."""
-        return Bounds(self.mechanism, self.counts)
+        return Bounds(self.mechanism, self.whole, reports_per_device=self.repeats)
 
     @cached_property
     def users(self) -> Users | None:

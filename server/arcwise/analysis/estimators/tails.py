@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MOST_ROOTS", "Sample", "furthest", "roots"]
+__all__ = ["MOST_ROOTS", "Again", "Sample", "furthest", "roots"]
 
 MOST_ROOTS = 37.0
 """Standard errors beyond which a float holds no tail."""
@@ -32,6 +32,33 @@ _SECANTS = 6
 """Steps before a search that needs no straight line."""
 
 
+class Again(NamedTuple):
+    """The part of an average's error that more reports of the same devices do not make smaller.
+
+    It is as that of a mean of numbers between two bounds, all of them at one or the other (Bhatia and Davis).
+
+    Attributes
+    ----------
+    repeats
+        ``(m - 1) / n`` for n reports, at most m of a device.
+    value
+        The average.
+    low, high
+        The bounds of a device's number.
+    """
+
+    repeats: float
+    value: float
+    low: float
+    high: float
+
+    def moments(self, shift: float) -> tuple[float, float]:
+        """Return the second and the third central moment that it adds, if the mean is so far above."""
+        at = min(max(self.value + shift, self.low), self.high)
+        variance = self.repeats * (at - self.low) * (self.high - at)
+        return variance, self.repeats * variance * (self.high + self.low - 2.0 * at)
+
+
 class Sample(NamedTuple):
     """An average over one sample's reports, as a part of a sum.
 
@@ -45,6 +72,8 @@ class Sample(NamedTuple):
         How much the largest weight that a report could have is above the average.
     variance, third
         Second and third central moment of the weights of the reports.
+    again
+        What the same devices add where they report several times.
     """
 
     factor: float
@@ -52,6 +81,7 @@ class Sample(NamedTuple):
     room: float
     variance: float
     third: float
+    again: Again | None = None
 
     @property
     def slope(self) -> float:
@@ -76,13 +106,17 @@ def roots(samples: Sequence[Sample], up: float) -> float:
     """
     variance = third = 0.0
     left = up
-    for factor, n, room, second, cubed in samples:
+    for factor, n, room, second, cubed, again in samples:
         shift = min(left / factor, room)
         left -= factor * shift
         share = shift / room
         variance += factor**2 / n * (second + (room - second / room - shift) * shift)
         moved = (1.0 - share) * (cubed - 3.0 * shift * second - shift**3) + share * (room - shift) ** 3
         third += factor**3 / n**2 * moved
+        if again:
+            more, skewed = again.moments(shift)
+            variance += factor**2 * more
+            third += factor**3 * skewed
     if left > 0.0 or not variance > 0.0:
         return MOST_ROOTS if up > 0.0 else -MOST_ROOTS
     step, error = third / variance, math.sqrt(variance)
@@ -107,6 +141,7 @@ def furthest(samples: Sequence[Sample], root: float) -> float:
         return 0.0
     slope = root * samples[0].slope / 2  # as if the variance grew by a straight line: Wilson's bound
     variance = sum(each.factor**2 * each.variance / each.n for each in samples)
+    variance += sum(each.factor**2 * each.again.moments(0.0)[0] for each in samples if each.again)
     up = root * (slope + math.sqrt(variance + slope * slope))
     room = (1.0 - 1e-12) * sum(each.factor * each.room for each in samples)
     guess, before = up, 0.9 * up

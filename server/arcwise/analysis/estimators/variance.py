@@ -14,11 +14,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from arcwise.analysis.estimators.empirical import empirical_reach
-from arcwise.analysis.estimators.inference_target import device_reach, source_of_error, whose
-from arcwise.analysis.estimators.mean import average, end_units, impossible, reaches, strata_reach
+from arcwise.analysis.estimators.inference_target import source_of_error, whose
+from arcwise.analysis.estimators.mean import (
+    all_reach,
+    average,
+    end_units,
+    impossible,
+    reaches,
+    strata_reach,
+)
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, few_note, two_sided
+from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, two_sided
 from arcwise.analysis.estimators.unbiasing import Numbers, moment_numbers
 from arcwise.analysis.grid import coarse_notes
 from arcwise.kernels.window import WindowKernel
@@ -84,25 +91,25 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     the clamp placement (`_clamp`), the result is the range of possible variances and no point. The standard
     deviation is the square root of it all.
     """
-    mechanism, n, users = survey.mechanism, survey.n, survey.users
+    mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel = mechanism.kernel
     samples: list[_Sample] = []
-    if n < 2:
+    if devices < 2:
         method = "none: one report does not show its variance"
         found = _Found(
             None, 0.0, _LARGEST, 0.0, method, ("not estimated: the reports allow every possible value",)
         )
     elif mechanism.end_zones and isinstance(kernel, WindowKernel):
-        found = _clamp(survey, kernel, two_sided(level, n))
+        found = _clamp(survey, kernel, two_sided(level, devices))
     else:
-        numbers = moment_numbers(mechanism, n)
+        numbers = moment_numbers(mechanism, survey.n)
         samples.append((survey, 1.0, numbers))
         if numbers[0].bias or numbers[1].bias:
             # The square's error and the mean's: half of the level's for each.
-            found = _biased(survey, two_sided((1.0 + level) / 2, n), numbers)
+            found = _biased(survey, two_sided((1.0 + level) / 2, devices), numbers)
         else:
-            found = _told(survey, two_sided(level, n), numbers)
-    return _spread(mechanism, samples, found, all_notes(few_note(n), coarse_notes(mechanism), whose(users)))
+            found = _told(survey, two_sided(level, devices), numbers)
+    return _spread(mechanism, samples, found, all_notes(survey.few, coarse_notes(mechanism), whose(users)))
 
 
 def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float = 0.95) -> Spread | None:
@@ -131,24 +138,23 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
     pairs = [moment_numbers(mechanism, each.n) for each in strata]
     if any(each.bias for pair in pairs for each in pair) or mechanism.end_zones:
         return None
-    kernel = mechanism.kernel
-    means = [average(kernel, pair[0].values, each.counts) for pair, each in zip(pairs, strata, strict=True)]
+    means = [average(each, pair[0].values) for pair, each in zip(pairs, strata, strict=True)]
     t = float(weights @ [mean for mean, _ in means])
     square = float(weights**2 @ [error**2 for _, error in means])
     numbers = [second.values - 2 * t * first.values + t * t for first, second in pairs]
-    found = [average(kernel, each, stratum.counts) for each, stratum in zip(numbers, strata, strict=True)]
+    found = [average(stratum, each) for each, stratum in zip(numbers, strata, strict=True)]
     value = square + float(weights @ [mean for mean, _ in found])
     errors = math.hypot(*(weights * [error for _, error in found]))
     sides = [strata_reach(strata, weights, [sign * each for each in numbers], level) for sign in (-1.0, 1.0)]
     more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
     below, above = (math.hypot(side, more) for side in sides)
-    few = min(stratum.n for stratum in strata)
+    few = min(strata, key=lambda each: each.devices).few
     method = (
         f"averages over the strata of unbiased numbers for the value and its square; {source_of_error(None)}"
     )
     told = _unrounded(mechanism, value, (below, above), errors, method)
     samples = list(zip(strata, weights.tolist(), pairs, strict=True))
-    return _spread(mechanism, samples, told, all_notes(few_note(few), coarse_notes(mechanism)))
+    return _spread(mechanism, samples, told, all_notes(few, coarse_notes(mechanism)))
 
 
 _Sample: TypeAlias = "tuple[Survey, float, tuple[Numbers, Numbers]]"
@@ -263,14 +269,14 @@ def _rounded(
     with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for some t
     (`empirical_reach`): t and q are found in turn. How much vbar^2 varies is added, ``2 e^4``.
     """
-    kernel, counts, n, users = survey.mechanism.kernel, survey.counts, survey.n, survey.users
+    kernel, counts, users = survey.mechanism.kernel, survey.counts, survey.users
     first, second = pair
-    middle, error = average(kernel, first, counts, users)
+    middle, error = average(survey, first, users)
 
     def numbers(t: float) -> FloatArray:
         return second - 2 * t * first + t * t
 
-    plug_in, square_error = average(kernel, numbers(middle), counts)
+    plug_in, square_error = average(survey, numbers(middle))
 
     def reach(sign: float) -> float:
         t, distance = middle, 0.0
@@ -282,11 +288,9 @@ def _rounded(
             if (mean - t) ** 2 <= _SETTLED * found.distance:
                 break
             t = mean
-        if n < FEW:
+        if survey.devices < FEW:
             distance = max(distance, quantile * square_error)
-        if users is not None:
-            devices = device_reach(kernel, -sign * numbers(middle), users.law, n, quantile)
-            distance = math.sqrt(users.mixed(min(devices, distance) ** 2, distance**2))
+        distance = all_reach(survey, sign * numbers(middle), quantile, distance, users)
         return math.sqrt(distance**2 + 2 * (quantile * error**2) ** 2)
 
     return plug_in + error**2, reach(-1.0), reach(1.0), math.sqrt(square_error**2 + 2 * error**4)
@@ -314,7 +318,7 @@ def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -
         None,
         square - below - bias - mean_reach**2 - _rounding(survey.mechanism),
         square + above + bias,
-        average(survey.mechanism.kernel, numbers_of_square, survey.counts, survey.users)[1],
+        average(survey, numbers_of_square, survey.users)[1],
         "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
         "errors, and by what rounding to nodes adds",
         (_BIASED,),
@@ -332,13 +336,13 @@ def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
     largest variance: the order of the largest x and the least t does not matter (concave in the law of x,
     convex in t), and a t outside of the range can be improved.
     """
-    mechanism, counts, users = survey.mechanism, survey.counts, survey.users
+    mechanism, users = survey.mechanism, survey.users
     first, second = (each.values for each in moment_numbers(mechanism, survey.n))
     least, least_below, _, least_error = _rounded(survey, quantile, (first, second))
     c, top = mechanism.node_units(np.array([0.0, kernel.nodes - 1.0])).tolist()
     d = 1.0 - top
     start, end = end_units(kernel)
-    mean, mean_error = average(kernel, first - c * start + d * end, counts, users)
+    mean, mean_error = average(survey, first - c * start + d * end, users)
     t = min(max(mean, c / 2), 1.0 - d / 2)
     outwards = (t**2 - (c - t) ** 2) * start + ((1.0 - t) ** 2 - (1.0 - d - t) ** 2) * end
     outermost = second - 2 * t * first + t**2 + outwards
@@ -349,7 +353,7 @@ def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
         None,
         low,
         max(high, low),
-        max(least_error, average(kernel, outermost, counts, users)[1]),
+        max(least_error, average(survey, outermost, users)[1]),
         "range of possible variances: unbiased bounds, each widened by its error",
         ("values in an end zone give the same reports, so no single variance can be estimated",),
     )

@@ -74,6 +74,8 @@ def series(
     origin: float | None = None,
     target: Target = "population",
     sampled: float = 1.0,
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
 ) -> Series:
     """Return the estimates of a task over time.
 
@@ -106,6 +108,9 @@ def series(
         As of `estimate`, for each point; "users" costs as much. The test of a change is about populations.
     sampled
         The share of a group's devices that was drawn to report this task, as of `estimate`.
+    reports_per_device, memoised
+        As of `estimate`, within each point. The test of a change takes the devices of one point for others
+        than those of the next: where they are the same, it finds less and is not wrong more often.
 
     Raises
     ------
@@ -163,9 +168,11 @@ def series(
             f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
             f"no interval has a level above {HIGHEST_LEVEL}"
         )
-    asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else None
+    repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
+    asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else {}
     values: dict[int, dict[str, Any]] = {
-        place: point_values(task, numbers, pointwise, asked, quantiles=quantiles) for place, numbers in filled
+        place: point_values(task, numbers, pointwise, asked, quantiles=quantiles, **repeated)
+        for place, numbers in filled
     }
     empty = empty_series(
         task, spans, every=every, level=level, simultaneous=simultaneous, target=target, sampled=sampled
@@ -177,7 +184,7 @@ def series(
             replace(point, n=int(merged[place].sum()), **values[place]) if place in merged else point
             for place, point in enumerate(empty.points)
         ),
-        change=change_of(task.mechanism, [numbers for _, numbers in filled]),
+        change=change_of(task.mechanism, [numbers for _, numbers in filled], **repeated),
     )
 
 
@@ -274,14 +281,20 @@ def _checked(counts: ArrayLike, task: Task) -> IntArray:
 
 
 def point_values(
-    task: Task, counts: FloatArray, level: float, asked: Mapping[str, Any] | None, *, quantiles: bool
+    task: Task,
+    counts: FloatArray,
+    level: float,
+    asked: Mapping[str, Any],
+    *,
+    quantiles: bool,
+    **repeated: Any,
 ) -> dict[str, Any]:
     """Return the fields of a `Point`: a few averages, or parts of an estimate that is `asked` for more."""
-    if asked is not None:
-        whole = estimate(task, counts.astype(np.int64), level=level, **asked)
+    if asked:
+        whole = estimate(task, counts.astype(np.int64), level=level, **asked, **repeated)
         values = {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
         return values | {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length")}
-    survey = Survey(task.mechanism, counts)
+    survey = Survey(task.mechanism, counts, **repeated)
     if task.mechanism.kernel.circular:
         return {
             "direction": direction.direction(survey, level=level).on_circle(task.domain.length),
@@ -290,12 +303,13 @@ def point_values(
     return {"mean": mean.mean(survey, level=level)}
 
 
-def change_of(mechanism: Mechanism, counts: Sequence[FloatArray]) -> Change | None:
-    """Return the test of the points with at least 30 reports, where they tell a mean or a moment."""
-    enough = [Survey(mechanism, each) for each in counts if each.sum() >= FEW]
+def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: Any) -> Change | None:
+    """Return the test of the points with at least 30 devices, where they tell a mean or a moment."""
+    surveys = [Survey(mechanism, each, **repeated) for each in counts]
+    enough = [each for each in surveys if each.devices >= FEW]
     if len(enough) < 2:
         return None
-    reports = np.array([each.n for each in enough])
+    reports = np.array([each.devices for each in enough])
     most = enough[int(reports.argmax())]
     if mechanism.kernel.circular:
         if direction.direction(most).value is None:
@@ -307,5 +321,5 @@ def change_of(mechanism: Mechanism, counts: Sequence[FloatArray]) -> Change | No
         return None
     # On the unit interval, whatever the domain's unit. Every point takes the same numbers per code.
     numbers = mean_numbers(mechanism, float(reports.max())).values
-    averages = np.array([mean.average(mechanism.kernel, numbers, each.counts) for each in enough])
+    averages = np.array([mean.average(each, numbers) for each in enough])
     return change("the mean", averages[:, :1], averages[:, 1:, None] ** 2, reports)

@@ -47,7 +47,7 @@ class Question(NamedTuple):
         From the reports of these epochs; None: of all.
     every
         Of a series: the length of a point; 0 of anything else.
-    level, between, target, bands, origin
+    level, between, target, reports_per_device, memoised, bands, origin
         As of `estimate`.
     quantiles, simultaneous
         As of `series`.
@@ -64,6 +64,8 @@ class Question(NamedTuple):
     level: float = 0.95
     between: tuple[tuple[float, float], ...] = ()
     target: Target = "population"
+    reports_per_device: float = 1.0
+    memoised: bool = False
     bands: bool = False
     origin: float | None = None
     quantiles: bool = False
@@ -110,6 +112,14 @@ _PARAMETERS: Final = {
         {"type": "string", "enum": list(TARGETS), "default": "population"},
         "Target of the intervals: the population, or only the users who reported.",
     ),
+    "reports_per_device": _Parameter(
+        {**_NUMBER, "minimum": 1, "default": 1},
+        "The most reports that one device may have sent, of a series in a point: intervals allow for it.",
+    ),
+    "memoised": _Parameter(
+        _FLAG,
+        "With reports_per_device: devices may have repeated an answer, as clients that memoise the task do.",
+    ),
     "bands": _Parameter(
         _FLAG,
         "Also a band around the distribution function, bins and the mode with intervals, and quantiles of a "
@@ -135,11 +145,14 @@ _PARAMETERS: Final = {
 }
 
 _EPOCHS = ("from", "to")
-_ESTIMATE = (*_EPOCHS, "level", "share", "target", "bands", "origin")
+_REPEATED = ("reports_per_device", "memoised")
+_ESTIMATE = (*_EPOCHS, "level", "share", "target", *_REPEATED, "bands", "origin")
 
 KINDS: Final[dict[Kind, tuple[str, ...]]] = {
     "estimate": _ESTIMATE,
-    "series": (*_EPOCHS, "every", "level", "share", "target", "origin", "quantiles", "simultaneous"),
+    "series": (
+        *(*_EPOCHS, "every", "level", "share", "target", *_REPEATED, "origin", "quantiles", "simultaneous"),
+    ),
     "difference": (*_ESTIMATE, "against", "against_from", "against_to"),
     "fit": _EPOCHS,
     "plan": (*_EPOCHS, "level", "target", "half_width"),
@@ -215,11 +228,15 @@ def read_question(
         level=read.number("level", "a number from 0.5 to 0.9999", lambda x: 0.5 <= x <= 0.9999) or 0.95,
         between=read.shares(shares),
         target=read.target(),
+        reports_per_device=read.number("reports_per_device", "a number from 1 on", lambda x: x >= 1) or 1.0,
+        memoised=read.flag("memoised"),
         bands=read.flag("bands"),
         origin=read.origin(),
         quantiles=read.flag("quantiles"),
         simultaneous=read.flag("simultaneous"),
     )
+    if question.memoised and question.reports_per_device == 1.0:
+        raise _invalid("reports_per_device must be above 1 with memoised: how often an answer may come.")
     if kind == "series" and task.domain.circular and question.quantiles and question.origin is None:
         raise _invalid("origin must be given for quantiles on a circle: they are counted from it.")
     if kind == "fit" and task.mechanism.kernel.codes > MOST_CODES:

@@ -429,6 +429,8 @@ class Estimates:
             options = question.options(*_ESTIMATE)
             if not sums[0].any():
                 return computations.no_estimate(task, options)
+            if len(epochs := shown[0].parts[0].epochs) > 1:
+                options["epochs"] = epochs[-1] - epochs[0] + 1
             if self._worker:
                 return self._worker.estimate(task, sums[0], **options)
             return estimate(task, sums[0], **options).to_dict()
@@ -442,7 +444,7 @@ class Estimates:
     def _over_time(
         self, task: Task, parts: Sequence[Part], sums: IntArray, question: Question
     ) -> dict[str, Any]:
-        options = question.options("level", "between", "target", "origin", "quantiles", "simultaneous")
+        options = question.options(*_SERIES)
         filled = int(sums.any(axis=1).sum())
         if not filled:
             spans = [(part.span.first or 0, part.span.last or 0) for part in parts]
@@ -465,7 +467,9 @@ class Estimates:
             self._worker.close()
 
 
-_ESTIMATE = ("level", "between", "target", "bands", "origin")
+_REPEATED = ("reports_per_device", "memoised")
+_ESTIMATE = ("level", "between", "target", *_REPEATED, "bands", "origin")
+_SERIES = ("level", "between", "target", *_REPEATED, "origin", "quantiles", "simultaneous")
 
 
 def _busy() -> Problem:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskPages"]
 
-_RANGE = ("from", "to", "level", "share", "target", "origin")
+_RANGE = ("from", "to", "level", "share", "target", "reports_per_device", "memoised", "origin")
 """Parameters of the estimate, which its downloads and its series share."""
 
 _OF_ESTIMATES = ("share", "origin")
@@ -157,6 +157,7 @@ class TaskPages:
                 "headline": None,
                 "notes": [],
                 "few": False,
+                "devices": None,
                 "origin": "",
                 "level": float(form["level"] or 0.95),
                 "target": "",
@@ -461,7 +462,7 @@ def _cell(task: Task, url: str, question: Question) -> str:
         asked.append(f"start={utc(epoch_start(task, span.first))!r}")
     if span.last is not None:
         asked.append(f"end={utc(epoch_start(task, span.last + 1))!r}")
-    options = question.options("level", "between", "target", "origin")
+    options = question.options("level", "between", "target", "reports_per_device", "memoised", "origin")
     asked += [f"{name}={list(value) if name == 'between' else value!r}" for name, value in options.items()]
     return (
         "from arcwise.analysis import Reader\n\n"
@@ -504,7 +505,8 @@ def _of_estimate(estimate: Estimate) -> dict[str, Any]:
         "notes": notes_of(estimate),
         "origin": origin_words(estimate.quantiles, estimate.unit),
         **_narrower(estimate),
-        "few": estimate.n < FEW,
+        "few": (estimate.devices or estimate.n) < FEW,
+        "devices": estimate.devices,
         "level": estimate.level,
         "target": estimate.target,
         "charts": _drawn(charts_of(estimate), "d"),

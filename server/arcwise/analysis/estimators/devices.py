@@ -1,0 +1,100 @@
+"""The same devices again: what an average's error takes in where a device sends several reports.
+
+Let no device send more than m of n reports. The reports of the devices show what these have on average, with
+the error of their own randomness, which is new in each report. What they have varies about what the
+population has as that of at least n/m people does: with m_i reports of device i,
+
+    Var = V_own / n + sum_i m_i^2 Var(x_i) / n^2  <=  V_own / n + m V_between / n,
+
+for the mean weighted by reports, also where values depend on m_i. Memoised reports repeat their randomness
+too, and n of them say at least what n/m reports of different devices say.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from arcwise.analysis.estimators.tails import Sample, furthest
+from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.checks import real_or_nan, shown
+from arcwise.errors import ParameterError
+
+if TYPE_CHECKING:
+    from arcwise.kernels.base import Kernel
+    from arcwise.tasks import Task
+    from arcwise.typing import FloatArray
+
+__all__ = ["between_devices", "check_reports_per_device", "devices_reach", "most_reports", "whole_counts"]
+
+
+def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
+    """Return how many reports a device may have sent, or raise `ParameterError`."""
+    number = real_or_nan(most)
+    if not 1 <= number < math.inf:
+        raise ParameterError(
+            "reports_per_device must be a number of at least 1, the most that one device may have sent, "
+            f"got {shown(most)}"
+        )
+    if memoised and number == 1:
+        raise ParameterError("memoised needs reports_per_device: how often a device may repeat an answer")
+    return number
+
+
+def most_reports(task: Task, epochs: int) -> float:
+    """Return how many reports the task's caps allow a device in so many epochs in a row; inf without caps."""
+    caps, charge, seconds = task.caps, task.charge, epochs * task.epoch_seconds
+    windows = -(-seconds // caps.window)
+    each = (
+        (caps.lifetime_micro, charge.micro_epsilon, 1),
+        (caps.rolling_micro, charge.micro_epsilon, windows),
+        (caps.lifetime_delta_units, charge.delta_units, 1),
+        (caps.rolling_delta_units, charge.delta_units, windows),
+    )
+    allowed = [cap // cost * times for cap, cost, times in each if cap is not None and cost]
+    return min(allowed, default=math.inf)
+
+
+def whole_counts(counts: FloatArray, most: float) -> FloatArray:
+    """Return counts divided by a number, in whole numbers: what all codes up to one have differs by 1/2."""
+    upto = np.floor(np.cumsum(counts) / most + 0.5)
+    upto[-1] = max(upto[-1], 1.0)
+    return np.diff(upto, prepend=0.0)
+
+
+def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law: FloatArray) -> Sample:
+    """Return the average of a number per code as that of a number per report whose randomness is taken off.
+
+    Parameters
+    ----------
+    kernel
+        On an interval or a circle.
+    values
+        The number per code, shape (K,).
+    counts
+        Reports per code, shape (K,).
+    law
+        The fitted node distribution, shape (N,). It only weights the rows' variances.
+
+    Notes
+    -----
+    A device's number is the mean of its row, so between two bounds; the furthest may be one that no report
+    shows yet. The variance is that of the reports less what their randomness makes, and one standard error
+    more; at most that of a law with the two bounds only (Bhatia and Davis 2000).
+    """
+    n = float(counts.sum())
+    centred = values - float(counts @ values) / n
+    means = node_means(kernel, centred)
+    own = float(law @ (node_means(kernel, centred**2) - means**2))
+    total = float(counts @ centred**2) / n
+    error = math.sqrt(max(float(counts @ centred**4) / n - total**2, 0.0) / n)
+    unsure = math.sqrt(total / n)
+    low, high = min(float(means.min()), 0.0) - unsure, max(float(means.max()), 0.0) + unsure
+    return Sample(1.0, n, high, min(max(total - own, 0.0) + error, -low * high), 0.0)
+
+
+def devices_reach(sample: Sample, devices: float, quantile: float) -> float:
+    """Return how far above its average the mean of a device's number may lie, for so many devices."""
+    return furthest([sample._replace(n=devices)], quantile)

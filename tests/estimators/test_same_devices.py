@@ -1,0 +1,215 @@
+"""Reports of the same devices: intervals that allow for it, what they say, and how wide they are."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from arcwise.analysis import compare_reference, compare_samples, estimate, series
+from arcwise.analysis.estimators.devices import most_reports, whole_counts
+from arcwise.analysis.simulate import simulate_counts
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError
+from arcwise.tasks import Caps, Task
+from benchmarks.studies.same_devices import (
+    HABITS,
+    OFTEN,
+    POPULATIONS,
+    Habit,
+    drawn,
+    reported,
+    survey,
+    tasks_of,
+)
+from tests.support.cases import mostly_slow
+from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
+
+ALARM = 1e-6
+"""How often a family of surveys may be rejected by chance, if its intervals hold as often as promised."""
+
+
+SURVEYS = 30
+"""Of 125 for each habit, in a random order; the study `same_devices` has them all."""
+
+
+@pytest.mark.parametrize("habit", mostly_slow([(each,) for each in HABITS], every=3))
+def test_intervals_hold_though_devices_report_again(habit: Habit) -> None:
+    """Each sort of interval misses at most 7 % of surveys, over populations, epsilons and how often."""
+    rng = np.random.default_rng(HABITS.index(habit))
+    populations = {name: drawn(name, 10**6, rng) for name in POPULATIONS}
+    found: dict[str, list[bool]] = {}
+    cells = list(product(populations, tasks_of(habit), OFTEN))
+    for place in rng.permutation(len(cells))[:SURVEYS]:
+        name, task, often = cells[place]
+        for sort, holds in survey(habit, task, name, often, populations[name], rng):
+            found.setdefault(sort, []).append(holds)
+    for sort, each in found.items():
+        assert len(each) - sum(each) <= binom.ppf(1.0 - ALARM, len(each), 0.07), sort
+
+
+def test_without_it_intervals_of_habits_do_not_hold() -> None:
+    """What the test above would say of intervals that take each report for one of another device."""
+    rng = np.random.default_rng(1)
+    task = Task("habits", Interval(0.0, 1.0), 4.0, goal="distribution")
+    truth = drawn("normal", 10**6, rng).mean()
+    means = [
+        estimate(task, reported(task, "normal", "all", 30, 100, rng, memoised=False)).mean for _ in range(40)
+    ]
+    assert sum(mean is not None and mean.contains(truth) for mean in means) < 30
+
+
+@pytest.mark.parametrize("example", [*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
+def test_a_memoised_answer_counts_once_however_often_it_came(example: Example) -> None:
+    mechanism = example.make(2.0)
+    task = Task("again", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
+    counts = np.random.default_rng(3).multinomial(400, mechanism.kernel.probabilities([1])[0])
+    once = estimate(task, counts, bands=True).to_dict()
+    often = estimate(task, counts * 7, reports_per_device=7, memoised=True, bands=True).to_dict()
+    assert often.pop("devices") == once["n"]
+    assert often.pop("n") == 7 * once.pop("n")
+    assert often == once
+
+
+@pytest.mark.parametrize("example", [*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
+def test_intervals_grow_with_the_reports_of_a_device(example: Example) -> None:
+    """Fresh answers say more than repeated ones, and each report of another device says the most."""
+    mechanism = example.make(2.0)
+    task = Task("again", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
+    middle = float(task.domain.from_unit(np.float64(0.4)))
+    counts = simulate_counts(
+        task, f"0.5*uniform + 0.5*normal:{middle},{task.domain.length / 10}", 6000, np.random.default_rng(5)
+    )
+
+    def width(**options: Any) -> float:
+        result = estimate(task, counts, **options)
+        value = result.mean or result.resultant_length
+        assert value is not None
+        low, high = value.ends() or (0.0, math.inf)
+        return high - low
+
+    one, fresh, more, repeated = (
+        width(),
+        width(reports_per_device=5),
+        width(reports_per_device=30),
+        width(reports_per_device=30, memoised=True),
+    )
+    slack = 1.0 + 1e-9
+    assert one <= fresh * slack
+    assert fresh <= more * slack
+    assert more <= repeated * 1.1
+
+
+def test_one_report_per_device_changes_nothing() -> None:
+    task = Task("again", Interval(0, 100), 1.0)
+    counts = simulate_counts(task, "normal:40,10", 3000, np.random.default_rng(2))
+    assert estimate(task, counts, reports_per_device=1).to_dict() == estimate(task, counts).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"reports_per_device": 0.5}, "reports_per_device must be a number of at least 1"),
+        ({"reports_per_device": math.inf}, "reports_per_device must be a number of at least 1"),
+        ({"reports_per_device": "7"}, "reports_per_device must be a number of at least 1"),
+        ({"memoised": True}, "memoised needs reports_per_device"),
+    ],
+)
+def test_options_out_of_their_bounds_are_named(options: dict[str, Any], words: str) -> None:
+    task = Task("again", Interval(0, 100), 1.0)
+    counts = [1] * task.mechanism.kernel.codes
+    with pytest.raises(ParameterError, match=words):
+        estimate(task, counts, **options)
+    with pytest.raises(ParameterError, match=words):
+        series(task, {1: counts}, **options)
+
+
+def test_a_single_device_shows_no_population() -> None:
+    task = Task("again", Interval(0.0, 100.0), 4.0, goal="distribution")
+    counts = simulate_counts(task, "atom:40", 500, np.random.default_rng(2))
+    result = estimate(task, counts, reports_per_device=500)
+    assert result.mean is not None
+    assert result.mean.ends() == (0.0, 100.0)
+    assert result.devices == 1
+    with pytest.raises(ParameterError, match="at least 2 reports of 2 devices"):
+        compare_samples(task, counts, counts, reports_per_device=500)
+
+
+def test_the_result_says_of_how_many_devices() -> None:
+    task = Task("again", Interval(0, 100), 1.0)
+    counts = simulate_counts(task, "normal:40,10", 3000, np.random.default_rng(2))
+    result = estimate(task, counts, reports_per_device=7)
+    assert result.devices == 429
+    assert "3,000 reports of at least 429 devices" in str(result)
+    assert type(result).from_dict(result.to_dict()) == result
+    assert estimate(task, counts).devices is None
+
+
+def test_comparisons_and_series_allow_for_it() -> None:
+    task = Task("again", Interval(0, 100), 2.0, goal="distribution")
+    rng = np.random.default_rng(4)
+    one, two = (simulate_counts(task, f"normal:{mean},10", 3000, rng) for mean in (40, 44))
+    plain, again = (compare_samples(task, one, two, reports_per_device=m) for m in (1.0, 30.0))
+    known = compare_reference(task, one, "normal:40,10", reports_per_device=30.0)
+    assert plain.test is not None
+    assert again.test is None
+    assert known.test is None
+    points = [series(task, {1: one, 2: two}, reports_per_device=m).points[0].mean for m in (1.0, 30.0)]
+    for narrow, wide in ((plain.mean, again.mean), (points[0], points[1])):
+        assert narrow is not None
+        assert wide is not None
+        (low, high), (lower, higher) = narrow.ends() or (0.0, 0.0), wide.ends() or (0.0, 0.0)
+        assert higher - lower > 1.2 * (high - low)
+
+
+DAY = 86_400
+CAPS = [
+    (Caps(), 1, math.inf),
+    (Caps(lifetime=5.0), 30, 5),
+    (Caps(rolling=1.0, window=DAY), 1, 1),
+    (Caps(rolling=1.0, window=DAY), 30, 30),
+    (Caps(rolling=2.0, window=7 * DAY), 30, 10),
+    (Caps(lifetime=5.0, rolling=2.0, window=DAY), 30, 5),
+]
+
+
+@pytest.mark.parametrize(("caps", "epochs", "most"), CAPS)
+def test_how_often_caps_allow_a_device_to_report(caps: Caps, epochs: int, most: float) -> None:
+    assert most_reports(Task("again", Interval(0, 100), 1.0, caps=caps), epochs) == most
+
+
+@pytest.mark.parametrize(
+    ("caps", "epochs", "words"),
+    [
+        (Caps(), 1, None),
+        (Caps(rolling=1.0, window=DAY), 1, None),
+        (Caps(lifetime=1.0), 30, None),
+        (Caps(), 30, "the task has no caps: give reports_per_device"),
+        (Caps(rolling=1.0, window=DAY), 30, "caps allow one 30 of them, with which the interval would be "),
+        (Caps(rolling=2.0, window=DAY), 1, "caps allow one 2 of them, with which the interval would be "),
+    ],
+)
+def test_a_note_says_what_caps_allow_where_nobody_says_it(caps: Caps, epochs: int, words: str | None) -> None:
+    for domain in (Interval(0.0, 100.0), Circle(360.0)):
+        task = Task("again", domain, 1.0, caps=caps, goal="distribution")
+        counts = simulate_counts(task, "uniform", 3000, np.random.default_rng(2))
+        value = (result := estimate(task, counts, epochs=epochs)).mean or result.direction
+        assert value is not None
+        assert (words or "another device") in value.note if words else "another device" not in value.note
+        said = estimate(task, counts, epochs=epochs, reports_per_device=3)
+        assert "another device" not in str(said)
+
+
+def test_counts_are_divided_in_whole_numbers() -> None:
+    rng = np.random.default_rng(1)
+    for most in (1.0, 2.0, 2.5, 30.0):
+        counts = rng.integers(0, 50, 100).astype(np.float64)
+        whole = whole_counts(counts, most)
+        assert np.array_equal(whole, np.rint(whole))
+        assert whole.min() >= 0.0
+        assert np.abs(np.cumsum(whole) - np.cumsum(counts) / most).max() <= 0.5
+    assert whole_counts(np.array([1.0, 0.0]), 100.0).sum() == 1.0
