@@ -63,7 +63,7 @@ def test_without_it_intervals_of_habits_do_not_hold() -> None:
     assert sum(mean is not None and mean.contains(truth) for mean in means) < 30
 
 
-@pytest.mark.parametrize("example", [*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
+@pytest.mark.parametrize("example", mostly_slow([*ALL_EXAMPLES, *LATTICE_EXAMPLES], every=4, ids=repr))
 def test_a_memoised_answer_counts_once_however_often_it_came(example: Example) -> None:
     mechanism = example.make(2.0)
     task = Task("again", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
@@ -75,7 +75,7 @@ def test_a_memoised_answer_counts_once_however_often_it_came(example: Example) -
     assert often == once
 
 
-@pytest.mark.parametrize("example", [*ALL_EXAMPLES, *LATTICE_EXAMPLES], ids=repr)
+@pytest.mark.parametrize("example", mostly_slow([*ALL_EXAMPLES, *LATTICE_EXAMPLES], every=4, ids=repr))
 def test_intervals_grow_with_the_reports_of_a_device(example: Example) -> None:
     """Fresh answers say more than repeated ones, and each report of another device says the most."""
     mechanism = example.make(2.0)

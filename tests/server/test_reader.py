@@ -62,7 +62,10 @@ def test_what_a_server_has_is_what_its_counts_give(tmp_path: Path) -> None:
             "origin": 0.1,
             "level": 0.9,
         }
-        assert reader.estimate(HEADING, **options) == estimate(HEADING, 2 * counts[HEADING], **options)
+        both = 2 * counts[HEADING]
+        assert reader.estimate(HEADING, **options) == estimate(HEADING, both, epochs=4, **options)
+        repeated: dict[str, Any] = {"reports_per_device": 2.5, "memoised": True}
+        assert reader.estimate(HEADING, **repeated) == estimate(HEADING, both, **repeated)
         start = datetime.fromtimestamp(today * 86_400, timezone.utc)
         for time_ in (today, start, start.date(), start.isoformat(), start.replace(tzinfo=None)):
             assert reader.estimate(HEADING, start=time_) == estimate(HEADING, counts[HEADING])
