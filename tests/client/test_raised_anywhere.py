@@ -154,6 +154,19 @@ def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
         assert kept
 
 
+def interrupted_report(client: Client, place: int) -> SignalsAt:
+    """Report with a signal at a place, also of a lock that is written in Python."""
+    profile = SignalsAt(place, modules=("arcwise/client", "contextlib", "threading.py"))
+    sys.setprofile(profile)
+    try:  # without contextlib, into which the profiler sends signals too
+        client.report("task", 1.0)
+    except Signal:
+        pass
+    finally:
+        sys.setprofile(None)
+    return profile
+
+
 @pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
 def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: str) -> None:
     """A report that has something new to do wakes the sender, and may be interrupted in between."""
@@ -164,14 +177,7 @@ def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: s
     assert client.report("task", 1.0)
     place, more = 1, True
     while more:
-        profile = SignalsAt(place, modules=("arcwise/client", "contextlib", "threading.py"))
-        sys.setprofile(profile)
-        try:
-            client.report("task", 1.0)
-        except Signal:
-            pass
-        finally:
-            sys.setprofile(None)
+        profile = interrupted_report(client, place)
         more = profile.reached >= place
         flushed: list[bool] = []
         # In another thread: this one may own what it was interrupted at.
@@ -199,14 +205,7 @@ def test_a_signal_handler_leaves_no_connection_of_a_database_in_use(reports: boo
             signal.signal(signal.SIGUSR1, lambda *_: client.report("task", 1.0))
         place, more = 1, True
         while more:
-            profile = SignalsAt(place, modules=("arcwise/client", "contextlib", "threading.py"))
-            sys.setprofile(profile)
-            try:  # without contextlib, into which the profiler sends signals too
-                client.report("task", 1.0)
-            except Signal:
-                pass
-            finally:
-                sys.setprofile(None)
+            profile = interrupted_report(client, place)
             more = profile.reached >= place
             assert client.report("task", 1.0) is Outcome.ACCEPTED, profile.raised_in
             place += 1

@@ -325,17 +325,8 @@ def compare_reference(
     domain, mechanism = task.domain, task.mechanism
     truth = Truth(on_lattice(as_population(reference, domain), domain))
     between = checked_between(between)
-    result = unwrapped_estimate(
-        task,
-        counts,
-        level=level,
-        between=between,
-        target=target,
-        reports_per_device=reports_per_device,
-        memoised=memoised,
-        bands=bands,
-        origin=origin,
-    )
+    survey = Survey.of(task, counts, target=target, reports_per_device=reports_per_device, memoised=memoised)
+    result = unwrapped_estimate(task, survey, level=level, between=between, bands=bands, origin=origin)
     low, length = float(domain.from_unit(np.float64(0.0))), domain.length
     differences: dict[str, Any] = {}
     if domain.circular:

@@ -106,26 +106,21 @@ def estimate(
     >>> round(result.mean.value)
     50
     """
-    result = unwrapped_estimate(
-        task,
+    survey = Survey.of(
+        checked_task(task),
         counts,
-        level=level,
-        between=between,
         target=target,
         sampled=sampled,
         reports_per_device=reports_per_device,
         memoised=memoised,
-        bands=bands,
-        origin=origin,
     )
+    result = unwrapped_estimate(task, survey, level=level, between=between, bands=bands, origin=origin)
     if reports_per_device == 1.0:
-        result = _with_caps(result, task, counts, target=target, sampled=sampled, epochs=epochs)
+        result = _with_caps(result, task, survey, epochs)
     return wrapped(result, task)
 
 
-def _with_caps(
-    result: Estimate, task: Task, counts: ArrayLike, *, target: Target, sampled: float, epochs: int
-) -> Estimate:
+def _with_caps(result: Estimate, task: Task, survey: Survey, epochs: int) -> Estimate:
     """Return an estimate with the note on how often the task's caps let a device report."""
     most = most_reports(task, epochs)
     if most <= 1.0 or (math.isinf(most) and epochs == 1):
@@ -134,9 +129,16 @@ def _with_caps(
     value: Value = getattr(result, name)
     note = "taken as if each report came from another device; the task has no caps: give reports_per_device"
     if math.isfinite(most):
-        survey = Survey.of(task, counts, target=target, sampled=sampled, reports_per_device=most)
+        repeated = Survey(
+            task.mechanism,
+            survey.counts,
+            target=survey.target,
+            sampled=survey.sampled,
+            reports_per_device=most,
+            probabilities=survey.probabilities,  # the fit is most of the work, and the same
+        )
         find = direction.direction if name == "direction" else mean.mean
-        wide = find(survey, level=result.level)
+        wide = find(repeated, level=result.level)
         note = (
             f"taken as if each report came from another device; caps allow one {most:g} of them, with which "
             f"the interval would be {_width(wide):.4g} wide instead of {_width(value):.4g}: give "
@@ -154,32 +156,19 @@ def _width(value: Value) -> float:
 
 def unwrapped_estimate(
     task: Task,
-    counts: ArrayLike,
+    survey: Survey,
     *,
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
-    target: Target = "population",
-    sampled: float = 1.0,
-    reports_per_device: float = 1.0,
-    memoised: bool = False,
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
-    """Return `estimate` with places on a circle as estimators give them, low <= value <= high."""
+    """Return `estimate` of a survey with places on a circle as estimators give them, low <= value <= high."""
     check_level(level)
-    checked_task(task)
     bands = checked_bool("bands", bands)
-    survey = Survey.of(
-        task,
-        counts,
-        target=target,
-        sampled=sampled,
-        reports_per_device=reports_per_device,
-        memoised=memoised,
-    )
     mechanism = task.mechanism
     result = replace(
-        empty_estimate(task, level=level, target=target, sampled=survey.sampled),
+        empty_estimate(task, level=level, target=survey.target, sampled=survey.sampled),
         n=int(survey.reports),
         devices=devices_of([survey]),
         distribution=histogram(mechanism, survey.fit),
