@@ -45,7 +45,8 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
     """Return users' values as a float64 array, or name the first that is no finite number."""
     import numpy as np
 
-    if isinstance(values, np.ma.MaskedArray):
+    items = values if isinstance(values, (list, tuple)) else (values,)
+    if np.ma.MaskedArray in set(map(type, items)):
         raise DomainError(
             "values must be an array without a mask, got a masked array, whose hidden values would be used: "
             "pass its compressed() values"

@@ -76,6 +76,12 @@ def test_backoff_is_full_jitter(failures: int, uniform: float) -> None:
         (formatdate(999_000, usegmt=True), 0.0),
         (formatdate(1_000_000 + 3 * DAY, usegmt=True), DAY),
         ("Fri, 31 Dec 9999 23:59:59 GMT", DAY),
+        ("Mon, 30 Feb 1970 00:00:00 GMT", 0.0),
+        # Of no zone, or not of HTTP's: all a second after now if read as GMT.
+        *(
+            (f"Mon, 12 Jan 1970 13:46:41{zone}", 0.0)
+            for zone in ("", " -0000", " +0000", " EST", " Z", " gmt")
+        ),
     ],
 )
 def test_retry_after(text: str | None, seconds: float) -> None:

@@ -328,6 +328,23 @@ def test_a_fork_waits_for_an_import_of_httpx() -> None:
     subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=60)
 
 
+def test_the_event_loop_does_not_import_httpx() -> None:
+    """In a process of its own, which has not imported it: that takes up to a second."""
+    script = """
+        import asyncio, os, sys, threading
+        from arcwise.client.transport import AsyncHttpxTransport
+
+        class Watched:
+            def find_spec(self, name, *rest):
+                if name == "httpx":
+                    os._exit(threading.current_thread() is threading.main_thread())
+
+        sys.meta_path.insert(0, Watched())
+        asyncio.run(AsyncHttpxTransport(trust_env=False).post("http://127.0.0.1:1", b"", {}, 5.0))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], check=True, timeout=60)
+
+
 def test_the_user_agent_names_the_library_only() -> None:
     name, _, version = user_agent().partition("/")
     assert name == "arcwise"

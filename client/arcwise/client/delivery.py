@@ -6,6 +6,8 @@ The sync and the async uplink ask the same questions here, so they cannot come t
 from __future__ import annotations
 
 import math
+import re
+from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -81,13 +83,22 @@ def backoff_seconds(failures: int, uniform: float) -> float:
     return min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
 
 
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_HTTP_DATE: Final = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?P<day>\d\d) (?P<month>[A-Z][a-z]{2}) (?P<year>\d{4}) "
+    r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d) GMT",
+    re.ASCII,
+)
+
+
 def retry_after_seconds(text: str | None, now: float) -> float:
     """Return the wait that a ``Retry-After`` header asks for, from 0 to 24 h; 0 when it asks for nothing.
 
     Parameters
     ----------
     text
-        Seconds or an HTTP date. What is neither is ignored.
+        Seconds or an HTTP date, which ends in GMT. What is neither is ignored: a date without a zone would be
+        read in the device's own, and the wait would tell it.
     now
         The Unix time that a date is compared with.
     """
@@ -97,13 +108,16 @@ def retry_after_seconds(text: str | None, now: float) -> float:
     if text.isascii() and text.isdecimal():
         # Long before int() would have to refuse the number of digits, the answer is a day.
         return LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), LONGEST_RETRY_AFTER)
-    from email.utils import parsedate_to_datetime
-
-    try:
-        wait = parsedate_to_datetime(text).timestamp() - now
-    except (ValueError, TypeError, OverflowError):
+    found = _HTTP_DATE.fullmatch(text)
+    if found is None or found["month"] not in _MONTHS:
         return 0.0
-    return min(max(wait, 0.0), LONGEST_RETRY_AFTER)
+    day, year, hour, minute, second = map(int, found.group("day", "year", "hour", "minute", "second"))
+    month = _MONTHS.index(found["month"]) + 1
+    try:
+        date = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
+    except ValueError:
+        return 0.0
+    return min(max(date.timestamp() - now, 0.0), LONGEST_RETRY_AFTER)
 
 
 def asked_seconds(named: float, uniform: float) -> float:

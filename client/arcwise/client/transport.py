@@ -370,7 +370,10 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
     async def _post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        request, client = self._prepared(url, body, headers, timeout)
+        import asyncio
+
+        # In a thread: the first request imports httpx and reads certificates, which takes up to a second.
+        request, client = await asyncio.to_thread(self._prepared, url, body, headers, timeout)
         if is_loopback_url(url):
             request.extensions["trace"] = _stay_here
         response = await client.send(request, stream=True, auth=None, follow_redirects=False)

@@ -221,7 +221,9 @@ class Database:
                 connection.close()
             else:
                 return connection
-        connection = psycopg.connect(self._conninfo, autocommit=True)
+        # Nothing is prepared: behind a pool that gives each transaction another session, as PgBouncer does, a
+        # statement of another client could have the same name.
+        connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         try:
             self._check(connection)
             connection.execute(begin.encode())
