@@ -52,6 +52,8 @@ def test_an_interval_has_a_mean_a_distribution_and_quantiles() -> None:
         "note",
         "notes",
         "fitted_mean",
+        "modes",
+        "resolution",
     }
     assert document["distribution"]["edges"][0] == 0.0
     assert document["distribution"]["edges"][-1] == 100.0

@@ -212,7 +212,7 @@ def test_circles_have_compass_points_hours_and_units() -> None:
 
 def test_a_lattice_is_drawn_as_probabilities_and_steps() -> None:
     result = a_result("lattice", "bands")
-    left, right = result.plot().axes
+    left, right = result.plot(fit="raw").axes
     assert left.get_ylabel() == "probability"
     (stairs,) = [patch for patch in left.patches if hasattr(patch, "get_data")]
     np.testing.assert_allclose(stairs.get_data().values, result.distribution.probabilities)

@@ -80,7 +80,7 @@ def test_pictures_show_the_histogram_and_the_intervals(label: str, tmp_path: Pat
 def test_a_rose_has_areas_that_are_probabilities() -> None:
     result = an_estimate("direction")
     assert result.distribution is not None
-    axes: Any = result.plot().axes[0]
+    axes: Any = result.plot(fit="raw").axes[0]
     bars = [patch for patch in axes.patches if patch.get_height() > 0]
     areas = np.array([bar.get_width() * bar.get_height() ** 2 for bar in bars])
     np.testing.assert_allclose(areas, result.distribution.probabilities, rtol=1e-9)

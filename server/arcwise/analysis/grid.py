@@ -15,7 +15,21 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Values", "arc_cover", "cell_edges", "coarse_notes", "first_cell", "to_domain", "values_of"]
+__all__ = [
+    "SINGLE_VALUES",
+    "Values",
+    "arc_cover",
+    "bin_edges",
+    "cell_edges",
+    "coarse_notes",
+    "first_cell",
+    "to_domain",
+    "values_of",
+]
+
+
+SINGLE_VALUES = 24
+"""Values of a lattice up to which each is a bin of its own."""
 
 
 class Values(NamedTuple):
@@ -87,6 +101,14 @@ def cell_edges(mechanism: Mechanism) -> FloatArray:
         return (np.arange(kernel.nodes + 1) + _first(mechanism)[1]) / kernel.nodes
     at = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
     return np.concatenate([[0.0], (at[1:] + at[:-1]) / 2, [1.0]])
+
+
+def bin_edges(mechanism: Mechanism) -> FloatArray:
+    """Return `cell_edges`, but with the end cells of a lattice on an interval as wide as the others."""
+    edges, values = cell_edges(mechanism), values_of(mechanism)
+    if values is not None and not mechanism.kernel.circular:
+        edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
+    return edges
 
 
 def _first(mechanism: Mechanism) -> tuple[int, float]:

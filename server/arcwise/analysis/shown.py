@@ -7,6 +7,7 @@ from zlib import crc32
 
 from arcwise.analysis.tidy import frame, tidy_rows
 from arcwise.digits import counted
+from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from arcwise.notebook import Form
 
     Axes = TypeVar("Axes")
+    Fit = Literal["modes", "raw"]
 
 __all__ = ["Shown", "short_repr"]
 
@@ -23,12 +25,12 @@ class Shown:
     """What can be drawn and put into a table: estimates, time series and comparisons."""
 
     @overload
-    def plot(self, *, ax: None = None, width: float | None = None) -> Picture: ...
+    def plot(self, *, ax: None = None, width: float | None = None, fit: Fit = "modes") -> Picture: ...
 
     @overload
-    def plot(self, *, ax: Axes, width: float | None = None) -> Axes: ...
+    def plot(self, *, ax: Axes, width: float | None = None, fit: Fit = "modes") -> Axes: ...
 
-    def plot(self, *, ax: Any = None, width: float | None = None) -> Any:
+    def plot(self, *, ax: Any = None, width: float | None = None, fit: Fit = "modes") -> Any:
         """Return the picture, a matplotlib figure that notebooks show: ``result.plot().savefig("x.svg")``.
 
         Parameters
@@ -40,17 +42,22 @@ class Shown:
             differences and those of its shares. Parts that are left over are not drawn.
         width
             Of a new figure, in inches. Below 6, parts that stand side by side stand one below the other.
+        fit
+            How the distribution of an estimate is drawn: "modes" with as many modes as the reports show
+            (`Distribution.modes`), "raw" with every peak of the fit, of which most are noise.
 
         Raises
         ------
         MissingExtraError
             When matplotlib is not installed: the extra is `plots`.
         ParameterError
-            When `ax` has too many axes, or a rose gets axes that are not polar.
+            When `ax` has too many axes, a rose gets axes that are not polar, or `fit` is another word.
         """
         from arcwise.analysis.plotting.pictures import picture
 
-        return picture(self, ax=ax, width=width)
+        if fit not in {"modes", "raw"}:
+            raise ParameterError(f'fit must be "modes" or "raw", got {fit!r}')
+        return picture(self._raw() if fit == "raw" else self, ax=ax, width=width)
 
     def to_frame(self, library: Literal["pandas", "polars"] | None = None) -> Any:
         """Return the tidy table: a row for each number, as `arcwise.analysis.tidy_rows` gives them.
@@ -79,6 +86,10 @@ class Shown:
         # Of the text that the id refers to, which another picture of the same page may have too.
         ident = f"chart-{crc32(' '.join(chart.summary for chart in charts).encode()):08x}"
         return self._form().html(svg(charts, ident=ident, standalone=True, style=False) if charts else "")
+
+    def _raw(self) -> Shown:
+        """Return the result with its distribution as it was fitted."""
+        return self
 
     def _document(self) -> Mapping[str, Any]:
         """Return the JSON object that `tidy_rows` takes."""

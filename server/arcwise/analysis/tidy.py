@@ -112,8 +112,9 @@ def _cells(distribution: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
         names = [f"{value:.15g}" for value in distribution["values"]]
     for name, share in zip(names, distribution["probabilities"], strict=True):
         yield f"cell {name}", {"value": share, **said}
-    if "fitted_mean" in distribution:
-        yield "fitted_mean", {"value": distribution["fitted_mean"], **said}
+    for name in ("fitted_mean", "modes"):
+        if name in distribution:
+            yield name, {"value": float(distribution[name]), **said}
 
 
 def _band(band: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

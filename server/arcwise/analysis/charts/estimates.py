@@ -13,6 +13,7 @@ import numpy as np
 from arcwise.analysis.charts.look import circle_marks
 from arcwise.analysis.charts.merging import merged
 from arcwise.analysis.charts.model import Axis, Chart, Layer
+from arcwise.analysis.estimators.k_modal import as_drawn
 from arcwise.digits import counted, rounded_up, written
 
 if TYPE_CHECKING:
@@ -94,11 +95,12 @@ def bin_intervals(estimate: Estimate) -> Bins:
     return Bins(bounds, np.array(points), low, high)
 
 
-def _cells(distribution: Distribution, one: float) -> tuple[tuple[float, ...], ...]:
+def _cells(estimate: Estimate, distribution: Distribution, one: float) -> tuple[tuple[float, ...], ...]:
     """Return the histogram: the bounds of each cell, and its probability by `one` of its width."""
+    drawn = as_drawn(distribution, circular=estimate.domain.circular).tolist()
     return tuple(
         (low, high, min(p / (high - low) * one, _MOST) if high > low else 0.0)
-        for (low, high), p in zip(pairwise(distribution.edges), distribution.probabilities, strict=True)
+        for (low, high), p in zip(pairwise(distribution.edges), drawn, strict=True)
     )
 
 
@@ -107,7 +109,7 @@ def _density(estimate: Estimate, distribution: Distribution) -> Chart:
     discrete = distribution.values is not None
     # On a lattice heights are probabilities of values, of a bin their average.
     one = edges[1] - edges[0] if discrete else 1.0
-    cells = _cells(distribution, one)
+    cells = _cells(estimate, distribution, one)
     layers = [Layer("cells", "fit", cells, "fit" if estimate.bins else "fit, no band")]
     whiskers = _whiskers(estimate, one)
     if whiskers:
@@ -186,7 +188,7 @@ def _rose(estimate: Estimate, distribution: Distribution) -> Chart:
     edges, level, unit = distribution.edges, f"{100 * estimate.level:g} %", _unit(estimate)
     period = edges[-1] - edges[0]
     one = period / (2 * np.pi)
-    cells = _cells(distribution, one)
+    cells = _cells(estimate, distribution, one)
     layers = [Layer("cells", "fit", cells, "fit" if estimate.bins else "fit, no band")]
     whiskers = tuple((x0, x1, float("nan"), *ends) for x0, x1, _, *ends in _whiskers(estimate, one))
     if whiskers:
@@ -311,9 +313,11 @@ def _row(name: str, value: Value) -> tuple[str, ...]:
 
 
 def _where(estimate: Estimate, distribution: Distribution) -> str:
-    """Return between which values most are."""
+    """Return between which values most are, and how many modes there are."""
     most = max(_groups(distribution), key=lambda group: group[3] / ((group[1] - group[0]) or 1.0))
-    return f"Most values are around {most[2]}{_unit(estimate)}."
+    modes = distribution.modes
+    at_least = "" if modes is None else f" The reports show at least {counted(modes, 'mode')}."
+    return f"Most values are around {most[2]}{_unit(estimate)}.{at_least}"
 
 
 def _span(name: str) -> str:

@@ -12,7 +12,7 @@ from arcwise.analysis.estimators.bounds import covariance
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Band
 from arcwise.analysis.estimators.shares import share
-from arcwise.analysis.grid import coarse_notes, values_of
+from arcwise.analysis.grid import SINGLE_VALUES, coarse_notes, values_of
 from arcwise.digits import written
 from arcwise.errors import ParameterError
 
@@ -38,9 +38,6 @@ _FEWEST_BEYOND = 40.0
 
 _BINS = {False: 10, True: 12}
 """Of an interval and of a circle (30 degrees, two hours)."""
-
-_SINGLE_VALUES = 24
-"""Values of a lattice up to which each is a bin."""
 
 _NODES_PER_BIN = 6
 """Who stands between two nodes is seen at both: narrower bins would show little else."""
@@ -132,7 +129,7 @@ def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:
     kernel, domain = mechanism.kernel, mechanism.domain
     values = values_of(mechanism)
     if values is not None:
-        number = values.size if values.size <= _SINGLE_VALUES else _BINS[kernel.circular]
+        number = values.size if values.size <= SINGLE_VALUES else _BINS[kernel.circular]
         parts = np.array_split(np.arange(values.size), number)
         ends = np.array([[part[0], part[-1]] for part in parts])
         pairs = np.asarray(domain.from_unit(values.units(ends))).tolist()

@@ -13,6 +13,7 @@ from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, 
 from arcwise.analysis.estimators.devices import most_reports
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
+from arcwise.analysis.estimators.modes import count_modes
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
 from arcwise.analysis.estimators.survey import Survey
@@ -171,7 +172,11 @@ def unwrapped_estimate(
         empty_estimate(task, level=level, target=survey.target, sampled=survey.sampled),
         n=int(survey.reports),
         devices=devices_of([survey]),
-        distribution=histogram(mechanism, survey.fit),
+        distribution=histogram(
+            mechanism,
+            survey.fit,
+            count_modes(mechanism, survey.counts / survey.n, survey.devices, survey.probabilities),
+        ),
     )
     if mechanism.kernel.circular:
         heading = direction.direction(survey, level=level)

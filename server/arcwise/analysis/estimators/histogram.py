@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.estimators.result import Distribution
-from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
+from arcwise.analysis.grid import SINGLE_VALUES, bin_edges, coarse_notes, first_cell, values_of
 from arcwise.analysis.likelihood.distribution import FOLDS
 
 if TYPE_CHECKING:
+    from arcwise.analysis.estimators.modes import Modes
     from arcwise.analysis.likelihood.em import EMFit
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["histogram"]
 
 
-def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None) -> Distribution:
+def histogram(
+    mechanism: Mechanism, fitted: EMFit, modes: Modes | None = None, *, method: str | None = None
+) -> Distribution:
     """Return a fit as a histogram in the unit of the domain.
 
     Parameters
@@ -27,6 +30,8 @@ def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None)
         That the counts came from.
     fitted
         Of `fit_held_out`, unless `method` says otherwise.
+    modes
+        Of the reports that were fitted, where they were counted.
     method
         In words, how the fit was made (`alternatives` has others).
     """
@@ -43,18 +48,16 @@ def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None)
     if method is None:
         method = f"EM averaged by {FOLDS}-fold held-out likelihood, {fitted.iterations} steps in the mean"
     probabilities = np.roll(fitted.probabilities, -first_cell(mechanism))
-    edges, values = cell_edges(mechanism), values_of(mechanism)
+    edges, values = bin_edges(mechanism), values_of(mechanism)
     places: FloatArray | None = None
     mean: float | None = None
     if not mechanism.kernel.circular and not mechanism.end_zones:
         units = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
         mean = float(mechanism.domain.from_unit(fitted.probabilities @ units))
         notes.append("fitted_mean is biased towards the middle of the domain, and has no interval")
-    if values is not None:
-        if not mechanism.kernel.circular:
-            edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
-        if not mechanism.end_zones:
-            places = mechanism.domain.from_unit(values.units(values.first))
+    if values is not None and not mechanism.end_zones:
+        places = mechanism.domain.from_unit(values.units(values.first))
+    single = places is not None and len(places) <= SINGLE_VALUES
     return Distribution(
         tuple(mechanism.domain.from_unit(edges).tolist()),
         tuple(probabilities.tolist()),
@@ -62,4 +65,6 @@ def histogram(mechanism: Mechanism, fitted: EMFit, *, method: str | None = None)
         tuple(notes),
         None if places is None else tuple(places.tolist()),
         mean,
+        None if modes is None else modes.number,
+        mechanism.domain.length / modes.bins if modes and modes.bins and not single else None,
     )

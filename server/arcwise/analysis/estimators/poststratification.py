@@ -32,6 +32,7 @@ from arcwise.analysis.estimators.estimation import by_shares, devices_of, report
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.mean import mean, outside_note, strata_reach
+from arcwise.analysis.estimators.modes import count_modes
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
 from arcwise.analysis.estimators.result import Estimate, Value, wrapped
@@ -154,6 +155,7 @@ def post_stratify(
         distribution=histogram(
             mechanism,
             _mixed([each.fit for each in surveys], probabilities),
+            count_modes(mechanism, *_as_one(surveys, parts), probabilities),
             method="fits to the strata, times their weights",
         ),
         **by_shares(whole, level, between, bands=bands, origin=origin),
@@ -227,6 +229,12 @@ def _checked(
         parts.append(weight)
     whole = np.array(parts) / max(parts)
     return surveys, whole / whole.sum()
+
+
+def _as_one(strata: Sequence[Survey], parts: FloatArray) -> tuple[FloatArray, float]:
+    """Return the shares of the codes in the population, and how many devices of one sample are as exact."""
+    shares: FloatArray = parts @ np.array([each.counts / each.n for each in strata])
+    return shares, 1.0 / float(sum(part**2 / each.devices for part, each in zip(parts, strata, strict=True)))
 
 
 def _mixed(fits: Sequence[EMFit], probabilities: FloatArray) -> EMFit:

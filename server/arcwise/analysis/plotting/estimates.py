@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.analysis.charts.estimates import bin_intervals, estimate_title
+from arcwise.analysis.estimators.k_modal import as_drawn
 from arcwise.analysis.plotting.circles import as_circle
 from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
 from arcwise.errors import ParameterError
@@ -69,8 +70,15 @@ def _histogram(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
     return np.array(estimate.distribution.edges), np.array(estimate.distribution.probabilities)
 
 
+def _drawn(estimate: Estimate) -> tuple[FloatArray, FloatArray]:
+    """Return the histogram with as many modes as the reports show."""
+    edges, _ = _histogram(estimate)
+    assert estimate.distribution is not None  # noqa: S101 (it has a histogram)
+    return edges, as_drawn(estimate.distribution, circular=estimate.domain.circular)
+
+
 def _density(axes: Axes, *, estimate: Estimate, level: str) -> None:
-    edges, probabilities = _histogram(estimate)
+    edges, probabilities = _drawn(estimate)
     label = "fit" if estimate.bins else "fit, no band"
     assert estimate.distribution is not None  # noqa: S101 (it has a histogram)
     discrete = estimate.distribution.values is not None
@@ -146,7 +154,7 @@ def _rose(axes: Any, *, estimate: Estimate, level: str) -> None:
             "ax must be polar for a circle: plt.subplots(subplot_kw={'projection': 'polar'}); "
             f"got {axes.name} axes"
         )
-    edges, probabilities = _histogram(estimate)
+    edges, probabilities = _drawn(estimate)
     period = edges[-1] - edges[0]
     turn = 2 * np.pi / period
     # The radius is the root of the density, so that areas, which the eye compares, are probabilities.

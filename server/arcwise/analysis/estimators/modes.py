@@ -1,0 +1,334 @@
+"""How many modes a population has at least, and how wide the details are that its reports show.
+
+The fitted distribution has many peaks that nobody reported: where noise hides details, the likelihood leaves
+them open. So modes are counted by a test. The number is the smallest k for which some distribution with k
+modes explains the reports as well as any distribution does, up to chance.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise, repeat
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from arcwise.analysis.estimators.k_modal import most_prominent
+from arcwise.analysis.grid import bin_edges, first_cell
+from arcwise.analysis.likelihood.linear_maps import code_laws, node_means
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.random import Generator
+
+    from arcwise.mechanisms.base import Mechanism
+    from arcwise.typing import FloatArray
+
+__all__ = ["Modes", "count_modes"]
+
+_MOST = 12
+"""Modes that are told apart."""
+
+_WAVES = 32
+"""Waves over the domain that the test sees: enough for `_MOST` modes."""
+
+_FINEST = 128
+"""Waves among which the shortest that reports resolve is looked for."""
+
+_FAINT = 0.5
+"""Standard errors that the largest wave of a kind may be seen with and yet be left out."""
+
+_CLEAR = 2.0
+"""Standard errors with which the largest wave of a kind is seen at least, where it is resolved."""
+
+_BINS = 4
+"""Bins of half the length of a wave: with fewer, a picture is further from the values than the fit."""
+
+_CELLS = 128
+"""Cells that the test works with at most."""
+
+_DRAWS = 29
+"""Of reports of the nearest distribution with k modes: it is rejected when none of them is as far."""
+
+_FEW_DRAWS, _FAR = 4, 8.0
+"""From so many draws on, a statistic is rejected that is so many standard deviations above their mean."""
+
+_ALL_DRAWS = 60
+"""For all numbers of modes together. The number is one at least, so it may end with them."""
+
+_NEVER = 1e-6
+"""Reports of a code that are expected at least, where the code is looked at."""
+
+_LARGEST = 1e9
+"""Devices that the test takes at most: what more of them show is finer than the grid."""
+
+_TIE = 1e-6
+"""A statistic that is smaller is rounding error."""
+
+_LITTLE = 1e-9
+"""Of the people are taken to be anywhere, so that cells without people have a shape."""
+
+_MOST_STEPS = 20_000
+"""Of a least squares problem: it takes some hundred at most."""
+
+_COST = 2.0
+"""Of the distance, for a step of a distribution."""
+
+_STEPS = 30
+"""Of a search, at most."""
+
+
+class Modes(NamedTuple):
+    """At least how many modes a population has, and how many bins of the domain are as wide as details seen.
+
+    `bins` is 0 where details are seen that are no wider than a node's cell.
+    """
+
+    number: int
+    bins: int
+
+
+def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, fitted: FloatArray) -> Modes:
+    """Return how many modes the reports show at least, at the level 0.95.
+
+    Parameters
+    ----------
+    mechanism
+        On any domain.
+    frequencies
+        The share of each code among the reports, shape (K,).
+    devices
+        How many independent reports have shares as exact as these.
+    fitted
+        The fitted node distribution, shape (N,).
+
+    Notes
+    -----
+    Reports are seen through waves over the domain: what each code says of a wave, made uncorrelated, with
+    unit variance. The statistic for k is by how much the squared distance of the observed waves to those of
+    distributions with k modes exceeds the one to those of all distributions, each at its least. It is
+    compared with the statistics of reports that are drawn from the nearest distribution with k modes.
+    """
+    waves = _Waves(mechanism, fitted, min(devices, _LARGEST))
+    seen = waves.of(frequencies)
+    least, spikes = waves.nearest(seen)
+    # Equal reports, equal answers.
+    draws = repeat(np.random.default_rng(np.frombuffer(frequencies.tobytes(), np.uint32)), _ALL_DRAWS)
+    number = 1
+    for k in range(1, _MOST + 1):
+        starts = [most_prominent(heights, k, circular=waves.circular) for heights in (waves.heights, spikes)]
+        cuts = next((each for each in starts if len(each) == waves.turns(k)), None)
+        if cuts is None:  # the spikes are nearest of all, and have fewer modes
+            break
+        number = k
+        if not _rejected(waves, seen, waves.search(seen, cuts), least, draws):
+            break
+    return Modes(number, waves.resolved)
+
+
+def _rejected(
+    waves: _Waves, seen: FloatArray, nearest: _Nearest, least: float, draws: Iterator[Generator]
+) -> bool:
+    """Return whether the reports speak against every distribution with the modes of the nearest one."""
+    observed = nearest.distance - least
+    if observed <= _TIE:
+        return False
+    law = waves.law(waves.flattened(seen, nearest))
+    drawn: list[float] = []
+    for generator in draws:
+        again = waves.of(generator.multinomial(int(waves.devices), law) / int(waves.devices))
+        drawn.append(waves.search(again, nearest.cuts).distance - waves.nearest(again)[0])
+        if drawn[-1] >= observed:
+            return False
+        far = len(drawn) >= _FEW_DRAWS and observed > np.mean(drawn) + _FAR * np.std(drawn, ddof=1)
+        if far or len(drawn) == _DRAWS:
+            return True
+    return False
+
+
+class _Nearest(NamedTuple):
+    """The nearest distribution with some modes: its squared distance, its heights, and where they turn."""
+
+    distance: float
+    heights: FloatArray
+    cuts: list[int]
+
+
+class _Waves:
+    """What reports say of waves over the domain, and distributions that say nearly the same.
+
+    Attributes
+    ----------
+    circular, devices
+        As of the reports.
+    widths, heights
+        Of the cells that distributions are constant on, and the fit's, shape (M,).
+    resolved
+        How many bins the domain is to be drawn with, `_BINS` to half a wave of the shortest kind that is
+        resolved; 0 where they would be no wider than a node's cell.
+    """
+
+    def __init__(self, mechanism: Mechanism, fitted: FloatArray, devices: float) -> None:
+        kernel = self._kernel = mechanism.kernel
+        self.circular, self.devices = kernel.circular, devices
+        self._start = first_cell(mechanism)
+        parts = np.diff(bin_edges(mechanism))
+        size = -(-kernel.nodes // _CELLS)
+        first = np.arange(0, kernel.nodes, size)
+        self._cell_of = np.arange(kernel.nodes) // size
+        self.widths = np.add.reduceat(parts, first)
+        ordered = np.roll(fitted, -self._start)
+        self.heights = np.add.reduceat(ordered, first) / self.widths
+        # Within a cell people are where the fit has them: an atom is on two nodes.
+        within = ordered + _LITTLE * parts
+        self._within = within / np.add.reduceat(within, first)[self._cell_of]
+
+        phases = _phases(kernel.nodes, circular=kernel.circular)
+        raised = np.roll(np.vstack([np.zeros_like(phases[:1]), np.cos(phases)]) + 1.0, self._start, axis=1)
+        laws = code_laws(kernel, raised / raised.sum(axis=1, keepdims=True))
+        self._codes = code_laws(kernel, fitted[None])[0]
+        # Half by the fit: where it has nobody, a report would say more than all others together.
+        chances = (self._codes + laws[0]) / 2.0
+        scale = np.sqrt(devices / np.where(chances * devices > _NEVER, chances, math.inf))
+        shifts = (laws[1:] - laws[0]) * scale
+        sizes = np.sqrt((shifts**2).sum(axis=1))
+        clear = np.flatnonzero(sizes >= _CLEAR)
+        bins = _BINS * (int(clear[-1]) + 1) if len(clear) else 1
+        self.resolved = bins if bins < kernel.nodes else 0
+        kept = np.flatnonzero(sizes[:_WAVES] >= _FAINT)
+        factor, _ = np.linalg.qr(shifts[kept if len(kept) else [0]].T)
+        self._scores = (factor.T * scale).T
+        columns = np.roll(node_means(kernel, self._scores.T), -self._start, axis=1)
+        columns -= (self._codes @ self._scores)[:, None]
+        self._columns = np.add.reduceat(columns * self._within, first, axis=1)
+        columns = self._columns * self.widths
+        turns = 2 if kernel.circular else 1
+        self._sums = np.cumsum(np.pad(np.tile(columns, turns), ((0, 0), (1, 0))), axis=1)
+        self._lengths = np.cumsum(np.append(0.0, np.tile(self.widths, turns)))
+
+    def of(self, frequencies: FloatArray) -> FloatArray:
+        """Return the waves of reports, shape (J,): those of the fit are 0."""
+        waves: FloatArray = (frequencies - self._codes) @ self._scores
+        return waves
+
+    def law(self, heights: FloatArray) -> FloatArray:
+        """Return the distribution of the codes of a distribution of values, shape (K,)."""
+        nodes = np.roll((heights * self.widths)[self._cell_of] * self._within, self._start)
+        law = code_laws(self._kernel, nodes[None] / nodes.sum())[0]
+        total: FloatArray = law / law.sum()
+        return total
+
+    def turns(self, k: int) -> int:
+        """Return how often heights with k modes turn."""
+        return 2 * k if self.circular else 2 * k - 1
+
+    def nearest(self, seen: FloatArray) -> tuple[float, FloatArray]:
+        """Return the squared distance of the waves to those of the nearest distribution, and its heights."""
+        distance, mass = _nearest_mixture(self._columns, seen)
+        return distance, mass / self.widths
+
+    def search(self, seen: FloatArray, cuts: list[int]) -> _Nearest:
+        """Return a distribution that turns as often as at `cuts` and that is nearest, but for local minima.
+
+        A distribution turns at either end of a mode's plateau, or of a valley's: each cut moves to where the
+        present one turns too, and the distance can only shrink.
+        """
+        best = self._turning(seen, cuts)
+        for _ in range(_STEPS):
+            found = self._turning(seen, self._moved(best))
+            if found.distance > best.distance - _TIE:
+                break
+            best = found
+        return best
+
+    def flattened(self, seen: FloatArray, nearest: _Nearest) -> FloatArray:
+        """Return heights near the nearest ones with fewer steps, shape (M,).
+
+        The nearest distribution has steps where noise made them, and reports drawn from it show fewer false
+        modes than those of a flat population. Neighbouring steps are made one, those that change the
+        distance least before others, while each costs 2 on average (Akaike 1974). That makes no new mode.
+        """
+        first = np.flatnonzero(np.append(True, np.diff(nearest.heights) != 0.0))
+        distance, removed = nearest.distance, 0
+        heights = nearest.heights
+        while len(first) > 1:
+            widths = np.add.reduceat(self.widths, first)
+            mass = np.add.reduceat(heights * self.widths, first)
+            columns = np.add.reduceat(self._columns * self.widths, first, axis=1)
+            both = (mass[1:] + mass[:-1]) / (widths[1:] + widths[:-1])
+            level = mass / widths
+            rest = self._columns @ (heights * self.widths) - seen
+            moved = columns[:, 1:] * (both - level[1:]) + columns[:, :-1] * (both - level[:-1])
+            distances = ((rest[:, None] + moved) ** 2).sum(axis=0)
+            pair = int(np.argmin(distances))
+            removed += 1
+            if distances[pair] > distance + _COST * removed:
+                break
+            level[pair : pair + 2] = both[pair]
+            heights = np.repeat(level, np.diff(np.append(first, len(heights))))
+            first = np.delete(first, pair + 1)
+        return heights
+
+    def _turning(self, seen: FloatArray, cuts: list[int]) -> _Nearest:
+        """Return the nearest distribution that turns at the cuts.
+
+        One that rises between two cuts is a mixture of uniform ones that end at the second.
+        """
+        cells = len(self.widths)
+        ends = [*cuts, cuts[0] + cells] if self.circular else [0, *cuts, cells]
+        pieces = [(np.arange(first, last), first, last) for first, last in pairwise(ends)]
+        start = np.concatenate([(at if i % 2 == 0 else 0 * at + a) for i, (at, a, _) in enumerate(pieces)])
+        end = np.concatenate([(0 * at + b if i % 2 == 0 else at + 1) for i, (at, _, b) in enumerate(pieces)])
+        lengths = self._lengths[end] - self._lengths[start]
+        distance, mass = _nearest_mixture((self._sums[:, end] - self._sums[:, start]) / lengths, seen)
+        heights = mass / lengths
+        for i, (_, a, b) in enumerate(pieces):
+            part = heights[a - ends[0] : b - ends[0]]
+            part[:] = np.cumsum(part) if i % 2 == 0 else np.cumsum(part[::-1])[::-1]
+        return _Nearest(distance, np.roll(heights, ends[0]), cuts)
+
+    def _moved(self, nearest: _Nearest) -> list[int]:
+        """Return other cuts at which a distribution turns: at the far ends of its plateaus."""
+        heights, cells = nearest.heights, len(self.widths)
+        cuts = list(nearest.cuts)
+        for i, old in enumerate(nearest.cuts):
+            cut = old
+            low = cuts[i - 1] - (cells if i == 0 else 0) if i or self.circular else 0
+            high = cuts[i + 1] if i + 1 < len(cuts) else cuts[0] + cells if self.circular else cells
+            sign = 1.0 if (i % 2 == 1) == self.circular else -1.0
+            left = sign * heights[(cut - 1) % cells] if cut > low else -math.inf
+            right = sign * heights[cut % cells] if cut < high else -math.inf
+            step = -1 if left >= right else 1
+            end = low if step < 0 else high
+            level = sign * max(left, right)
+            while cut != end and heights[(cut - (step < 0)) % cells] == level:
+                cut += step
+            cuts[i] = cut
+        turn = cells * (cuts[0] // cells) if self.circular else 0
+        return [cut - turn for cut in cuts]
+
+
+def _phases(nodes: int, *, circular: bool) -> FloatArray:
+    """Return the phases of waves over the cells, from the longest to the shortest, shape (J, N)."""
+    places = (np.arange(nodes) + 0.5) / nodes
+    number = min(_FINEST, nodes - 1)
+    if circular:
+        turns = np.arange(2, number + 2) // 2
+        return 2 * math.pi * turns[:, None] * places - (math.pi / 2) * (np.arange(number) % 2)[:, None]
+    return math.pi * np.arange(1, number + 1)[:, None] * places
+
+
+def _nearest_mixture(columns: FloatArray, seen: FloatArray) -> tuple[float, FloatArray]:
+    """Return the least squared distance of `seen`, shape (J,), to a mixture of columns, and the weights.
+
+    With D the columns less `seen`, weights w >= 0 that minimise ``|D w|^2 + (1 - sum w)^2`` are those of the
+    least ``|D w|^2`` with the sum 1, times a factor: the value is ``d / (1 + d)`` for the distance d.
+    """
+    from scipy.optimize import nnls
+
+    scale = math.sqrt(len(seen))
+    stacked = np.vstack([(columns - seen[:, None]) / scale, np.ones(columns.shape[1])])
+    weights, root = nnls(stacked, np.append(np.zeros(len(seen)), 1.0), maxiter=_MOST_STEPS)
+    total = float(weights.sum())
+    return len(seen) * root**2 / max(1.0 - root**2, _TIE), weights / total
