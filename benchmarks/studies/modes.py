@@ -49,7 +49,6 @@ MODES = {
         "step": 1,
         "two-percent": 1,
         "one-atom": 1,
-        "scores": 1,
         "ages": 1,
         "thousand": 1,
         "arcsine": 2,

@@ -39,7 +39,7 @@ _FINEST = 128
 _FAINT = 0.5
 """Standard errors that the largest wave of a kind may be seen with and yet be left out."""
 
-_CLEAR = 2.0
+_CLEAR = 3.0
 """Standard errors with which the largest wave of a kind is seen at least, where it is resolved."""
 
 _BINS = 4
