@@ -223,6 +223,26 @@ def test_a_difference_is_of_ranges_or_of_tasks(with_app: Run) -> None:
     with_app([HEADING, other], scenario)
 
 
+@pytest.mark.parametrize("memoised", ["", "&memoised=true"])
+def test_a_difference_takes_two_devices_of_each_side(with_app: Run, memoised: str) -> None:
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        await send(http, RATING, [0, 1, 3])
+        await send(http, RATING, CODES, 5)
+        ranges = f"from={TODAY}&against_to={TODAY - 4}"
+        for file in ("", ".csv", ".svg"):
+            for most, is_shown in (("1.5", True), ("2", False), ("3", False), ("9", False)):
+                asked = f"/difference{file}?{ranges}&reports_per_device={most}{memoised}"
+                answer = await http.get(path("rating", asked))
+                assert answer.status_code == (200 if is_shown or file != ".svg" else 404), answer.text
+                if not file:
+                    assert ("mean" in answer.json()["difference"]) == is_shown
+        for kind in ("estimate", "series"):
+            asked = f"/{kind}?from={TODAY}&reports_per_device=9{memoised}"
+            assert (await http.get(path("rating", asked))).status_code == 200
+
+    with_app([RATING], scenario)
+
+
 def test_fit_and_plan(with_app: Run) -> None:
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert (await http.get(path("rating", "/fit"))).json() == {

@@ -15,6 +15,7 @@ import numpy as np
 from arcwise.analysis.counts import check_counts, checked_task, same_codes, same_units
 from arcwise.analysis.documents import checked_document
 from arcwise.analysis.estimators.band import bin_ends
+from arcwise.analysis.estimators.devices import are_enough
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import unwrapped_estimate
@@ -266,7 +267,7 @@ def compare_samples(
 
 
 def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: float = 0.95) -> Comparison:
-    """Return the comparison of two samples without its numbers: what there is of fewer than 2 reports."""
+    """Return the comparison of two samples without its numbers: what there is of too few reports."""
     n, other_n = (int(np.asarray(each).sum()) for each in (counts, other))
     return Comparison(task.name, task.id, n, f"{other_n:,} other reports", other_n, level, unit=task.unit)
 
@@ -283,7 +284,7 @@ def _checked(
     one = Survey.of(*first, target=target, **repeated)
     two = Survey.of(*second, target=target, name="other", **repeated)
     for name, each in (("counts", one), ("other", two)):
-        if each.devices < 2:
+        if not are_enough(each.devices):
             whose = "" if each.devices == each.reports else " of 2 devices"
             raise ParameterError(f"{name} must hold at least 2 reports{whose}, got {each.reports:g}")
     return one, two

@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
-__all__ = ["between_devices", "check_reports_per_device", "devices_reach", "most_reports", "whole_counts"]
+__all__ = [
+    "are_enough",
+    "between_devices",
+    "check_reports_per_device",
+    "devices_reach",
+    "least_devices",
+    "most_reports",
+    "whole_counts",
+]
 
 
 def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
@@ -41,6 +49,16 @@ def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
     if memoised and number == 1:
         raise ParameterError("memoised needs reports_per_device: how often a device may repeat an answer")
     return number
+
+
+def least_devices(reports: float, most: float) -> float:
+    """Return from how many devices reports come at least, of which one sends so many at most."""
+    return reports / min(most, reports) if reports else 0.0
+
+
+def are_enough(devices: float) -> bool:
+    """Return whether so many devices show how far reports differ, as comparisons need."""
+    return devices >= 2.0
 
 
 def most_reports(task: Task, epochs: int) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.special import stdtrit
 
+from arcwise.analysis.estimators.devices import are_enough
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.mean import average, mean, reaches
 from arcwise.analysis.estimators.notes import all_notes
@@ -59,7 +60,7 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
             raise ParameterError(
                 f"domain must be an Interval for a difference of means, got {each.mechanism.domain!r}"
             )
-        if each.devices < 2:
+        if not are_enough(each.devices):
             raise ParameterError(f"counts must hold at least 2 reports each, got {each.devices:g}")
     notes = first.few or second.few, _WHOSE[second.target]
     if not (_unbiased(first) and _unbiased(second)):

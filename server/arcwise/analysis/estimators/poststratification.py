@@ -16,6 +16,7 @@ import numpy as np
 
 from arcwise.analysis.counts import checked_task
 from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.devices import are_enough
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -215,7 +216,7 @@ def _checked(
     surveys, parts = [], []
     for name, numbers in strata.items():
         survey = Survey.of(task, numbers, name=f"counts of the stratum {name!r}", **repeated)
-        if survey.devices < 2:
+        if not are_enough(survey.devices):
             whose = "" if survey.devices == survey.reports else " of 2 devices"
             raise ParameterError(
                 f"strata must have at least 2 reports{whose} each, got {survey.reports:g} in {name!r}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.estimators.devices import check_reports_per_device, whole_counts
+from arcwise.analysis.estimators.devices import check_reports_per_device, least_devices, whole_counts
 from arcwise.analysis.estimators.inference_target import Users, check_sampled, check_target
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.likelihood.distribution import fit_held_out
@@ -96,7 +96,7 @@ class Survey:
         self.reports = float(counts.sum())
         memoised = checked_bool("memoised", memoised)
         most = min(check_reports_per_device(reports_per_device, memoised=memoised), self.reports)
-        self.devices = self.reports / most
+        self.devices = least_devices(self.reports, most)
         self.whole = whole_counts(counts, most) if memoised else counts
         self.counts, self.repeats = (counts / most, 1.0) if memoised else (counts, most)
         self.n = self.devices if memoised else self.reports

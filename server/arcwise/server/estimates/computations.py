@@ -95,9 +95,11 @@ def _difference(
     tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     from arcwise.analysis.estimators.comparison import compare_samples, no_comparison
+    from arcwise.analysis.estimators.devices import are_enough, least_devices
 
     (task, other), (mine, others) = tasks, counts
-    if min(mine.sum(), others.sum()) < 2:
+    fewer = float(min(mine.sum(), others.sum()))
+    if not are_enough(least_devices(fewer, options.get("reports_per_device", 1.0))):
         return no_comparison(task, mine, others, **_named(options, "level")).to_document()
     return compare_samples(task, mine, others, other_task=other, **options).to_document()
 
