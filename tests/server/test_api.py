@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -176,6 +177,14 @@ def test_no_redirect_repeats_what_was_asked(with_app: Run) -> None:
         assert "SECRET" not in str(answer.headers) + answer.text
 
     with_app(TASKS, scenario)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_among_task_files_is_not_waited_for(tmp_path: Path) -> None:
+    DELAY.save(tmp_path / "delay.json")
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(TaskError, match=r"pipe\.json is not a file"):
+        Settings(str(tmp_path))
 
 
 def test_settings_name_what_is_wrong(tmp_path: object) -> None:

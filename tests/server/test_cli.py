@@ -18,13 +18,14 @@ from arcwise.cli import main
 from arcwise.cli.main import _COMMANDS as COMMANDS
 from arcwise.cli.task.checks import extremes, window_extremes
 from arcwise.domains import Circle, Interval
-from arcwise.errors import CertificateError
+from arcwise.errors import CertificateError, StoreError
 from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT, Certificate
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism, OptimalPiecewise
 from arcwise.mechanisms.moments import variances
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server.store import open_store
+from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
 from arcwise.wire import Batch
 
@@ -542,3 +543,18 @@ def test_serve_says_what_is_wrong(cli: Cli) -> None:
     )
     assert "65535" in cli.bad("serve", "--tasks", "tasks", "--port", "99999")
     assert "store must be" in cli.bad("serve", "--tasks", "tasks", "--store", "mysql:///x")
+
+
+def test_serve_says_in_one_line_what_is_wrong_when_it_starts(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a disk that gets full between the look at the store and the first thing that is written."""
+
+    def remember(*_arguments: object) -> None:
+        raise StoreError("cannot change arcwise.db: database or disk is full")
+
+    monkeypatch.setattr(SQLiteStore, "remember", remember)
+    cli.good("task", "new", "a", "--circle", "24", "--epsilon", "1", "-o", "tasks/a.json")
+    said = cli.bad("serve", "--tasks", "tasks", "--port", "0")
+    assert said.endswith("Error: cannot change arcwise.db: database or disk is full\n")
+    assert "Traceback" not in said + "".join(capfd.readouterr())

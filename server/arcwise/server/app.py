@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 
 from arcwise.checks import did_you_mean, explained, shown
-from arcwise.errors import ParameterError
+from arcwise.errors import ArcwiseError, ParameterError
 from arcwise.server.answers import with_fields
 from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.login import login_routes
@@ -57,6 +57,8 @@ class _App(FastAPI):
     sessions: Sessions | None = None
     runtime: Runtime | None = None
     """Of an app that only reads; None: all methods are served."""
+    trouble: str = ""
+    """Why it did not start."""
 
     def taker(self, scope: Scope) -> Taker | None:
         """Return what takes a request that has come whole past FastAPI; None where it is to go through it."""
@@ -162,7 +164,11 @@ def _read_only() -> Problem:
 def _app(runtime: Runtime, settings: Settings) -> _App:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await runtime.start()
+        try:
+            await runtime.start()
+        except ArcwiseError as error:
+            app.trouble = str(error)
+            raise
         try:
             yield
         finally:

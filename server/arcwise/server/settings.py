@@ -52,7 +52,11 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
         raise TaskError(f"{folder} is a file: give the directory that it is in")
     if not folder.is_dir():
         raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
-    found = [load_task_or_group(path) for path in sorted(folder.glob("*.json"))]
+    paths = sorted(folder.glob("*.json"))
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise TaskError(f"{path} is not a file of a task: what it is may never end")  # as of a pipe
+    found = [load_task_or_group(path) for path in paths]
     tasks = tuple(
         dict.fromkeys(task for each in found for task in (each.tasks if isinstance(each, Group) else (each,)))
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import sys
 import time
 from functools import partial
@@ -152,6 +153,22 @@ def run(
     server = _Server(config, runtime, settings, started)
     host, port = listener.getsockname()[:2]
     server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    server.run(sockets=quickly_accepting(listener))
+
+    def is_told(_record: logging.LogRecord) -> bool:
+        return not getattr(app, "trouble", "")  # which is said in one line below, without a traceback
+
+    logger = logging.getLogger("uvicorn.error")
+    logger.addFilter(is_told)
+    sockets = quickly_accepting(listener)
+    try:
+        server.run(sockets=sockets)
+    except SystemExit:  # by which newer versions of uvicorn say that it has not started
+        if server.started:
+            raise
+    finally:
+        logger.removeFilter(is_told)
+        for each in sockets:  # uvicorn closes those of a server that has started
+            each.close()
     if not server.started:
-        raise click.ClickException("the server did not start; the lines above say why")
+        trouble: str = getattr(app, "trouble", "")
+        raise click.ClickException(trouble or "the server did not start; the lines above say why")
