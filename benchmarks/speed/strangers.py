@@ -120,6 +120,7 @@ def kinds_of(config: KeyConfig) -> dict[str, Callable[[], bytes]]:
         "oblivious: msgpack, a tree": lambda: sealed(inside(tree(large))),
         "body: gzip": lambda: post(PATH, bytes(large), MEDIA_TYPE, "Content-Encoding: gzip"),
         "body: chunks of a byte": lambda: chunked(PATH, bytes(160_000), MEDIA_TYPE),
+        "body: trailers": lambda: chunked(PATH, b"", MEDIA_TYPE)[:-2] + b"a:\r\n" * 32_000 + b"\r\n",
         "gateway: chunks of a byte": lambda: chunked(GATEWAY, bytes(160_000), REQUEST_MEDIA_TYPE),
         "body: JSON of a task": lambda: post("/v1/tasks", b"[" * large, "application/json"),
         "form: many fields": lambda: post("/login", b"a&" * 2000, "application/x-www-form-urlencoded"),

@@ -158,9 +158,9 @@ Run = Any
 
 
 def head(size: int, *, fields: int = 1, end: bytes = b"\r\n\r\n") -> bytes:
-    """Return a head whose path, names and values are so many bytes."""
+    """Return a head whose path and fields are so many bytes."""
     short = b"".join(b"a: b\r\n" for _ in range(fields - 1))
-    left = size - len(b"/") - 2 * (fields - 1) - len(b"X")
+    left = size - len(b"/") - len(b"a: b\r\n") * (fields - 1) - len(b"X: \r\n")
     return b"GET / HTTP/1.1\r\n" + short + b"X: " + b"y" * left + end
 
 
@@ -180,6 +180,15 @@ def test_a_head_has_a_bound_however_it_comes(
     connection = run(scenario)
     assert connection.ended == ("" if whole else "cut")
     assert connection.counted == ({} if whole else {"long-head": 1})
+
+
+@pytest.mark.parametrize(("letters", "whole"), [(58, True), (59, False)])
+def test_what_is_around_the_letters_of_a_field_counts_too(run: Run, letters: int, whole: bool) -> None:
+    async def scenario(connection: Connection) -> None:
+        line = b"a:" + b"b" * (letters + 1) + b"\r\n"  # with the space that is left out here, 64 bytes
+        connection.receive(b"GET / HTTP/1.1\r\n" + line * 511 + b"\r\n")
+
+    assert run(scenario).counted == ({} if whole else {"long-head": 1})
 
 
 @pytest.mark.parametrize("then", [b"", b"GET /" + b"y" * LONGEST], ids=["lost", "cut"])
@@ -235,10 +244,22 @@ def test_the_fields_of_a_head_are_bounded(run: Run, fields: int, whole: bool) ->
 
 
 @pytest.mark.parametrize("at_once", [None, 1, 1000])
-@pytest.mark.parametrize(("trailers", "whole"), [(3600, True), (3700, False)])
-def test_trailers_are_bounded_like_a_head(run: Run, trailers: int, whole: bool, at_once: int | None) -> None:
+@pytest.mark.parametrize(
+    ("trailer", "trailers", "whole"),
+    [
+        (b"a:\r\n", 510, True),  # the head has two fields
+        (b"a:\r\n", 511, False),
+        (b"a:\r\n", 32_000, False),
+        (b"name: " + b"y" * 117 + b"\r\n", 250, True),
+        (b"name: " + b"y" * 117 + b"\r\n", 270, False),
+    ],
+)
+def test_trailers_are_bounded_with_the_head(
+    run: Run, trailer: bytes, trailers: int, whole: bool, at_once: int | None
+) -> None:
     async def scenario(connection: Connection) -> None:
-        connection.receive(CHUNKED + b"0\r\n" + b"name: value\r\n" * trailers + b"\r\n", at_once=at_once)
+        for _ in range(2):  # each request by itself
+            connection.receive(CHUNKED + b"0\r\n" + trailer * trailers + b"\r\n", at_once=at_once)
 
     assert run(scenario).counted == ({} if whole else {"long-head": 1})
 
@@ -251,11 +272,23 @@ def test_the_fields_of_requests_ahead_are_bounded(run: Run, ahead: int, fields: 
     assert run(scenario).counted["too-far-ahead"] == counted
 
 
-@pytest.mark.parametrize(("chunks", "whole"), [(8192, True), (8193, False)])
-def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, whole: bool) -> None:
+@pytest.mark.parametrize(
+    ("chunks", "size", "whole"),
+    [
+        (256, 1, True),
+        (258, 1, False),
+        (257, 128, True),
+        (520, 128, False),
+        (3000, 256, True),
+        (8192, 1024, True),
+        (8193, 1024, False),
+    ],
+)
+def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, size: int, whole: bool) -> None:
     async def scenario(connection: Connection) -> None:
+        chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
         for _ in range(2):  # each body by itself
-            connection.receive(CHUNKED + b"1\r\nx\r\n" * (chunks - 1) + b"0\r\n\r\n")
+            connection.receive(CHUNKED + chunk * (chunks - 1) + b"0\r\n\r\n")
         assert (connection.transport.ended == "") == whole
 
     assert run(scenario).counted == ({} if whole else {"many-chunks": 1})

@@ -33,11 +33,16 @@ if TYPE_CHECKING:
 __all__ = ["bounded_protocol"]
 
 _MAX_HEAD_BYTES = 32 << 10
-"""Of the path and of the names and values of a head's fields."""
+"""Of the path and of the fields of a head, with the trailers of its body."""
 _MAX_FIELDS = 512
-"""Fields of a head: each takes some 150 bytes of memory, however short it is."""
+"""Fields of these: each is a call and takes some 150 bytes of memory, however short it is."""
+_FIELD_BYTES = len(b": \r\n")
+"""Of a field beside its name and value."""
 _MAX_CHUNKS = 8 << 10
 """Chunks of a body: each is a call, however short it is. Of the largest body, a task, each has 1 KiB."""
+_FREE_CHUNKS = 256
+"""Those of any length; of all that follow, one for so many bytes:"""
+_CHUNK_BYTES = 256
 _STEP = 4 << 10
 """Bytes that the parser is given at once."""
 _MAX_AHEAD = 64
@@ -133,7 +138,9 @@ def bounded_protocol(
             self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
             self._head_bytes = 0  # with the trailers of its body
+            self._fields = 0
             self._chunks = 0
+            self._body_bytes = 0
             self._unfinished = 0  # bytes since the parser has last reported anything
             self._fields_ahead = 0
             self._is_deaf = False
@@ -277,8 +284,7 @@ def bounded_protocol(
 
         def on_message_begin(self) -> None:
             self._part = _Part.HEAD
-            self._head_bytes = 0
-            self._chunks = 0
+            self._head_bytes = self._fields = self._chunks = self._body_bytes = 0
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:
@@ -286,14 +292,15 @@ def bounded_protocol(
             super().on_url(url)
 
         def on_header(self, name: bytes, value: bytes) -> None:
-            self._lengthen(len(name) + len(value))
+            self._fields += 1
+            self._lengthen(len(name) + len(value) + _FIELD_BYTES)
             if self._part is _Part.HEAD:  # nothing reads trailers
                 super().on_header(name, value)
 
         def _lengthen(self, size: int) -> None:
             self._unfinished = 0
             self._head_bytes += size
-            if self._head_bytes > _MAX_HEAD_BYTES or len(self.headers) >= _MAX_FIELDS:
+            if self._head_bytes > _MAX_HEAD_BYTES or self._fields > _MAX_FIELDS:
                 self._cut("long-head")
                 raise _Cut
 
@@ -313,12 +320,13 @@ def bounded_protocol(
         def on_chunk_header(self) -> None:
             self._unfinished = 0
             self._chunks += 1
-            if self._chunks > _MAX_CHUNKS:
+            if self._chunks > min(_FREE_CHUNKS + self._body_bytes // _CHUNK_BYTES, _MAX_CHUNKS):
                 self._cut("many-chunks")
                 raise _Cut
 
         def on_body(self, body: bytes) -> None:
             self._unfinished = 0
+            self._body_bytes += len(body)
             super().on_body(body)
 
         def on_message_complete(self) -> None:
