@@ -11,7 +11,7 @@ import json
 import logging
 import socket
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from arcwise.server.process.connections import bounded_protocol
+from arcwise.server.process.lanes import STANDING
 from arcwise.server.process.server import quickly_accepting
 from arcwise.server.settings import ProcessSettings
 
@@ -46,6 +47,7 @@ class Loop:
     def __init__(self) -> None:
         self.now = 0.0
         self.timers: list[Timer] = []
+        self.soon: deque[Callable[[], object]] = deque()
         self.started = 0
 
     def time(self) -> float:
@@ -55,6 +57,14 @@ class Loop:
         timer = Timer(self.now + seconds, lambda: call(*arguments))
         self.timers.append(timer)
         return timer
+
+    def call_soon(self, call: Callable[..., object], *arguments: object) -> None:
+        self.soon.append(lambda: call(*arguments))
+
+    def turn(self) -> None:
+        """Run what is there for the next pass."""
+        for _ in range(len(self.soon)):
+            self.soon.popleft()()
 
     def create_task(self, steps: Coroutine[Any, Any, None], **_options: Any) -> asyncio.Future[None]:
         steps.close()  # the test answers
@@ -73,6 +83,7 @@ class Transport(asyncio.Transport):
         super().__init__()
         self.written = b""
         self.ended = ""
+        self.is_read = True
 
     def get_extra_info(self, name: str, default: object = None) -> object:
         return ("127.0.0.1", 8000) if name in ("sockname", "peername") else default
@@ -93,24 +104,36 @@ class Transport(asyncio.Transport):
         self.ended = "cut"
 
     def pause_reading(self) -> None:
-        pass
+        self.is_read = False
 
     def resume_reading(self) -> None:
-        pass
+        self.is_read = True
+
+
+class Clock:
+    """By which parsing takes `step` between two looks at it."""
+
+    def __init__(self) -> None:
+        self.now = self.step = 0.0
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
 
 
 class Connection:
     """A connection to a server whose app answers when the test says so."""
 
     def __init__(self, bounds: ProcessSettings = BOUNDS, beside: Connection | None = None) -> None:
-        self.loop = Loop()
+        self.loop: Loop = beside.loop if beside else Loop()
+        self.clock: Clock = beside.clock if beside else Clock()
         self.transport = Transport()
         self.counted: Counter[str] = beside.counted if beside else Counter()
 
         async def app(_scope: Any, _receive: Any, _send: Any) -> None:
             raise AssertionError
 
-        kind = type(beside.protocol) if beside else bounded_protocol(bounds, self._count)
+        kind = type(beside.protocol) if beside else bounded_protocol(bounds, self._count, clock=self.clock)
         config = uvicorn.Config(app, http=kind, ws="none", access_log=False, log_config=None)
         state = beside.protocol.server_state if beside else ServerState()
         self.protocol: Any = kind(config=config, server_state=state, app_state={}, _loop=self.loop)  # type: ignore[arg-type]
@@ -292,6 +315,138 @@ def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, size: int, whol
         assert (connection.transport.ended == "") == whole
 
     assert run(scenario).counted == ({} if whole else {"many-chunks": 1})
+
+
+class Crowd:
+    """Connections to one server, in whose clock every part that is parsed takes 4 ms of the 10 of a pass."""
+
+    def __init__(self, number: int) -> None:
+        first = Connection()
+        self.loop = first.loop
+        self.members = [first, *(Connection(beside=first) for _ in range(number - 1))]
+        first.clock.step = 0.004
+
+    def turn(self) -> None:
+        """Let a pass of the loop come, and the rest before it."""
+        self.loop.advance(0.001)
+        self.loop.turn()
+
+    @property
+    def started(self) -> list[int]:
+        """Which members' first request was taken up."""
+        return [number for number, each in enumerate(self.members) if each.protocol.cycle is not None]
+
+
+def test_a_pass_of_the_loop_parses_for_some_milliseconds_and_the_first_come_first() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(8)
+        for each in crowd.members:
+            each.receive(GET)
+        assert crowd.started == [0, 1, 2]
+        assert [each.transport.is_read for each in crowd.members] == [True] * 3 + [False] * 5
+        crowd.turn()
+        assert crowd.started == [0, 1, 2, 3, 4, 5]
+        crowd.turn()
+        assert crowd.started == [*range(8)]
+        assert all(each.transport.is_read for each in crowd.members)
+        crowd.turn()
+        await crowd.members[7].answer()
+        crowd.members[7].receive(GET)  # there is time again
+        assert crowd.loop.started == 9
+
+    asyncio.run(scenario())
+
+
+def test_who_sends_much_keeps_nobody_out() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(3)
+        much, second, third = crowd.members
+        much.receive(b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
+        second.receive(GET)
+        third.receive(GET[:-1])
+        crowd.turn()
+        assert crowd.started == [0, 1]
+        third.receive(GET[-1:])
+        for _ in range(2):
+            crowd.turn()
+        assert crowd.started == [0, 1, 2]
+        for _ in range(20):
+            crowd.turn()
+        body = much.protocol.cycle.body
+        assert (len(body), much.transport.is_read) == (100_000, False)  # till the app takes it
+        body.clear()
+        much.protocol.flow.resume_reading()
+        assert much.transport.is_read
+
+    asyncio.run(scenario())
+
+
+def test_connections_whose_last_request_had_a_good_key_wait_for_no_stranger() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(8)
+        *strangers, device = crowd.members
+        device.receive(GET)
+        device.protocol.cycle.scope[STANDING].is_known = True  # as the gate says
+        await device.answer()
+        for each in strangers:
+            each.receive(GET * 2)
+        device.receive(GET)
+        assert crowd.loop.started == 4
+        assert crowd.started == [0, 1, 7]
+        assert device.protocol.cycle is not None
+        await device.answer()
+        device.receive(GET)  # whose last request had none
+        assert not device.transport.is_read
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_that_ends_while_it_waits_is_passed_over() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(6)
+        for each in crowd.members:
+            each.receive(GET)
+        crowd.members[3].protocol.connection_lost(None)
+        crowd.members[4].protocol._cut("made-room")
+        crowd.turn()
+        assert crowd.started == [0, 1, 2, 5]
+
+    asyncio.run(scenario())
+
+
+def test_no_deadline_ends_while_what_it_is_for_waits_here() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(5)
+        for each in crowd.members:
+            each.receive(GET)
+        late = crowd.members[4]
+        late.loop.timers = [timer for timer in late.loop.timers if timer.when > 0.1]  # no pass comes
+        late.loop.advance(100.0)
+        assert (late.ended, crowd.started) == ("", [0, 1, 2])
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_to_be_parsed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("arcwise.server.process.connections._MAX_UNREAD_BYTES", 100_000)
+
+    async def scenario() -> None:
+        crowd = Crowd(12)
+        for each in crowd.members[:3]:
+            each.receive(GET)
+        for each in crowd.members[3:]:
+            each.receive(POST)
+        assert [each.ended for each in crowd.members] == [""] * 8 + ["cut"] * 4
+        assert crowd.members[0].counted == {"no-room": 4}
+        for _ in range(40):
+            crowd.turn()
+        assert crowd.started == [*range(8)]
+        another = Connection(beside=crowd.members[0])
+        another.clock.step = 1.0
+        another.receive(POST)  # there is room again
+        assert another.ended == ""
+
+    asyncio.run(scenario())
 
 
 def test_a_head_is_cut_at_its_deadline_whatever_drips(run: Run) -> None:

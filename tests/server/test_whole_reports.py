@@ -81,6 +81,7 @@ class Connection:
 
         class Loop:
             time = staticmethod(loop.time)
+            call_soon = staticmethod(loop.call_soon)
 
             @staticmethod
             def create_task(steps: Coroutine[Any, Any, None], **options: Any) -> asyncio.Task[None]:

@@ -10,6 +10,7 @@ from arcwise.server.keys import digest, key_id
 from arcwise.server.local import is_local
 from arcwise.server.origins import check_same_origin
 from arcwise.server.problems import Problem, store_busy, too_many
+from arcwise.server.process.lanes import STANDING
 from arcwise.server.rates import Rate, address_of
 from arcwise.server.sessions import session_ended, session_of
 from arcwise.server.shares import reader_of
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
     from arcwise.server.clock import Clock
+    from arcwise.server.process.lanes import Standing
     from arcwise.server.store import StoredKey, StoredSession
 
 __all__ = ["REFRESH_SECONDS", "VIA_RELAY", "Actor", "Gate", "require"]
@@ -227,6 +229,14 @@ class Gate:
         return key
 
     def _known(self, scope: Scope) -> Actor:
+        actor = self._sender(scope)
+        standing: Standing | None = scope.get(STANDING)
+        if standing is not None:
+            standing.is_known = True
+        return actor
+
+    def _sender(self, scope: Scope) -> Actor:
+        """Return whose key or session was sent."""
         sent = [value for name, value in scope["headers"] if name == b"authorization"]
         if sent:
             scheme, _, value = sent[0].partition(b" ")

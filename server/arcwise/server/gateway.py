@@ -34,6 +34,7 @@ from arcwise.server.gate import VIA_RELAY
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.ingest import COUNTED, GATEWAY_PATH, task_in_end
 from arcwise.server.problems import Problem, internal_error
+from arcwise.server.process.lanes import STANDING
 from arcwise.server.rates import exact_address_of
 from arcwise.server.whole import Ready
 
@@ -113,7 +114,7 @@ class Gateway:
         except Problem as problem:
             done(self._ingest.refusal(problem, b""))
         else:
-            self._take(body, done)
+            self._take(scope, body, done)
         await (await answered)(scope, receive, send)
 
     def take(self, scope: Scope, body: bytes, done: Done) -> None:
@@ -124,7 +125,7 @@ class Gateway:
         except Exception as error:
             done(self._ingest.refusal(error, body))
         else:
-            self._take(body, done)
+            self._take(scope, body, done)
 
     def _admit(self, scope: Scope) -> None:
         """Refuse what is not for a gateway, and strangers that send too many; relays limit their own."""
@@ -132,7 +133,7 @@ class Gateway:
             self._ingest.gate.slow_down_address(scope)
         _check_type(scope)
 
-    def _take(self, body: bytes, done: Done) -> None:
+    def _take(self, scope: Scope, body: bytes, done: Done) -> None:
         """Hand on what an encapsulated request holds."""
         try:
             opened, request = self._open(body)
@@ -154,6 +155,7 @@ class Gateway:
             "headers": [(name.lower(), value) for name, value in request.fields],
             "client": None,
             VIA_RELAY: True,
+            STANDING: scope.get(STANDING),
         }
         self._ingest.take(task_id, inside, request.content, settle)
 

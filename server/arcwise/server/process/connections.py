@@ -8,15 +8,18 @@ not move it.
 
 from __future__ import annotations
 
+import time
 import weakref
+from collections import deque
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httptools
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from arcwise.server.process.lanes import STANDING, Lane, Standing
 from arcwise.server.process.slow_readers import SlowReaders
 from arcwise.server.turns import IS_GONE
 from arcwise.server.whole import Ready
@@ -45,6 +48,9 @@ _FREE_CHUNKS = 256
 _CHUNK_BYTES = 256
 _STEP = 4 << 10
 """Bytes that the parser is given at once."""
+_MAX_UNREAD_BYTES = 64 << 20
+"""Bytes that wait to be parsed, without 16 KiB of each connection; one that has more is cut beyond that."""
+_SMALL = 16 << 10
 _MAX_AHEAD = 64
 """Requests that may have come before an earlier one is answered; with one more the connection is cut."""
 _MAX_FIELDS_AHEAD = 2 * _MAX_FIELDS
@@ -94,14 +100,14 @@ class _Heads:
 
 
 class _InTurn(FlowControl):
-    """Reads on only when no request that is read already waits for its turn."""
+    """Reads on only when nothing that is read already waits for its turn: no request, and no bytes of one."""
 
-    def __init__(self, transport: asyncio.Transport, waiting: Sized) -> None:
+    def __init__(self, transport: asyncio.Transport, *waiting: Sized) -> None:
         super().__init__(transport)
         self._waiting = waiting
 
     def resume_reading(self) -> None:
-        if not self._waiting:
+        if not any(self._waiting):
             super().resume_reading()
 
 
@@ -109,6 +115,7 @@ def bounded_protocol(
     bounds: ProcessSettings,
     count: Callable[[str], object] = lambda _reason: None,
     taker: Callable[[Scope], Taker | None] = lambda _scope: None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn's ``http=``.
 
@@ -118,14 +125,18 @@ def bounded_protocol(
         The settings with what connections may take.
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
-        "long-head", "slow-head", "slow-body", "many-chunks", "too-far-ahead", "unread", "made-room" or
-        "too-many".
+        "long-head", "slow-head", "slow-body", "many-chunks", "too-far-ahead", "unread", "no-room",
+        "made-room" or "too-many".
     taker
         Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
+    clock
+        Seconds, by which the time is measured that parsing takes.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()
     waiting: dict[BoundedProtocol, None] = {}  # for bytes of their clients, the longest first
+    known, strangers = Lane(clock), Lane(clock)
+    waiting_bytes = 0  # for their turn to be parsed
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -137,6 +148,9 @@ def bounded_protocol(
             self._timed: tuple[int, _Part] | None = None
             self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
+            self._standing = Standing()
+            self._parts: deque[bytes] = deque()  # to be parsed
+            self._waiting_bytes = 0  # what of them is in `waiting_bytes`
             self._head_bytes = 0  # with the trailers of its body
             self._fields = 0
             self._chunks = 0
@@ -160,7 +174,7 @@ def bounded_protocol(
                 transport.close()
                 return
             super().connection_made(transport)
-            self.flow = _InTurn(transport, self.pipeline)
+            self.flow = _InTurn(transport, self.pipeline, self._parts)
             unread.watch(self.loop, self.connections)
             self._set_timer()
 
@@ -175,6 +189,7 @@ def bounded_protocol(
         def connection_lost(self, exc: Exception | None) -> None:
             waiting.pop(self, None)
             self._stop_timer()
+            self._drop_parts()
             self._abandon()
             unread.moved(self.transport)
             super().connection_lost(exc)
@@ -183,18 +198,61 @@ def bounded_protocol(
             self.cycle = self._answering = self._held = self.parser = None  # type: ignore[assignment]
 
         def data_received(self, data: bytes) -> None:
-            for start in range(0, len(data), _STEP):
-                if self._is_deaf:
-                    break
-                self._feed(data if len(data) <= _STEP else data[start : start + _STEP])
+            if self._is_deaf:
+                return
+            is_waiting = bool(self._parts)
+            self._parts.extend(data[start : start + _STEP] for start in range(0, len(data), _STEP))
+            lane = known if self._standing.is_known else strangers
+            if is_waiting or lane.enter(self.loop, self):
+                self._wait_for_turn()
+
+        def _wait_for_turn(self) -> None:
+            nonlocal waiting_bytes
+            size = sum(map(len, self._parts))
+            waiting_bytes += size - self._waiting_bytes
+            self._waiting_bytes = size
+            if size > _SMALL and waiting_bytes > _MAX_UNREAD_BYTES + _SMALL * len(self.connections):
+                self._cut("no-room")
+            else:
+                self.flow.pause_reading()
+
+        def read_on(self) -> bool:
+            """Parse one part of what has come; return whether there is more."""
+            nonlocal waiting_bytes
+            if not self._parts:  # the connection has ended meanwhile
+                return False
+            part = self._parts.popleft()
+            if self._waiting_bytes:
+                self._waiting_bytes -= len(part)
+                waiting_bytes -= len(part)
+            self._feed(part)
+            if self._is_deaf:
+                self._drop_parts()
+            if self._parts:
+                return True
             if self._held is not None:
                 held, self._held = self._held, None
                 self._begin(*held)
             if not self._is_deaf:
+                if self.flow.read_paused and not self._has_much():
+                    self.flow.resume_reading()
                 self._set_timer()
+            return False
+
+        def _has_much(self) -> bool:
+            """Return whether so much of a body is there that the app should take it first."""
+            return self._is_busy() and len(self.cycle.body) > HIGH_WATER_LIMIT
+
+        def _drop_parts(self) -> None:
+            nonlocal waiting_bytes
+            waiting_bytes -= self._waiting_bytes
+            self._waiting_bytes = 0
+            self._parts.clear()
 
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             cycle.scope[IS_GONE] = partial(_is_gone, weakref.ref(cycle))  # which refers to its scope
+            cycle.scope[STANDING] = self._standing
+            self._standing.is_known = False  # until its key has been looked at
             take = taker(cycle.scope)
             if take is None:
                 super()._start_asgi_task(cycle, app)
@@ -383,6 +441,8 @@ def bounded_protocol(
             if self._timed is None:
                 return
             now = self.loop.time()
+            if self._parts:  # what is waited for may have come
+                self._deadline = now + 1.0
             if now < self._deadline:
                 self._wind(now)
             elif self._part is _Part.NONE:
@@ -400,6 +460,7 @@ def bounded_protocol(
             self._is_deaf = True
             waiting.pop(self, None)
             self._stop_timer()
+            self._drop_parts()
             self._abandon()
             self.transport.abort()
 
