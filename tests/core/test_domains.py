@@ -210,7 +210,7 @@ def test_masked_arrays_are_refused() -> None:
         with pytest.raises(DomainError, match=r"masked array.*compressed\(\)"):
             domain.to_unit_many(np.ma.masked_array([1.0, 2.0], [False, True]))
         with pytest.raises(DomainError, match=r"masked array.*compressed\(\)"):
-            domain.to_unit_many([[0.5, 0.5], np.ma.masked_array([1.0, 2.0], [False, True])])
+            domain.to_unit_many([np.ma.masked_array([1.0, 2.0], [False, True])])
 
 
 @pytest.mark.parametrize(
