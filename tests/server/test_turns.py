@@ -174,7 +174,33 @@ def test_while_reports_wait_for_the_store_turns_come_with_pauses(monkeypatch: py
         await asyncio.gather(*(turns.wait({}) for _ in range(10)))
 
     asyncio.run(main())
-    assert len(paused) == 3
+    assert paused == [0.001] * 3
+
+
+def test_refusals_leave_the_store_time_for_a_commit(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thirty thousand at once, eight a millisecond, a report waited for a second and more."""
+    paused: list[float] = []
+
+    async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
+        ingest = app.state.runtime.ingest
+        loop = asyncio.get_running_loop()
+        later = loop.call_later
+
+        def watched(delay: float, *args: Any) -> Any:
+            paused.append(delay)
+            return later(delay, *args)
+
+        monkeypatch.setattr(type(ingest), "waiting", property(lambda _self: paused.count(0.005) < 2))
+        monkeypatch.setattr(loop, "call_later", watched)
+        answers: list[ASGIApp] = []
+        for _ in range(20):
+            ingest.take(HEADING.id, scope_of("POST", REPORTS), b"nothing", answers.append)
+        statuses = await asyncio.gather(*(call(answer, "POST", REPORTS) for answer in answers))
+        monkeypatch.undo()
+        assert statuses == [400] * 20
+
+    with_app([HEADING], scenario)
+    assert paused.count(0.005) == 2
 
 
 def test_an_app_can_go_on_in_another_loop() -> None:

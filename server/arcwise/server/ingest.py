@@ -87,7 +87,7 @@ class Ingest:
     ) -> None:
         self._catalogue = catalogue
         self._clock = clock
-        self._turns = Turns(lambda: self.waiting > 0, at_once=8)  # some 60 microseconds each
+        self._turns = Turns(lambda: self.waiting > 0, at_once=8, pause=0.005)  # some 100 us each
         self.gate = gate
         self._metrics = metrics
         self._releasing = Releasing.of(settings)

@@ -16,7 +16,6 @@ __all__ = ["IS_GONE", "Turns"]
 IS_GONE = "arcwise.is_gone"
 """In the scope of a request: a function that says whether its connection has ended."""
 
-_PAUSE_SECONDS = 0.001
 _GONE_AT_ONCE = 64
 """Requests that may leave the line in a pass because their connections have ended."""
 
@@ -32,15 +31,19 @@ class Turns:
     Parameters
     ----------
     busy
-        Whether reports wait for the store. Then the next turn comes a millisecond later: the store's thread
-        needs the interpreter, which a loop that never rests gives up only every 5 ms.
+        Whether reports wait for the store. Then the next turn comes after a pause: the store's thread needs
+        the interpreter, which a loop that never rests gives up only every 5 ms.
     at_once
         How many begin in a pass.
+    pause
+        Seconds. The store's thread gives the interpreter up at each statement, and a pause that is shorter
+        than its commit makes it wait for the loop again and again.
     """
 
-    def __init__(self, busy: Callable[[], bool], at_once: int = 1) -> None:
+    def __init__(self, busy: Callable[[], bool], at_once: int = 1, pause: float = 0.001) -> None:
         self._busy = busy
         self._at_once = at_once
+        self._pause = pause
         self._line: deque[tuple[asyncio.Future[None], Callable[[], bool]]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None  # in which somebody's turn is
 
@@ -59,7 +62,7 @@ class Turns:
 
     def _then(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._busy():
-            loop.call_later(_PAUSE_SECONDS, self._next, loop)
+            loop.call_later(self._pause, self._next, loop)
         else:
             loop.call_soon(self._next, loop)
 
