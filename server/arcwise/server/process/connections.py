@@ -115,7 +115,7 @@ def bounded_protocol(
     bounds: ProcessSettings,
     count: Callable[[str], object] = lambda _reason: None,
     taker: Callable[[Scope], Taker | None] = lambda _scope: None,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float] = time.thread_time,
 ) -> type[HttpToolsProtocol]:
     """Return the protocol class for uvicorn's ``http=``.
 
@@ -130,7 +130,7 @@ def bounded_protocol(
     taker
         Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
     clock
-        Seconds, by which the time is measured that parsing takes.
+        Seconds of this thread, by which the time that parsing takes is measured.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()

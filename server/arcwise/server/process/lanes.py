@@ -19,7 +19,7 @@ STANDING = "arcwise.standing"
 """In the scope of a request: the `Standing` of its connection."""
 
 _PASS_SECONDS = 0.01
-"""Of a pass, and at most one part more; a part of 4 KiB takes a millisecond at most."""
+"""Of a pass, and at most one part more; the costliest 4 KiB take a millisecond or two."""
 _REST_SECONDS = 0.001
 """Between passes while a line waits: the store's thread needs the interpreter, too."""
 
