@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -201,6 +201,10 @@ class _Connections(Generic[ClientT]):
             _let_forks_wait()
             return _request(url, body, headers, timeout), self._client(url)
 
+    def _is_ready(self, url: str) -> bool:
+        """Return whether this process has a client for a URL."""
+        return self._process is current_process() and host_at_home(url) in self._own
+
     def _client(self, url: str) -> ClientT:
         """Return the client for a URL: one of ours, over the connections of one that was passed in."""
         import httpx
@@ -367,13 +371,33 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
             await asyncio.gather(sending, return_exceptions=True)  # until it has closed its connection
         return sending.result()
 
+    async def _prepared_in_thread(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> tuple[httpx.Request, httpx.AsyncClient]:
+        """Prepare a first request, which imports httpx and reads certificates: that takes up to a second.
+
+        In a thread of its own, since those of the event loop do not run in a forked child.
+        """
+        import asyncio
+        from concurrent.futures import ThreadPoolExecutor
+
+        executor = ThreadPoolExecutor(1)
+        work = partial(self._prepared, url, body, headers, timeout)
+        try:
+            prepared = await asyncio.get_running_loop().run_in_executor(executor, work)
+        except BaseException:
+            executor.shutdown(wait=False)
+            raise
+        executor.shutdown()
+        return prepared
+
     async def _post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        import asyncio
-
-        # In a thread: the first request imports httpx and reads certificates, which takes up to a second.
-        request, client = await asyncio.to_thread(self._prepared, url, body, headers, timeout)
+        if self._is_ready(url):
+            request, client = self._prepared(url, body, headers, timeout)
+        else:
+            request, client = await self._prepared_in_thread(url, body, headers, timeout)
         if is_loopback_url(url):
             request.extensions["trace"] = _stay_here
         response = await client.send(request, stream=True, auth=None, follow_redirects=False)

@@ -34,7 +34,7 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
     if distribution.modes is None:
         return fitted
     cells, wide = len(fitted), distribution.resolution
-    bins = cells if wide is None else min(round((edges[-1] - edges[0]) / wide), cells)
+    bins = cells if wide is None else min(max(round((edges[-1] - edges[0]) / wide), 1), cells)
     parts = np.array_split(np.arange(cells), bins)
     first = [part[0] for part in parts]
     lengths = np.diff(edges)
