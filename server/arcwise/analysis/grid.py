@@ -25,6 +25,7 @@ __all__ = [
     "first_cell",
     "to_domain",
     "values_of",
+    "wave_phases",
 ]
 
 
@@ -109,6 +110,17 @@ def bin_edges(mechanism: Mechanism) -> FloatArray:
     if values is not None and not mechanism.kernel.circular:
         edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
     return edges
+
+
+def wave_phases(places: FloatArray, number: int, *, circular: bool) -> FloatArray:
+    """Return the phases of waves at places on the unit domain, the longest first, shape (number, M).
+
+    Their cosines are whole and half turns of an interval; on a circle whole turns, of cosines and sines.
+    """
+    if circular:
+        turns = np.arange(2, number + 2) // 2
+        return 2 * math.pi * turns[:, None] * places - (math.pi / 2) * (np.arange(number) % 2)[:, None]
+    return math.pi * np.arange(1, number + 1)[:, None] * places
 
 
 def _first(mechanism: Mechanism) -> tuple[int, float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.estimators.k_modal import most_prominent
-from arcwise.analysis.grid import bin_edges, first_cell
+from arcwise.analysis.grid import bin_edges, first_cell, wave_phases
 from arcwise.analysis.likelihood.linear_maps import code_laws, node_means
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ class _Waves:
         within = ordered + _LITTLE * parts
         self._within = within / np.add.reduceat(within, first)[self._cell_of]
 
-        phases = _phases(kernel.nodes, circular=kernel.circular)
+        places = (np.arange(kernel.nodes) + 0.5) / kernel.nodes
+        phases = wave_phases(places, min(_FINEST, kernel.nodes - 1), circular=kernel.circular)
         raised = np.roll(np.vstack([np.zeros_like(phases[:1]), np.cos(phases)]) + 1.0, self._start, axis=1)
         laws = code_laws(kernel, raised / raised.sum(axis=1, keepdims=True))
         self._codes = code_laws(kernel, fitted[None])[0]
@@ -307,16 +308,6 @@ class _Waves:
             cuts[i] = cut
         turn = cells * (cuts[0] // cells) if self.circular else 0
         return [cut - turn for cut in cuts]
-
-
-def _phases(nodes: int, *, circular: bool) -> FloatArray:
-    """Return the phases of waves over the cells, from the longest to the shortest, shape (J, N)."""
-    places = (np.arange(nodes) + 0.5) / nodes
-    number = min(_FINEST, nodes - 1)
-    if circular:
-        turns = np.arange(2, number + 2) // 2
-        return 2 * math.pi * turns[:, None] * places - (math.pi / 2) * (np.arange(number) % 2)[:, None]
-    return math.pi * np.arange(1, number + 1)[:, None] * places
 
 
 def _nearest_mixture(columns: FloatArray, seen: FloatArray) -> tuple[float, FloatArray]:

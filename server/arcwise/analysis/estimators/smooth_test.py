@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.grid import first_cell
+from arcwise.analysis.grid import first_cell, wave_phases
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.errors import ParameterError
@@ -189,11 +189,7 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
     ordered = np.roll(fitted, -start)
     ranks = np.cumsum(ordered) - ordered / 2
     number = min(_WAVES, kernel.nodes - 1)
-    if kernel.circular:
-        turns = np.arange(2, number + 2) // 2
-        phases = 2 * math.pi * turns[:, None] * ranks - (math.pi / 2) * (np.arange(number) % 2)[:, None]
-    else:
-        phases = math.pi * np.arange(1, number + 1)[:, None] * ranks
+    phases = wave_phases(ranks, number, circular=kernel.circular)
     raised = np.roll(ordered * (1.0 + np.cos(phases)), start, axis=1)  # the maps take distributions
     totals = raised.sum(axis=1, keepdims=True)
     raised = np.vstack([fitted, raised / totals])
