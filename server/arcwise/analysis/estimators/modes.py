@@ -278,15 +278,15 @@ class _Waves:
         """
         cells = len(self.widths)
         ends = [*cuts, cuts[0] + cells] if self.circular else [0, *cuts, cells]
-        pieces = [(np.arange(first, last), first, last) for first, last in pairwise(ends)]
-        start = np.concatenate([(at if i % 2 == 0 else 0 * at + a) for i, (at, a, _) in enumerate(pieces)])
-        end = np.concatenate([(0 * at + b if i % 2 == 0 else at + 1) for i, (at, _, b) in enumerate(pieces)])
+        pieces = list(enumerate(pairwise(ends)))  # the even ones rise
+        start = np.concatenate([np.full(b - a, a) if i % 2 else np.arange(a, b) for i, (a, b) in pieces])
+        end = np.concatenate([np.arange(a, b) + 1 if i % 2 else np.full(b - a, b) for i, (a, b) in pieces])
         lengths = self._lengths[end] - self._lengths[start]
         distance, mass = _nearest_mixture((self._sums[:, end] - self._sums[:, start]) / lengths, seen)
         heights = mass / lengths
-        for i, (_, a, b) in enumerate(pieces):
+        for i, (a, b) in pieces:
             part = heights[a - ends[0] : b - ends[0]]
-            part[:] = np.cumsum(part) if i % 2 == 0 else np.cumsum(part[::-1])[::-1]
+            part[:] = np.cumsum(part[::-1])[::-1] if i % 2 else np.cumsum(part)
         return _Nearest(distance, np.roll(heights, ends[0]), cuts)
 
     def _moved(self, nearest: _Nearest) -> list[int]:
