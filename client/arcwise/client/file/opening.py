@@ -9,9 +9,9 @@ import sqlite3
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 from arcwise.checks import shown
+from arcwise.client.file.held import HeldConnection
 from arcwise.client.file.schema import APPLICATION_ID, MIRRORS, SCHEMA, TABLES, VERSION
 from arcwise.errors import LedgerError, ParameterError
 
@@ -171,7 +171,9 @@ def open_file(
             "seen under the other: remove all names but one"
         )
 
-    def set_up(connection: sqlite3.Connection) -> None:
+    def set_up(connection: HeldConnection) -> None:
+        _check_kind(connection, path)
+        connection.hold(log_index_path(path))  # no sooner: nobody may lose locks on a file of their own
         _check(connection, path, whole=check)
         _configure(connection, path)
         _mirror(connection)
@@ -209,25 +211,26 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
         if writable or not path.exists() or (log.exists() and log.stat().st_size):
             raise
-    return _connect(path, "mode=ro&immutable=1", 0.0, lambda connection: _check(connection, path, whole=True))
+
+    def set_up(connection: HeldConnection) -> None:
+        _check_kind(connection, path)
+        _check(connection, path, whole=True)
+
+    return _connect(path, "mode=ro&immutable=1", 0.0, set_up)
 
 
 def _connect(
-    path: Path, mode: str, busy_timeout: float, set_up: Callable[[sqlite3.Connection], None]
+    path: Path, mode: str, busy_timeout: float, set_up: Callable[[HeldConnection], None]
 ) -> sqlite3.Connection:
     connection = None
     try:
-        connection = sqlite3.connect(
-            f"file:{quote(os.fsencode(path.absolute()))}?{mode}",
-            uri=True,
-            timeout=busy_timeout,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        connection = HeldConnection(path, mode, busy_timeout)
         set_up(connection)
     except BaseException as error:
         if connection is not None:
             connection.close()
+        if isinstance(error, OSError):
+            raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
         if isinstance(error, sqlite3.OperationalError):
             raise LedgerError(f"the ledger {path} cannot be opened: {error}") from error
         if isinstance(error, (sqlite3.Error, UnicodeDecodeError)):
@@ -236,14 +239,18 @@ def _connect(
     return connection
 
 
-def _check(connection: sqlite3.Connection, path: Path, *, whole: bool) -> None:
-    """Raise for what is no ledger, one of another version, and one that is damaged."""
+def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise for what is no ledger, and one of another version."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
         raise LedgerError(f"{path} is not an arcwise ledger, or it is damaged")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
         raise LedgerError(f"the ledger {path} has version {version}; this arcwise supports version {VERSION}")
+
+
+def _check(connection: sqlite3.Connection, path: Path, *, whole: bool) -> None:
+    """Raise for a ledger that is damaged."""
     if whole:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":

@@ -1,0 +1,127 @@
+"""A connection to a ledger's file that holds it whatever else its process does with the file.
+
+The locks that SQLite takes belong to the process, and the system lets go of all of them when the process
+closes any descriptor of the file, as it does after copying it. Another process then takes the ledger for
+unused, removes its log, and cuts the index of the log under the memory of those who have it open. Locks of an
+open file description, which Linux has, last until their own descriptor is closed. So a connection takes those
+two of SQLite's locks that say that the file is in use once more, on descriptors of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import sqlite3
+import struct
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from arcwise.client.forks import Pause, pause_for_forks
+from arcwise.client.process import current_process
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+if sys.platform == "linux":
+    import fcntl
+
+__all__ = ["HeldConnection"]
+
+_FILE_IN_USE = (0x4000_0002, 510)
+"""Start and length of the bytes of a file that every SQLite connection with a log holds; see its format."""
+_INDEX_IN_USE = (128, 1)
+"""The byte of the log's index that every process holds that has the index in its memory."""
+
+
+class HeldConnection(sqlite3.Connection):
+    """A connection to the file of this real path; `hold` it when it is known to be a ledger."""
+
+    def __init__(self, path: Path, mode: str, busy_timeout: float) -> None:
+        self._path = path
+        self._process = current_process()
+        self._held: list[int] = []
+        found = path.stat()
+        with _changing:
+            self._descriptors = _open.setdefault((found.st_dev, found.st_ino), _Descriptors())
+        super().__init__(
+            f"file:{quote(os.fsencode(path.absolute()))}?{mode}",
+            uri=True,
+            timeout=busy_timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    def hold(self, index: Path) -> None:
+        """Take the locks, after a first statement, by which SQLite opened the log and this index of it.
+
+        Nothing is held on a system or a file system that has no such locks.
+
+        Raises
+        ------
+        sqlite3.OperationalError
+            When another process has the file alone, which it can only if SQLite's lock is lost already.
+        """
+        if sys.platform != "linux":
+            return
+        for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
+            try:
+                self._held.append(os.open(path, os.O_RDONLY))
+            except OSError:
+                continue
+            self._descriptors.append(self._held[-1])
+            try:
+                _set_lock(self._held[-1], fcntl.F_RDLCK, *part)
+            except OSError as error:
+                if error.errno in (errno.EAGAIN, errno.EACCES):
+                    raise sqlite3.OperationalError("database is locked") from error
+
+    def close(self) -> None:
+        """Let go, so that SQLite can have the file alone if nobody else has it, and close it."""
+        if sys.platform == "linux" and self._process is current_process():  # not for a parent
+            while self._held:
+                with contextlib.suppress(OSError):
+                    # By itself: a child that was forked meanwhile may have the descriptor, too.
+                    _set_lock(self._held[-1], fcntl.F_UNLCK, 0, 0)
+                self._held.pop()
+        super().close()
+        with _changing:
+            self._descriptors = _Descriptors()
+
+
+if sys.platform == "linux":
+
+    def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
+        """Change the lock of an open file description on some bytes; a length of 0 reaches to the end."""
+        fcntl.fcntl(
+            descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0)
+        )
+
+
+class _Descriptors(list[int]):
+    """Our descriptors of one file, closed when no connection of the process to that file is left.
+
+    To close one earlier would let go of what SQLite holds for another connection.
+    """
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        for descriptor in self:
+            with contextlib.suppress(OSError):  # somebody else closed it
+                close(descriptor)
+
+
+_open: weakref.WeakValueDictionary[tuple[int, int], _Descriptors] = weakref.WeakValueDictionary()
+_changing = threading.RLock()
+"""Held while a connection to a file is begun, and while the last one's descriptors are closed."""
+
+
+def _unchanging() -> Pause:
+    with _changing:
+        yield
+
+
+fork_hooks = pause_for_forks(lambda: [_unchanging()])

@@ -1,0 +1,188 @@
+"""A ledger's file stays held whatever else its process does with it, and is let go when it is closed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from arcwise.client import FileLedger, inspect
+from arcwise.client.file import held
+from tests.support.forks import fork_unseen
+from tests.support.stepped import SteppedUplink
+from tests.support.unlimited import Client
+
+if TYPE_CHECKING:
+    from arcwise.tasks import Task
+    from tests.support.recorder import Recorder
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has locks that outlast a close")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "data" / "ledger.db"
+    path.parent.mkdir()
+    FileLedger(path, create=True).close()
+    return path
+
+
+def new_client(ledger: FileLedger, recorder: Recorder, task: Task) -> Client:
+    """Return a client without a thread."""
+    uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledger, transport=recorder)
+    return Client(uplink, tasks=[task], ledger=ledger)
+
+
+def elsewhere(path: Path, program: str) -> str:
+    """Run a program in another process, which finds the path in its argument, and return what it prints."""
+    imports = "import sqlite3, sys\nfrom arcwise.client import FileLedger, inspect\npath = sys.argv[1]\n"
+    command = [sys.executable, "-c", imports + program, str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+OPEN_AND_CLOSE = "FileLedger(path).close(); inspect(path)"
+WRITE = """
+connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+try: connection.execute("BEGIN IMMEDIATE"); print("wrote")
+except sqlite3.OperationalError as error: print(error)
+"""
+TAKE_ALONE = """
+connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+try: print(connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0])
+except sqlite3.OperationalError as error: print(error)
+"""
+
+
+def files(path: Path) -> set[str]:
+    return {each.name.removeprefix(path.name) for each in path.parent.iterdir()}
+
+
+def read_all(path: Path) -> None:
+    for each in path.parent.iterdir():
+        each.read_bytes()
+
+
+@pytest.mark.parametrize("how", ["file", "index", "archive"])
+def test_the_app_reads_the_files_while_another_process_comes_and_goes(
+    path: Path, recorder: Recorder, heading: Task, how: str
+) -> None:
+    with FileLedger(path) as ledger:
+        client = new_client(ledger, recorder, heading)
+        assert client.report("heading", 1.0)
+        if how == "archive":
+            shutil.make_archive(str(path.parent.with_name("export")), "zip", path.parent)
+        else:
+            path.with_name(path.name + ("-shm" if how == "index" else "")).read_bytes()
+        elsewhere(path, OPEN_AND_CLOSE)
+        assert files(path) == {"", "-wal", "-shm"}
+        assert client.report("heading", 1.0)
+        assert elsewhere(path, TAKE_ALONE) == "database is locked\n"
+    assert inspect(path).accounts[0].epsilon == 2.0
+
+
+@pytest.mark.parametrize("ledgers", [1, 2])
+def test_the_last_to_close_leaves_one_file(
+    path: Path, recorder: Recorder, heading: Task, ledgers: int
+) -> None:
+    before = sum(1 for _ in Path("/proc/self/fd").iterdir())
+    opened = [FileLedger(path) for _ in range(ledgers)]
+    for ledger in opened:
+        assert files(path) == {"", "-wal", "-shm"}
+        assert new_client(ledger, recorder, heading).report("heading", 1.0)
+        inspect(path)
+        read_all(path)
+        ledger.close()
+    assert files(path) == {""}
+    assert sum(1 for _ in Path("/proc/self/fd").iterdir()) == before
+    assert elsewhere(path, TAKE_ALONE) == "delete\n"
+
+
+def test_another_process_that_closes_last_leaves_one_file(path: Path) -> None:
+    program = "ledger = FileLedger(path); print(flush=True); sys.stdin.read(); ledger.close()"
+    imports = "import sys\nfrom arcwise.client import FileLedger\npath = sys.argv[1]\n"
+    command = [sys.executable, "-c", imports + program, str(path)]
+    with (
+        FileLedger(path),
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
+    ):
+        assert other.stdout is not None
+        other.stdout.readline()
+        read_all(path)
+        other.communicate()
+        assert files(path) == {"", "-wal", "-shm"}
+    assert files(path) == {""}
+
+
+@pytest.mark.parametrize("other", ["ledger", "inspection"])
+def test_closing_one_connection_lets_go_of_no_transaction_of_another(path: Path, other: str) -> None:
+    with FileLedger(path) as ledger:
+        second = FileLedger(path)
+        with ledger._database.writing(durable=True):
+            if other == "ledger":
+                second.close()
+            else:
+                inspect(path)
+            assert elsewhere(path, WRITE) == "database is locked\n"
+        assert elsewhere(path, WRITE) == "wrote\n"
+        second.close()
+
+
+def test_a_child_that_python_does_not_know_of_lets_go_of_nothing(path: Path) -> None:
+    with FileLedger(path) as ledger:
+        read_all(path)
+        pid = fork_unseen()
+        if pid == 0:
+            assert ledger._database._connection is not None
+            ledger._database._connection.close()
+            os._exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        elsewhere(path, OPEN_AND_CLOSE)
+        assert files(path) == {"", "-wal", "-shm"}
+
+
+def test_a_child_that_outlives_its_parents_ledger_holds_nothing(path: Path) -> None:
+    ledger = FileLedger(path)
+    pid = fork_unseen()
+    if pid == 0:
+        time.sleep(60)
+        os._exit(0)
+    try:
+        ledger.close()
+        assert files(path) == {""}
+        assert elsewhere(path, TAKE_ALONE) == "delete\n"
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOLCK, errno.ENOTSUP])
+def test_a_file_system_without_these_locks(
+    path: Path, recorder: Recorder, heading: Task, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(held, "_set_lock", refuse)
+    with FileLedger(path) as ledger:
+        assert new_client(ledger, recorder, heading).report("heading", 1.0)
+    assert files(path) == {""}
+    assert inspect(path).accounts[0].epsilon == 1.0
+
+
+def test_a_file_that_is_no_ledger_keeps_its_locks(path: Path) -> None:
+    """An app may give the path of a database of its own by mistake."""
+    with contextlib.closing(sqlite3.connect(path.with_name("app.db"), isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE notes (text)")
+        connection.execute("BEGIN IMMEDIATE")
+        with pytest.raises(Exception, match="not an arcwise ledger"):
+            FileLedger(path.with_name("app.db"))
+        assert elsewhere(path.with_name("app.db"), WRITE) == "database is locked\n"
