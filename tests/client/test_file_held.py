@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from arcwise.client import FileLedger, inspect
+from arcwise.client import FileLedger, Outcome, inspect
 from arcwise.client.file import held
 from tests.support.forks import fork_unseen
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
 
@@ -44,9 +46,23 @@ def new_client(ledger: FileLedger, recorder: Recorder, task: Task) -> Client:
 
 def elsewhere(path: Path, program: str) -> str:
     """Run a program in another process, which finds the path in its argument, and return what it prints."""
+    return subprocess.run(command(path, program), check=True, capture_output=True, text=True).stdout
+
+
+def command(path: Path, program: str) -> list[str]:
     imports = "import sqlite3, sys\nfrom arcwise.client import FileLedger, inspect\npath = sys.argv[1]\n"
-    command = [sys.executable, "-c", imports + program, str(path)]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [sys.executable, "-c", imports + program, str(path)]
+
+
+@contextlib.contextmanager
+def beside(path: Path, program: str) -> Iterator[None]:
+    """Run a program in another process: up to a line that it prints, and to its end after the block."""
+    with subprocess.Popen(command(path, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        yield
+        other.communicate()
+    assert other.returncode == 0
 
 
 OPEN_AND_CLOSE = "FileLedger(path).close(); inspect(path)"
@@ -59,6 +75,12 @@ TAKE_ALONE = """
 connection = sqlite3.connect(path, isolation_level=None, timeout=0)
 try: print(connection.execute("PRAGMA journal_mode = DELETE").fetchone()[0])
 except sqlite3.OperationalError as error: print(error)
+"""
+OUR_WRITE = """
+with FileLedger(path, busy_timeout=0.05) as ledger:
+    try:
+        with ledger._database.writing(durable=True): print("wrote")
+    except Exception as error: print(str(error).rpartition(": ")[2])
 """
 
 
@@ -106,18 +128,10 @@ def test_the_last_to_close_leaves_one_file(
     assert elsewhere(path, TAKE_ALONE) == "delete\n"
 
 
-def test_another_process_that_closes_last_leaves_one_file(path: Path) -> None:
-    program = "ledger = FileLedger(path); print(flush=True); sys.stdin.read(); ledger.close()"
-    imports = "import sys\nfrom arcwise.client import FileLedger\npath = sys.argv[1]\n"
-    command = [sys.executable, "-c", imports + program, str(path)]
-    with (
-        FileLedger(path),
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
-    ):
-        assert other.stdout is not None
-        other.stdout.readline()
-        read_all(path)
-        other.communicate()
+def test_another_process_that_closes_leaves_the_log(path: Path) -> None:
+    with FileLedger(path):
+        with beside(path, "ledger = FileLedger(path); print(flush=True); sys.stdin.read(); ledger.close()"):
+            read_all(path)
         assert files(path) == {"", "-wal", "-shm"}
     assert files(path) == {""}
 
@@ -134,6 +148,37 @@ def test_closing_one_connection_lets_go_of_no_transaction_of_another(path: Path,
             assert elsewhere(path, WRITE) == "database is locked\n"
         assert elsewhere(path, WRITE) == "wrote\n"
         second.close()
+
+
+@pytest.mark.parametrize("kind", ["writing", "reading"])
+def test_a_transaction_stays_alone_when_the_app_reads_the_index(path: Path, kind: str) -> None:
+    """SQLite's own locks of a transaction are on the index, and a second log would overwrite the first."""
+    with FileLedger(path) as ledger:
+        database = ledger._database
+        with database.writing(durable=True) if kind == "writing" else database.reading() as connection:
+            connection.execute("SELECT * FROM state").fetchone()
+            read_all(path)
+            assert elsewhere(path, OUR_WRITE) == "database is locked\n"
+        assert elsewhere(path, OUR_WRITE) == "wrote\n"
+
+
+def test_a_call_waits_for_another_process_in_whose_turn_the_index_was_read(
+    path: Path, recorder: Recorder, heading: Task
+) -> None:
+    program = """
+with FileLedger(path) as ledger, ledger._database.writing(durable=True):
+    open(path + "-shm").close()
+    print(flush=True)
+    sys.stdin.read()
+"""
+    with FileLedger(path, busy_timeout=0.2) as ledger:
+        client = new_client(ledger, recorder, heading)
+        with beside(path, program):
+            begun = time.monotonic()
+            assert client.report("heading", 1.0) is Outcome.FAILED
+            assert 0.2 <= time.monotonic() - begun < 2
+            assert inspect(path).accounts == ()
+        assert client.report("heading", 1.0)
 
 
 def test_a_child_that_python_does_not_know_of_lets_go_of_nothing(path: Path) -> None:

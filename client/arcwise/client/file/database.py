@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from arcwise.client.file.held import HeldConnection
+
 __all__ = ["Database"]
 
 _SHORT = 0.1
@@ -35,7 +37,7 @@ class Database:
         self._lock = threading.RLock()
         self._in_use = False
         self._sound = False  # whether the whole file was checked, and nothing has happened to it since
-        self._connection: sqlite3.Connection | None = None
+        self._connection: HeldConnection | None = None
         self._process: object = None
         self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
         self._patience: float | None = None  # what its PRAGMA busy_timeout is set to, in seconds
@@ -47,7 +49,7 @@ class Database:
             self._connect()
         _living.add(self)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> HeldConnection:
         real = real_path(self.path)
         connection, identity = open_file(real, self._busy_timeout, check=not self._sound)
         if self._identity not in (None, identity):
@@ -60,7 +62,7 @@ class Database:
         self._sound = True
         return connection
 
-    def _checked(self) -> sqlite3.Connection:
+    def _checked(self) -> HeldConnection:
         """Return the connection, if the file is still what it was."""
         if self._broken is not None:
             raise LedgerError(self._broken)
@@ -98,7 +100,7 @@ class Database:
         LedgerError
             When the file cannot be written, is gone or is damaged; nothing has changed then.
         """
-        with self._alone() as connection:
+        with self._alone(writing=True) as connection:
             full = durable or not self.relaxed
             if full != self._full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
@@ -110,13 +112,15 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Let several queries see one state of the file."""
-        with self._alone() as connection:
+        with self._alone(writing=False) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @contextmanager
-    def _alone(self) -> Iterator[sqlite3.Connection]:
+    def _alone(self, *, writing: bool) -> Iterator[sqlite3.Connection]:
         """Hold the connection, against other threads and a signal handler of the thread that has it.
+
+        With `writing`, no other process is in a transaction meanwhile; without, none is in one that writes.
 
         A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
         """
@@ -128,6 +132,9 @@ class Database:
             try:
                 with self._errors():
                     connection = self._checked()
+                    left = self._busy_timeout - (time.monotonic() - begun)
+                    if not connection.take_turn(alone=writing, seconds=left):
+                        raise sqlite3.OperationalError("database is locked")
                     self._wait_for_others(connection, time.monotonic() - begun)
                     yield connection
             finally:
@@ -145,10 +152,12 @@ class Database:
             self._patience = left
 
     def _undo(self) -> None:
-        """Roll back what is open."""
-        if self._connection is not None and self._connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
-                self._connection.execute("ROLLBACK")
+        """Roll back what is open, and let others have their turn."""
+        if self._connection is not None:
+            if self._connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
+                    self._connection.execute("ROLLBACK")
+            self._connection.end_turn()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -167,12 +176,12 @@ class Database:
 
     def empty_log(self) -> None:
         """Let the file hold all that is in the log, unless somebody reads it now."""
-        with contextlib.suppress(LedgerError), self._alone() as connection:
+        with contextlib.suppress(LedgerError), self._alone(writing=True) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def write_back(self) -> None:
         """Let the file hold what is in the log, as far as nobody is in the way; nobody waits for it."""
-        with contextlib.suppress(LedgerError), self._alone() as connection:
+        with contextlib.suppress(LedgerError), self._alone(writing=False) as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def closed_for_a_fork(self) -> Pause:

@@ -2,9 +2,10 @@
 
 The locks that SQLite takes belong to the process, and the system lets go of all of them when the process
 closes any descriptor of the file, as it does after copying it. Another process then takes the ledger for
-unused, removes its log, and cuts the index of the log under the memory of those who have it open. Locks of an
-open file description, which Linux has, last until their own descriptor is closed. So a connection takes those
-two of SQLite's locks that say that the file is in use once more, on descriptors of its own.
+unused, removes its log, and cuts the index of the log under the memory of those who have it open; or it
+writes to the log where an open transaction does. Locks of an open file description, which Linux has, last
+until their own descriptor is closed. So a connection takes those two of SQLite's locks that say that the
+file is in use once more, on descriptors of its own, and transactions take turns by a third.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sqlite3
 import struct
 import sys
 import threading
+import time
 import weakref
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -36,6 +38,13 @@ _FILE_IN_USE = (0x4000_0002, 510)
 """Start and length of the bytes of a file that every SQLite connection with a log holds; see its format."""
 _INDEX_IN_USE = (128, 1)
 """The byte of the log's index that every process holds that has the index in its memory."""
+_F_OFD_SETLK = 37
+"""Of Linux, on every processor; `fcntl` lacks it where Python was built on an old system."""
+_TAKEN = (errno.EAGAIN, errno.EACCES)
+_TURN = (0x4000_0200, 1)
+"""A byte after those that SQLite locks, where no page lies: who changes the file holds it alone."""
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
+"""Seconds between two tries for a turn, which is mostly as short as a commit."""
 
 
 class HeldConnection(sqlite3.Connection):
@@ -45,6 +54,7 @@ class HeldConnection(sqlite3.Connection):
         self._path = path
         self._process = current_process()
         self._held: list[int] = []
+        self._in_turn = False
         found = path.stat()
         with _changing:
             self._descriptors = _open.setdefault((found.st_dev, found.st_ino), _Descriptors())
@@ -66,19 +76,48 @@ class HeldConnection(sqlite3.Connection):
         sqlite3.OperationalError
             When another process has the file alone, which it can only if SQLite's lock is lost already.
         """
-        if sys.platform != "linux":
-            return
-        for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
+        if sys.platform == "linux":
+            for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
+                try:
+                    self._held.append(os.open(path, os.O_RDWR))
+                except OSError:  # such as a file that cannot be written
+                    return
+                self._descriptors.append(self._held[-1])
+                try:
+                    _set_lock(self._held[-1], fcntl.F_RDLCK, *part)
+                except OSError as error:
+                    if error.errno in _TAKEN:
+                        raise sqlite3.OperationalError("database is locked") from error
+
+    def take_turn(self, *, alone: bool, seconds: float) -> bool:
+        """Take part in a turn, or have one `alone`; return whether that was possible in so many seconds."""
+        pause, deadline = _SHORTEST_PAUSE, time.monotonic() + seconds
+        while not self._try_turn(alone=alone):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return True
+
+    def _try_turn(self, *, alone: bool) -> bool:
+        if sys.platform == "linux":
+            self._in_turn = True  # first: a signal handler may raise
             try:
-                self._held.append(os.open(path, os.O_RDONLY))
-            except OSError:
-                continue
-            self._descriptors.append(self._held[-1])
-            try:
-                _set_lock(self._held[-1], fcntl.F_RDLCK, *part)
+                self._set_turn(fcntl.F_WRLCK if alone else fcntl.F_RDLCK)
             except OSError as error:
-                if error.errno in (errno.EAGAIN, errno.EACCES):
-                    raise sqlite3.OperationalError("database is locked") from error
+                return error.errno not in _TAKEN
+        return True
+
+    def end_turn(self) -> None:
+        """Let others have their turn; without one, do nothing."""
+        if sys.platform == "linux" and self._in_turn:
+            with contextlib.suppress(OSError):
+                self._set_turn(fcntl.F_UNLCK)
+            self._in_turn = False
+
+    def _set_turn(self, kind: int) -> None:
+        for descriptor in self._held[:1]:  # none where nothing is held
+            _set_lock(descriptor, kind, *_TURN)
 
     def close(self) -> None:
         """Let go, so that SQLite can have the file alone if nobody else has it, and close it."""
@@ -93,13 +132,10 @@ class HeldConnection(sqlite3.Connection):
             self._descriptors = _Descriptors()
 
 
-if sys.platform == "linux":
-
-    def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
-        """Change the lock of an open file description on some bytes; a length of 0 reaches to the end."""
-        fcntl.fcntl(
-            descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0)
-        )
+def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
+    """Change the lock of an open file description on some bytes; a length of 0 reaches to the end."""
+    if sys.platform == "linux":
+        fcntl.fcntl(descriptor, _F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0))
 
 
 class _Descriptors(list[int]):

@@ -126,7 +126,7 @@ def _move(draft: Path, path: Path) -> None:
 
 def open_file(
     path: Path, busy_timeout: float, *, check: bool = True
-) -> tuple[sqlite3.Connection, tuple[int, int]]:
+) -> tuple[HeldConnection, tuple[int, int]]:
     """Open an existing ledger; return the connection and the file's (device, inode).
 
     Parameters
@@ -176,7 +176,11 @@ def open_file(
         connection.hold(log_index_path(path))  # no sooner: nobody may lose locks on a file of their own
         _check(connection, path, whole=check)
         _configure(connection, path)
-        _mirror(connection)
+        if connection.take_turn(alone=False, seconds=0.0):  # else somebody writes, and will do this
+            # What a crash has left in the log: the file holds it from here on.
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        connection.end_turn()
+        _mirror(connection, busy_timeout)
 
     # mode=rw does not make a file
     return _connect(path, "mode=rw", busy_timeout, set_up), (found.st_dev, found.st_ino)
@@ -221,7 +225,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
 
 def _connect(
     path: Path, mode: str, busy_timeout: float, set_up: Callable[[HeldConnection], None]
-) -> sqlite3.Connection:
+) -> HeldConnection:
     connection = None
     try:
         connection = HeldConnection(path, mode, busy_timeout)
@@ -269,18 +273,20 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
         "checkpoint_fullfsync = ON",
         "trusted_schema = OFF",
         "secure_delete = ON",  # a deleted code does not stay in the file
-        "wal_checkpoint(PASSIVE)",  # what a crash has left in the log: the file holds it from here on
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
-def _mirror(connection: sqlite3.Connection) -> None:
+def _mirror(connection: HeldConnection, busy_timeout: float) -> None:
     """Add the indexes that a ledger of an earlier version lacks."""
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     if found >= MIRRORS.keys():
         return
+    if not connection.take_turn(alone=True, seconds=busy_timeout):
+        raise sqlite3.OperationalError("database is locked")
     connection.execute("BEGIN IMMEDIATE")
     for name, statement in MIRRORS.items():
         if name not in found:
             connection.execute(statement.replace("INDEX", "INDEX IF NOT EXISTS"))
     connection.execute("COMMIT")
+    connection.end_turn()
