@@ -154,6 +154,32 @@ def test_a_ledger_that_goes_away_makes_reports_fail(
     assert client.budget("heading").epsilon == 2.0
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+@pytest.mark.parametrize("opened", ["by a link", "by its name"])
+def test_a_ledger_that_is_renamed_and_found_by_a_link_makes_reports_fail(
+    path: Path, recorder: Recorder, heading: Task, opened: str
+) -> None:
+    """Another process would find it too, and keep a second log, named after the new name."""
+    FileLedger(path, create=True).close()
+    link = path.with_name("link.db") if opened == "by a link" else path
+    if link != path:
+        link.symlink_to(path.name)
+    with FileLedger(link) as ledger:
+        client = new_client(ledger, recorder, heading)
+        assert client.report("heading", 1.0)
+        renamed = path.rename(path.with_name("renamed.db"))
+        link.unlink(missing_ok=True)
+        link.symlink_to(renamed.name)
+        assert client.report("heading", 1.0) is Outcome.FAILED
+        with pytest.raises(LedgerError, match=r"was renamed while it was in use"):
+            client.budget()
+        link.unlink()
+        renamed.rename(path)
+        if link != path:
+            link.symlink_to(path.name)
+        assert client.report("heading", 1.0)
+
+
 def test_a_closed_ledger_makes_reports_fail(file: FileLedger, recorder: Recorder, heading: Task) -> None:
     client = new_client(file, recorder, heading)
     file.close()
@@ -264,11 +290,11 @@ def test_a_fork_in_the_middle_of_a_call_ends_that_call_alone(
     look = database._identity_of
     forked: list[bool] = []
 
-    def fork_first(path: Path) -> tuple[int, int] | None:
+    def fork_first(path: Path, *, follow: bool = True) -> tuple[int, int] | None:
         if not forked:
             forked.append(True)
             assert in_child(lambda: True)
-        return look(path)
+        return look(path, follow=follow)
 
     monkeypatch.setattr(database, "_identity_of", fork_first)
     assert client.report("heading", 1.0) is Outcome.FAILED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 import time
@@ -42,6 +43,7 @@ class Database:
         self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
         self._patience: float | None = None  # what its PRAGMA busy_timeout is set to, in seconds
         self._identity: tuple[int, int] | None = None
+        self._real = self.path  # where the file lies, after which SQLite names its log
         self._beside: dict[Path, tuple[int, int] | None] = {}
         self._broken: str | None = None
         self._closed = False
@@ -56,6 +58,7 @@ class Database:
             connection.close()
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         self._connection, self._identity, self._full = connection, identity, None
+        self._real = real
         self._patience = self._busy_timeout
         self._process = current_process()
         self._beside = {path: _identity_of(path) for path in (log_path(real), log_index_path(real))}
@@ -80,6 +83,8 @@ class Database:
             raise LedgerError(f"the ledger {self.path} was removed")
         if found != self._identity:
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
+        if _identity_of(self._real, follow=False) != found:
+            raise LedgerError(f"the ledger {self.path} was renamed while it was in use")
         for path, identity in self._beside.items():
             if _identity_of(path) != identity:
                 if self._connection is not connection:
@@ -210,10 +215,10 @@ class Database:
                 connection.close()
 
 
-def _identity_of(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from any other of the same name; None when there is none."""
+def _identity_of(path: Path, *, follow: bool = True) -> tuple[int, int] | None:
+    """Return what tells a file, or else a link, from any other of the same name; None when there is none."""
     try:
-        found = path.stat()
+        found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 (a report makes four of these calls)
     except OSError:
         return None
     return found.st_dev, found.st_ino
