@@ -105,7 +105,7 @@ class Database:
         LedgerError
             When the file cannot be written, is gone or is damaged; nothing has changed then.
         """
-        with self._alone(writing=True) as connection:
+        with self._alone() as connection:
             full = durable or not self.relaxed
             if full != self._full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
@@ -117,15 +117,15 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Let several queries see one state of the file."""
-        with self._alone(writing=False) as connection:
+        with self._alone(changing=False) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @contextmanager
-    def _alone(self, *, writing: bool) -> Iterator[sqlite3.Connection]:
+    def _alone(self, *, changing: bool = True) -> Iterator[sqlite3.Connection]:
         """Hold the connection, against other threads and a signal handler of the thread that has it.
 
-        With `writing`, no other process is in a transaction meanwhile; without, none is in one that writes.
+        With `changing`, no other process changes the file meanwhile.
 
         A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
         """
@@ -138,7 +138,7 @@ class Database:
                 with self._errors():
                     connection = self._checked()
                     left = self._busy_timeout - (time.monotonic() - begun)
-                    if not connection.take_turn(alone=writing, seconds=left):
+                    if changing and not connection.take_turn(left):
                         raise sqlite3.OperationalError("database is locked")
                     self._wait_for_others(connection, time.monotonic() - begun)
                     yield connection
@@ -181,12 +181,12 @@ class Database:
 
     def empty_log(self) -> None:
         """Let the file hold all that is in the log, unless somebody reads it now."""
-        with contextlib.suppress(LedgerError), self._alone(writing=True) as connection:
+        with contextlib.suppress(LedgerError), self._alone() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def write_back(self) -> None:
         """Let the file hold what is in the log, as far as nobody is in the way; nobody waits for it."""
-        with contextlib.suppress(LedgerError), self._alone(writing=False) as connection:
+        with contextlib.suppress(LedgerError), self._alone() as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def closed_for_a_fork(self) -> Pause:

@@ -5,7 +5,7 @@ closes any descriptor of the file, as it does after copying it. Another process 
 unused, removes its log, and cuts the index of the log under the memory of those who have it open; or it
 writes to the log where an open transaction does. Locks of an open file description, which Linux has, last
 until their own descriptor is closed. So a connection takes those two of SQLite's locks that say that the
-file is in use once more, on descriptors of its own, and transactions take turns by a third.
+file is in use once more, on descriptors of its own, and who changes the file takes turns by a third.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _F_OFD_SETLK = 37
 """Of Linux, on every processor; `fcntl` lacks it where Python was built on an old system."""
 _TAKEN = (errno.EAGAIN, errno.EACCES)
 _TURN = (0x4000_0200, 1)
-"""A byte after those that SQLite locks, where no page lies: who changes the file holds it alone."""
+"""A byte after those that SQLite locks, where no page lies: held by who changes the file."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
 """Seconds between two tries for a turn, which is mostly as short as a commit."""
 
@@ -89,21 +89,21 @@ class HeldConnection(sqlite3.Connection):
                     if error.errno in _TAKEN:
                         raise sqlite3.OperationalError("database is locked") from error
 
-    def take_turn(self, *, alone: bool, seconds: float) -> bool:
-        """Take part in a turn, or have one `alone`; return whether that was possible in so many seconds."""
+    def take_turn(self, seconds: float) -> bool:
+        """Keep others from changing the file; return whether that was possible within so many seconds."""
         pause, deadline = _SHORTEST_PAUSE, time.monotonic() + seconds
-        while not self._try_turn(alone=alone):
+        while not self._try_turn():
             if time.monotonic() > deadline:
                 return False
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
         return True
 
-    def _try_turn(self, *, alone: bool) -> bool:
+    def _try_turn(self) -> bool:
         if sys.platform == "linux":
             self._in_turn = True  # first: a signal handler may raise
             try:
-                self._set_turn(fcntl.F_WRLCK if alone else fcntl.F_RDLCK)
+                self._set_turn(fcntl.F_WRLCK)
             except OSError as error:
                 return error.errno not in _TAKEN
         return True

@@ -176,7 +176,7 @@ def open_file(
         connection.hold(log_index_path(path))  # no sooner: nobody may lose locks on a file of their own
         _check(connection, path, whole=check)
         _configure(connection, path)
-        if connection.take_turn(alone=False, seconds=0.0):  # else somebody writes, and will do this
+        if connection.take_turn(0.0):  # else somebody writes, and will do this
             # What a crash has left in the log: the file holds it from here on.
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         connection.end_turn()
@@ -282,7 +282,7 @@ def _mirror(connection: HeldConnection, busy_timeout: float) -> None:
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     if found >= MIRRORS.keys():
         return
-    if not connection.take_turn(alone=True, seconds=busy_timeout):
+    if not connection.take_turn(busy_timeout):
         raise sqlite3.OperationalError("database is locked")
     connection.execute("BEGIN IMMEDIATE")
     for name, statement in MIRRORS.items():
