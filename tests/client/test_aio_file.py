@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,14 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it did not happen within ten seconds")
 
 
+async def until_sent(sending: AsyncClient | AsyncUplink, reports: int) -> None:
+    for _ in range(2000):
+        if (await sending.counters()).sent == reports:
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it was not sent within ten seconds")
+
+
 class Holder:
     """Another user of the file, who keeps its writers waiting."""
 
@@ -63,7 +73,7 @@ def test_reports_caps_and_a_restart(path: Path, delay: Task) -> None:
             async with AsyncClient(URL, tasks=[delay], ledger=ledger, transport=transport) as client:
                 outcomes = [await client.report("delay", 5) for _ in range(2)]
                 await client.flush(0)
-                return outcomes, client.counters
+                return outcomes, await client.counters()
 
     accepted, capped = Outcome.ACCEPTED, Outcome.CAPPED
     outcomes, _ = asyncio.run(run())
@@ -73,7 +83,7 @@ def test_reports_caps_and_a_restart(path: Path, delay: Task) -> None:
     with FileLedger(path) as ledger:
         client = AsyncClient(URL, tasks=[delay], ledger=ledger, transport=transport)
         assert asyncio.run(client.close())
-        assert client.counters == Counters(sent=3)
+        assert asyncio.run(client.counters()) == Counters(sent=3)
     assert len({batch.batch_id for batch in transport.batches}) < len(transport.batches)
 
 
@@ -91,7 +101,7 @@ def test_what_an_earlier_process_left_is_sent_without_a_report(path: Path, headi
                 URL, tasks=[heading], ledger=ledger, transport=transport, interval=0
             ) as client:
                 await until(lambda: bool(transport.batches))
-                await until(lambda: client.counters.sent == 1)
+                await until_sent(client, 1)
 
     transport = AsyncRecordingTransport()
     asyncio.run(report())
@@ -126,13 +136,13 @@ def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_same(
         async with AsyncUplink(URL, ledger=file, transport=transport, interval=0) as uplink:
             client = AsyncClient(uplink, tasks=[heading], ledger=file)
             assert await client.report("heading", 1.0)
-            await until(lambda: uplink.counters.sent == 1)
+            await until_sent(uplink, 1)
             holder = Holder(path)
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(client.report("heading", 1.0), 0.02)
             holder.release()
-            await until(lambda: uplink.counters.sent == 2)  # without a flush
-            assert client.budget("heading").epsilon == 2.0
+            await until_sent(uplink, 2)  # without a flush
+            assert (await client.budget("heading")).epsilon == 2.0
 
     asyncio.run(run())
 
@@ -225,9 +235,81 @@ def test_many_reports_at_once_add_up(file: FileLedger, heading: Task) -> None:
         async with AsyncClient(URL, tasks=[heading], ledger=file, transport=transport) as client:
             outcomes = await asyncio.gather(*(client.report("heading", n) for n in range(200)))
             assert outcomes == [Outcome.ACCEPTED] * 200
-            assert client.budget("heading").epsilon == 200.0
+            assert (await client.budget("heading")).epsilon == 200.0
             assert await client.flush(60)
-            assert client.counters == Counters(sent=200)
+            assert await client.counters() == Counters(sent=200)
 
     asyncio.run(run())
     assert sum(len(batch.codes) for batch in transport.batches) == 200
+
+
+def test_reports_that_wait_for_the_file_leave_the_apps_threads_alone_and_give_up(
+    path: Path, heading: Task
+) -> None:
+    """The executor of the loop also looks up addresses, and a flush ends in time."""
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        with FileLedger(path, busy_timeout=1.0) as ledger:
+            client = AsyncClient(URL, tasks=[heading], ledger=ledger, transport=AsyncRecordingTransport())
+            holder = Holder(path)
+            begun = time.monotonic()
+            reports = [asyncio.ensure_future(client.report("heading", 1.0)) for _ in range(100)]
+            await asyncio.sleep(0.05)
+            assert await asyncio.to_thread(str, 7) == "7"
+            assert time.monotonic() - begun < 0.9
+            await client.flush(0.1)
+            assert time.monotonic() - begun < 3.0
+            assert await asyncio.gather(*reports) == [Outcome.FAILED] * 100
+            assert time.monotonic() - begun < 5.0  # two have waited, each for a second
+            holder.release()
+            assert (await client.counters()).refused == {"failed": 100}
+            assert (await client.budget("heading")).epsilon == 0.0
+            assert await client.close()
+
+    asyncio.run(run())
+
+
+def test_a_report_that_is_cancelled_before_its_turn_costs_nothing(
+    path: Path, file: FileLedger, heading: Task
+) -> None:
+    async def run() -> None:
+        async with AsyncClient(
+            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport()
+        ) as client:
+            holder = Holder(path)
+            reports = [asyncio.ensure_future(client.report("heading", 1.0)) for _ in range(9)]
+            await asyncio.sleep(0.1)
+            for report in reports:
+                report.cancel()
+            await asyncio.wait(reports)
+            holder.release()
+            assert await client.flush(30)
+            assert (await client.budget("heading")).epsilon == 1.0  # of the one that had begun
+            assert await client.counters() == Counters(sent=1)
+
+    asyncio.run(run())
+
+
+def test_the_loop_goes_on_while_what_was_spent_is_looked_up(
+    path: Path, file: FileLedger, heading: Task
+) -> None:
+    """A report that waits for the file has the ledger meanwhile."""
+
+    async def run() -> None:
+        async with AsyncClient(
+            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport()
+        ) as client:
+            holder = Holder(path)
+            report = asyncio.ensure_future(client.report("heading", 1.0))
+            await asyncio.sleep(0.1)
+            asyncio.get_running_loop().call_later(0.2, holder.release)
+            blocked = time.monotonic()
+            looks = [client.budget(), client.budget("heading"), client.pending(), client.counters()]
+            tasks = [asyncio.ensure_future(look) for look in looks]
+            await asyncio.sleep(0)
+            assert time.monotonic() - blocked < 0.2
+            assert len(await asyncio.gather(*tasks)) == 4
+            assert await report is Outcome.ACCEPTED
+
+    asyncio.run(run())

@@ -133,7 +133,7 @@ def test_it_is_the_same_on_an_event_loop() -> None:
             URL, tasks=[ONE], ledger=MemoryLedger(), transport=AsyncRecordingTransport(), randomness=source
         ) as client:
             assert await client.report("one", 1.0) is Outcome.NO_RANDOMNESS
-            assert client.budget("one").epsilon == 0.0
+            assert (await client.budget("one")).epsilon == 0.0
             source.broken = False
             assert await client.report("one", 1.0) is Outcome.ACCEPTED
 

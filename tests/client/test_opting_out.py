@@ -123,7 +123,7 @@ def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
             await client.opt_in()
             assert await client.report("heading", 1.0)
             assert await client.flush(60)
-            return client.counters
+            return await client.counters()
 
     assert asyncio.run(run()) == Counters(sent=1, dropped={"opted-out": 1}, refused={"opted-out": 1})
     assert len(transport.batches) == 1

@@ -379,9 +379,43 @@ def test_an_async_app_reports_for_its_accounts(ledgers: PostgresLedgers) -> None
             ]
             assert all(await asyncio.gather(*(client.report("heading", 1.0) for client in clients)))
             assert await uplink.flush()
-            return uplink.counters
+            return await uplink.counters()
 
     assert asyncio.run(main()) == Counters(sent=2)
+
+
+def test_an_account_that_is_locked_keeps_no_other_one_waiting(ledgers: PostgresLedgers) -> None:
+    async def main() -> None:
+        async with AsyncUplink(URL, ledger=ledgers, transport=AsyncRecordingTransport()) as uplink:
+            anna, ben = (
+                AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account(account))
+                for account in ("anna", "ben")
+            )
+            with psycopg.connect(ledger_url()) as other:
+                query = f"SELECT 1 FROM {ledgers._database.schema}.accounts WHERE account = 'anna' FOR UPDATE"
+                other.execute(query.encode())
+                begun = time.monotonic()
+                # Each with a ledger of its own, as an app makes one for each request.
+                waiting = [
+                    asyncio.ensure_future(
+                        AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account("anna")).report(
+                            "heading", 1
+                        )
+                    )
+                    for _ in range(50)
+                ]
+                await asyncio.sleep(0.05)
+                assert await ben.report("heading", 1.0)
+                assert (await ben.budget("heading")).epsilon == 1.0
+                assert await uplink.flush()
+                assert time.monotonic() - begun < 4.0
+                assert not any(report.done() for report in waiting)
+                for report in waiting:
+                    report.cancel()
+                await asyncio.wait(waiting)
+            assert await anna.report("heading", 1.0)
+
+    asyncio.run(main())
 
 
 def test_a_second_client_asks_the_database_nothing(

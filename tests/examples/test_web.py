@@ -152,7 +152,7 @@ def test_the_fastapi_app_reports_to_the_server_that_is_mounted_in_it(
                 assert outcomes == ["accepted"] * 3 + ["capped"]
                 assert http.post("/rides?heading=nan", headers=user).status_code == 422
                 assert http.get("/arcwise/v1/tasks").json()["tasks"][0]["name"] == "heading"
-                while module.reporting.uplink.counters.sent < 3:  # acknowledged
+                while asyncio.run(module.reporting.uplink.counters()).sent < 3:  # acknowledged
                     assert thread.is_alive()
                     time.sleep(0.01)
                 assert http.delete("/consent", headers=user).json() == {"deleted": True}

@@ -15,17 +15,20 @@ from arcwise.client.checks import check_options, checked_number
 from arcwise.client.outbox import Send, Wait
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
+from arcwise.client.threads import Threads
 from arcwise.client.transport import AsyncHttpxTransport, checked_response
 from arcwise.errors import LedgerError
 from arcwise.randomness import SYSTEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from typing_extensions import ParamSpec, Self, Unpack
 
+    from arcwise.client.accounts import Budget
     from arcwise.client.ledger import Ledger, QueueOwner
     from arcwise.client.outbox import Parcel
+    from arcwise.client.outcomes import Counters
     from arcwise.client.transport import AsyncTransport
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
@@ -35,6 +38,12 @@ if TYPE_CHECKING:
 __all__ = ["AsyncClient", "AsyncUplink", "AsyncUplinkOptions"]
 
 R = TypeVar("R")
+
+_LEDGERS = Threads(32)
+"""Where reports wait for their ledgers."""
+
+_UPLINKS = Threads(math.inf)
+"""Where uplinks wait for their queues, in a thread or two each, however many ledgers are held."""
 
 
 class AsyncUplinkOptions(BaseUplinkOptions, total=False):
@@ -47,9 +56,10 @@ class AsyncUplink(BaseUplink):
     """Queues codes and sends them from an asyncio task, which starts with the first report.
 
     Belongs to one event loop at a time: to another one only after the first has cancelled its tasks, as
-    `asyncio.run` does at its end. What waits for a disk runs in threads. Parameters and errors are those of
-    `Uplink`; the transport is an `AsyncHttpxTransport` unless given. At the end of the interpreter there is
-    no event loop any more: what is queued in memory is lost unless `close` was awaited.
+    `asyncio.run` does at its end. What waits for a disk runs in threads of arcwise's own. Parameters and
+    errors are those of `Uplink`; the transport is an `AsyncHttpxTransport` unless given. At the end of the
+    interpreter there is no event loop any more: what is queued in memory is lost unless `close` was
+    awaited.
 
     Examples
     --------
@@ -63,7 +73,7 @@ class AsyncUplink(BaseUplink):
     ...         for _ in range(3):
     ...             client = AsyncClient(uplink, tasks=[heading], ledger=MemoryLedger())
     ...             await client.report("heading", 12.0)
-    ...         return await uplink.flush(), uplink.counters.sent
+    ...         return await uplink.flush(), (await uplink.counters()).sent
     >>> asyncio.run(main())
     (True, 3)
     """
@@ -80,6 +90,8 @@ class AsyncUplink(BaseUplink):
         check_options(type(self), options, AsyncUplinkOptions)
         self._transport = AsyncHttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
+        # As long as the ledger waits for other processes; a moment, where it does not wait for them.
+        self._patience = max(1.0, getattr(getattr(self._outbox, "database", None), "_busy_timeout", 0.0))
 
     def _renew(self) -> None:
         super()._renew()
@@ -94,20 +106,27 @@ class AsyncUplink(BaseUplink):
         self._stepped = asyncio.Event()
 
     async def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call what uses the queue or its ledger: in a thread where it waits for a disk.
-
-        A thread goes on when its call is cancelled here; what it has queued then is looked for.
-        """
+        """Call what the sender must do, whatever happens: in a thread where it waits for a disk."""
         if not self._outbox.durable:
             return function(*args, **kwargs)
-        thread = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
-        try:
-            return await asyncio.shield(thread)
-        except asyncio.CancelledError:
-            thread.add_done_callback(self._wake_after)
-            raise
+        return await _UPLINKS.call((self, function), None, self._wake_after, function, *args, **kwargs)
+
+    async def _call_for_flush(self, function: Callable[[], R]) -> R:
+        """Call what a flush does to the queue, not behind reports that wait for their ledgers."""
+        if not self._outbox.durable:
+            return function()
+        return await _UPLINKS.call((self, "flush"), self._patience, self._wake_after, function)
+
+    async def _call_in_turn(
+        self, key: Hashable, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """Call what uses a ledger after the earlier calls with the same key, see `Threads.call`."""
+        if not self._outbox.durable:
+            return function(*args, **kwargs)
+        return await _LEDGERS.call(key, self._patience, self._wake_after, function, *args, **kwargs)
 
     def _wake_after(self, thread: asyncio.Future[Any]) -> None:
+        """Look for what a call may have queued that was cancelled while it was under way."""
         if not thread.cancelled():
             thread.exception()  # nobody waits for it any more
         self._wake()
@@ -189,6 +208,26 @@ class AsyncUplink(BaseUplink):
         else:
             await self._call(self._answered, parcel, status, retry_after)
 
+    async def pending(self) -> int:
+        """Return how many reports are neither acknowledged nor dropped.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return await self._call_in_turn((self, "read"), self._pending)
+
+    async def counters(self) -> Counters:
+        """Return what became of the reports so far, in all clients that share this uplink.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return await self._call_in_turn((self, "read"), self._counters)
+
     async def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.
 
@@ -205,8 +244,8 @@ class AsyncUplink(BaseUplink):
         self._check_loop(asyncio.get_running_loop())
         deadline = time.monotonic() + timeout
         try:
-            is_done = await self._call(self._expedite)
-            if await self._call(is_done):
+            is_done = await self._call_for_flush(self._expedite)
+            if await self._call_for_flush(is_done):
                 return True
             if self._closed:
                 return False
@@ -214,7 +253,7 @@ class AsyncUplink(BaseUplink):
             self._wake()
             while True:
                 stepped = self._stepped
-                if await self._call(is_done):
+                if await self._call_for_flush(is_done):
                     return True
                 left = deadline - time.monotonic()
                 if self._closed or left <= 0:
@@ -339,19 +378,55 @@ class AsyncClient(BaseClient[AsyncUplink]):
         RuntimeError
             When the uplink is closed, or in use on another event loop.
         """
-        outcome = await self._uplink._call(self._submit, *self._located(name, value))
+        located = self._located(name, value)
+        try:
+            outcome = await self._uplink._call_in_turn(self._ledger._key, self._submit, *located)
+        except LedgerError as error:
+            outcome = self._not_submitted(error, name)
         if outcome in (Outcome.FAILED, Outcome.NO_RANDOMNESS):
             self._uplink._emit_events()
         return outcome
 
     async def opt_out(self) -> None:
         """Drop what is queued and report nothing more, until `opt_in`. See `Client.opt_out`."""
-        await self._uplink._call(self._opt_out)
+        await self._uplink._call_in_turn(self._ledger._key, self._opt_out)
         self._uplink._emit_events()
 
     async def opt_in(self) -> None:
         """Report again after `opt_out`; what was spent before stays spent."""
-        await self._uplink._call(self._ledger.opt_in)
+        await self._uplink._call_in_turn(self._ledger._key, self._ledger.opt_in)
+
+    async def budget(self, name: str | None = None) -> Budget:
+        """Return what was spent on a task or a group, or without a name on everything, and what is left.
+
+        Raises
+        ------
+        UnknownTaskError
+            When the client has no task or group of this name.
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return await self._uplink._call_in_turn((self._ledger._key, "read"), self._budget, name)
+
+    async def pending(self) -> int:
+        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return await self._uplink.pending()
+
+    async def counters(self) -> Counters:
+        """Return what became of the reports so far. See `Client.counters`.
+
+        Raises
+        ------
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return await self._uplink.counters()
 
     async def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.

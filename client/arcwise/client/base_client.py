@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from arcwise.client.accounts import Budget
     from arcwise.client.ledger import Transaction
-    from arcwise.client.outcomes import Counters
     from arcwise.client.policy import Policy
     from arcwise.client.reportables import Reportable
     from arcwise.randomness import Randomness
@@ -127,46 +126,17 @@ class BaseClient(Generic[UplinkT]):
             self._uplink._count_refused(outcome)
         return outcome
 
-    def budget(self, name: str | None = None) -> Budget:
-        """Return what was spent on a task or a group, or without a name on everything, and what is left.
+    def _not_submitted(self, error: LedgerError, name: str) -> Outcome:
+        """Take note of a report that was not made because of its ledger, which must not stop the app."""
+        self._uplink._record_failure(error, name)
+        self._uplink._count_refused(Outcome.FAILED)
+        return Outcome.FAILED
 
-        Raises
-        ------
-        UnknownTaskError
-            When the client has no task or group of this name.
-        LedgerError
-            When the ledger cannot be read.
-        """
+    def _budget(self, name: str | None) -> Budget:
         budget = self._ledger.budget(self._policy.bill(name), unix_time(self._uplink._environment))
         # Answers that were paid for are given without end.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget
-
-    @property
-    def pending(self) -> int:
-        """How many reports of the uplink, all its clients', are neither acknowledged nor dropped.
-
-        Raises `LedgerError` when the ledger cannot be read.
-        """
-        return self._uplink.pending
-
-    @property
-    def counters(self) -> Counters:
-        """What became of the reports so far: pending, sent, dropped and refused by reason.
-
-        They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
-        and `dropped` tell what arrived and what was given up. Raises `LedgerError` when the ledger cannot be
-        read.
-
-        Examples
-        --------
-        >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
-        >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
-        >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
-        >>> client.counters
-        Counters(pending=0, sent=0, dropped={}, refused={})
-        """
-        return self._uplink.counters
 
     def _opt_out(self) -> None:
         dropped = self._ledger.opt_out()

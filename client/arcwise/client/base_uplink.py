@@ -160,14 +160,10 @@ class BaseUplink(ABC):
         """Return after how many seconds without a step a flush lets the sender look, if so many are left."""
         return min(left, _FLUSH_LOOK_SECONDS) if self._outbox.durable else left
 
-    @property
-    def pending(self) -> int:
-        """How many reports are neither acknowledged nor dropped."""
+    def _pending(self) -> int:
         return self._outbox.pending
 
-    @property
-    def counters(self) -> Counters:
-        """What became of the reports so far, in all clients that share this uplink."""
+    def _counters(self) -> Counters:
         pending, sent, dropped = self._outbox.counts()
         with self._lock:
             return Counters(pending, sent, dropped, dict(self._refused))
@@ -301,7 +297,7 @@ class BaseUplink(ABC):
     def _resume(self) -> None:
         """Send what an earlier process has left, if it has left something; a second client looks no more."""
         if self._outbox.durable and not self._resumed:
-            if self.pending:
+            if self._outbox.pending:
                 self._start()
             self._resumed = True
 

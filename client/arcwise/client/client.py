@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from arcwise.client.accounts import Budget
     from arcwise.client.ledger import Ledger
+    from arcwise.client.outcomes import Counters
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
@@ -175,6 +177,44 @@ class Client(BaseClient[Uplink]):
             When the ledger cannot be written.
         """
         self._ledger.opt_in()
+
+    def budget(self, name: str | None = None) -> Budget:
+        """Return what was spent on a task or a group, or without a name on everything, and what is left.
+
+        Raises
+        ------
+        UnknownTaskError
+            When the client has no task or group of this name.
+        LedgerError
+            When the ledger cannot be read.
+        """
+        return self._budget(name)
+
+    @property
+    def pending(self) -> int:
+        """How many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+
+        Raises `LedgerError` when the ledger cannot be read.
+        """
+        return self._uplink.pending
+
+    @property
+    def counters(self) -> Counters:
+        """What became of the reports so far: pending, sent, dropped and refused by reason.
+
+        They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
+        and `dropped` tell what arrived and what was given up. Raises `LedgerError` when the ledger cannot be
+        read.
+
+        Examples
+        --------
+        >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
+        >>> heading = Task("heading", Circle(360), epsilon=1.0, caps=Caps(lifetime=5.0))
+        >>> client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=MemoryLedger())
+        >>> client.counters
+        Counters(pending=0, sent=0, dropped={}, refused={})
+        """
+        return self._uplink.counters
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NoReturn, Protocol, SupportsIndex, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Hashable, Iterator
     from contextlib import AbstractContextManager
 
     from arcwise.client.accounts import Bill, Budget
@@ -99,6 +99,11 @@ class Ledger(QueueOwner):
     """
 
     __slots__ = ()
+
+    @property
+    def _key(self) -> Hashable:
+        """What all objects have in common whose transactions wait for each other."""
+        return self
 
     @abstractmethod
     def _attach(self, outbox: Outbox) -> OpenTransaction:

@@ -102,7 +102,7 @@ class AsyncTransport(Protocol):
     ...         "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=Offline()
     ...     ) as client:
     ...         await client.report("heading", 350.5)
-    ...         print(await client.flush(timeout=0.1), client.pending)
+    ...         print(await client.flush(timeout=0.1), await client.pending())
     ...         await client.close(timeout=0)
     >>> asyncio.run(main())
     False 1

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from arcwise.client.ledger import QueueOwner
     from arcwise.client.outbox import Parcel
+    from arcwise.client.outcomes import Counters
     from arcwise.client.transport import Transport
 
 __all__ = ["Uplink", "UplinkOptions"]
@@ -175,6 +176,16 @@ class Uplink(BaseUplink):
             raise
         else:
             self._answered(parcel, status, retry_after)
+
+    @property
+    def pending(self) -> int:
+        """How many reports are neither acknowledged nor dropped."""
+        return self._pending()
+
+    @property
+    def counters(self) -> Counters:
+        """What became of the reports so far, in all clients that share this uplink."""
+        return self._counters()
 
     def flush(self, timeout: float = 10.0) -> bool:
         """Send what is queued without waiting for the interval; True when nothing of it is left in time.

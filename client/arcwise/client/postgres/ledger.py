@@ -22,7 +22,7 @@ from arcwise.errors import LedgerError, ParameterError
 from arcwise.extras import check_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
 
     from typing_extensions import Self
 
@@ -105,6 +105,10 @@ class PostgresLedger(Ledger):
     def __init__(self, database: Database, account: str) -> None:
         self._database = database
         self.account = account
+
+    @property
+    def _key(self) -> Hashable:
+        return self._database, self.account
 
     def _open_outbox(self, options: OutboxOptions) -> PostgresOutbox:
         return PostgresOutbox(self._database, options)

@@ -1,0 +1,186 @@
+"""The threads in which an event loop waits for disks and databases: arcwise's own, not the app's.
+
+The executor that an app shares also looks up addresses; one ledger that somebody holds would fill it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from arcwise.client.process import current_process
+from arcwise.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from typing_extensions import ParamSpec
+
+    P = ParamSpec("P")
+
+__all__ = ["Threads"]
+
+R = TypeVar("R")
+
+
+class _Lane:
+    """The calls that use one ledger: one is under way at a time, so those that wait need no thread."""
+
+    __slots__ = ("calls", "key", "moved")
+
+    def __init__(self, key: Hashable) -> None:
+        self.key = key
+        self.calls: deque[_Call] = deque()
+        self.moved = time.monotonic()  # when a call last got on without waiting for long
+
+
+class _Call:
+    """One call of a function, and the future that tells an event loop what became of it."""
+
+    __slots__ = ("begun", "function", "future", "lane", "loop", "patience")
+
+    def __init__(self, lane: _Lane, patience: float | None, function: Callable[[], Any]) -> None:
+        self.lane, self.patience, self.function = lane, patience, function
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+        self.begun: float | None = None
+
+    def run(self) -> None:
+        result, error = None, None
+        try:
+            result = self.function()
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # the loop has ended, and whoever waited with it
+            self.loop.call_soon_threadsafe(self._tell, result, error)
+
+    def _tell(self, result: Any, error: BaseException | None) -> None:
+        if self.future.done():
+            return
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
+class Threads:
+    """A few threads that make the calls of many ledgers, those of each ledger in turn.
+
+    They are daemons and end when there is nothing to do: a ledger outlives a process that is killed, and an
+    app that ends must not wait for a disk. A forked child begins with none.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._renew()
+
+    def _renew(self) -> None:
+        self._process = current_process()
+        self._lock = threading.Lock()
+        self._lanes: dict[Hashable, _Lane] = {}
+        self._due: deque[_Lane] = deque()  # those whose next call waits for a thread
+        self._threads: set[threading.Thread] = set()
+
+    async def call(
+        self,
+        key: Hashable,
+        patience: float | None,
+        left: Callable[[asyncio.Future[Any]], object],
+        function: Callable[P, R],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Call a function in a thread, after the earlier calls with the same key; return what it returns.
+
+        A call that has begun goes on when this is cancelled, and `left` gets its future at its end. One that
+        has not begun is not made then, nor when the calls before it have not got on for as long as its
+        `patience`, in seconds. Without patience (None) it is made in any case.
+
+        Raises
+        ------
+        LedgerError
+            When it was not made, for want of patience or of a thread.
+        """
+        run: Callable[[], R] = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
+        call = self._queue(key, patience, run)
+        try:
+            while call.begun is None:
+                await asyncio.wait([call.future], timeout=call.patience)
+                if self._is_stuck(call):
+                    raise LedgerError(
+                        "the ledger cannot be used now: earlier calls of this process still wait for it"
+                    )
+            result: R = await asyncio.shield(call.future)
+        except asyncio.CancelledError:
+            if patience is None or not self._withdraw(call):
+                call.future.add_done_callback(left)
+            raise
+        return result
+
+    def _queue(self, key: Hashable, patience: float | None, function: Callable[[], Any]) -> _Call:
+        if self._process is not current_process():
+            self._renew()
+        with self._lock:
+            lane = self._lanes.get(key)
+            if lane is None:
+                lane = self._lanes[key] = _Lane(key)
+                self._due.append(lane)
+            call = _Call(lane, patience, function)
+            lane.calls.append(call)
+            if len(self._threads) >= self._most:
+                self._threads = {thread for thread in self._threads if thread.is_alive()}
+            if self._due and len(self._threads) < self._most:
+                thread = threading.Thread(target=self._work, name="arcwise-ledgers", daemon=True)
+                self._threads.add(thread)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    self._threads.discard(thread)
+                    if not self._threads:  # else one of them makes the call
+                        lane.calls.remove(call)
+                        raise LedgerError(f"the ledger cannot be used now: {error}") from None
+        return call
+
+    def _is_stuck(self, call: _Call) -> bool:
+        """Return whether a call has waited for too long; it is withdrawn then."""
+        if call.patience is None or time.monotonic() - call.lane.moved < call.patience:
+            return False
+        return self._withdraw(call)
+
+    def _withdraw(self, call: _Call) -> bool:
+        """Let a call not be made; False when it has begun."""
+        with self._lock:
+            if call.begun is not None:
+                return False
+            call.lane.calls.remove(call)
+            return True
+
+    def _work(self) -> None:
+        call = None
+        while (call := self._next(call)) is not None:
+            call.run()
+
+    def _next(self, done: _Call | None) -> _Call | None:
+        """Return the call to make after one, of another ledger if one waits; None when there is none."""
+        now = time.monotonic()
+        with self._lock:
+            if done is not None:
+                # One that waited about as long as it could is none that got on.
+                if done.begun is None or done.patience is None or now - done.begun < done.patience / 2:
+                    done.lane.moved = now
+                self._due.append(done.lane)
+            while self._due:
+                lane = self._due.popleft()
+                if lane.calls:
+                    call = lane.calls.popleft()
+                    call.begun = now
+                    return call
+                del self._lanes[lane.key]
+            self._threads.discard(threading.current_thread())
+        return None
