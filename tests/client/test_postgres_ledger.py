@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -416,6 +417,25 @@ def test_an_account_that_is_locked_keeps_no_other_one_waiting(ledgers: PostgresL
             assert await anna.report("heading", 1.0)
 
     asyncio.run(main())
+
+
+def test_greenlets_take_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of gevent have identifiers of their own, which the interpreter's list of frames does not have."""
+    with fresh_ledgers(connections=2, busy_timeout=30.0) as ledgers, monkeypatch.context() as patch:
+        patch.setattr(sys, "_current_frames", dict)
+        database, most = ledgers._database, 0
+
+        def use() -> None:
+            nonlocal most
+            with database.reading():
+                most = max(most, len(database._users))
+                time.sleep(0.05)
+
+        with ThreadPoolExecutor(8) as pool:
+            for each in [pool.submit(use) for _ in range(8)]:
+                each.result()
+        assert most == 2
+        assert len(database._idle) <= 2
 
 
 def test_a_second_client_asks_the_database_nothing(

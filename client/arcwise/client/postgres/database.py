@@ -165,6 +165,7 @@ class Database:
         if getattr(self._mine, "in_use", False):  # it would wait for the row that the other one has locked
             raise LedgerError("the ledgers are in use by the call that this one interrupts")
         users, me, process = self._users, threading.get_ident(), current_process()
+        threading.current_thread()  # greenlets of gevent are listed as threads from their first such call on
         self._take_turn(users, me)
         self._mine.in_use = True
         connection = None
@@ -196,7 +197,8 @@ class Database:
                 if me in users or len(users) < self._most:
                     users.add(me)
                     return
-                users.intersection_update(sys._current_frames())
+                running = {thread.ident for thread in threading.enumerate()}
+                users.intersection_update(running.union(sys._current_frames()))
             if time.monotonic() >= deadline:
                 raise LedgerError(
                     "the ledgers cannot be used now: all connections of this process are in use"
