@@ -7,6 +7,7 @@
 //   limits  take only tasks with caps
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
 //   wrap    let fetch be one that gives no "status", or has "read" the answer
+//   deaf    let onEvent be one that "throws" or "rejects"
 //   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
 
 import { readFileSync } from "node:fs";
@@ -16,7 +17,7 @@ import { fromHex } from "../../client/javascript/arcwise/hex.js";
 import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, user, ledger: which, dies, limits, relay, keys, wrap } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, user, ledger: which, dies, limits, relay, keys, wrap, deaf } = JSON.parse(readFileSync(0, "utf8"));
 
 if (user && !process.getuid()) process.setuid(user);
 const ledger = which === "default" ? undefined : file ? new FileLedger(file) : new MemoryLedger();
@@ -45,6 +46,14 @@ class RecordingTransport extends ObliviousTransport {
   }
 }
 
+const DEAF = {
+  throws: () => {
+    throw new Error("the app's own");
+  },
+  rejects: async () => {
+    throw new Error("the app's own");
+  },
+};
 const troubles = [];
 const client = new Client(url, {
   tasks: await Promise.all(tasks.map((task) => Task.fromJson(task))),
@@ -52,6 +61,7 @@ const client = new Client(url, {
   ledger,
   ...(relay ? { transport: new RecordingTransport(relay, fromHex(keys)) } : { fetch: recordingFetch }),
   onEvent: ({ kind, detail }) => kind !== "sent" && troubles.push(`${detail}: ${kind}`),
+  ...(deaf && { onEvent: DEAF[deaf] }),
   ...options,
 });
 

@@ -91,6 +91,13 @@ def test_a_client_is_made_only_where_every_task_has_caps() -> None:
 KEY = "arcwise_ingest_0123456789ab_SECRET"
 
 
+@pytest.mark.parametrize("deaf", ["throws", "rejects"])
+def test_an_app_that_fails_at_the_news_stops_nothing(deaf: str) -> None:
+    with serving(accept) as (url, _):
+        result = drive(url, *[["report", "delay", 1], ["flush", 10]] * 2, deaf=deaf)
+    assert result["results"] == [True] * 4
+
+
 def test_a_value_between_two_steps_costs_nothing() -> None:
     steps = [["report", "score", 2.6], ["spent", "score"], ["counters"], ["report", "score", 2.5]]
     result = drive(NOWHERE, *steps, tasks=(SCORE,))["results"]

@@ -403,15 +403,20 @@ export class Client {
 
   /** @param {unknown} error */
   #fail(error) {
-    this.#emit({ kind: "failed", task: null, reports: 0, detail: messageOf(error) });
+    this.#emit("failed", null, 0, messageOf(error));
   }
 
-  /** @param {Event} event */
-  #emit(event) {
+  /**
+   * @param {Event["kind"]} kind
+   * @param {string | null} task
+   * @param {number} reports
+   * @param {string} detail
+   */
+  async #emit(kind, task, reports, detail) {
     try {
-      this.#options.onEvent(event);
+      await this.#options.onEvent({ kind, task, reports, detail });
     } catch {
-      // What the app does with the news must not stop the sending.
+      // What the app does with the news must not stop the sending, nor end Node.js.
     }
   }
 
@@ -448,7 +453,7 @@ export class Client {
         const waits = state.open.map(({ created }) => created + interval - time);
         return Math.min(batch, ...waits, ...state.delayed.map(({ ready }) => ready - time));
       });
-      if (expired && found !== undefined) this.#emit({ kind: "expired", task: null, reports: expired, detail: `after ${maxAgeDays} days` });
+      if (expired && found !== undefined) this.#emit("expired", null, expired, `after ${maxAgeDays} days`);
       if (found === undefined || typeof found === "number") {
         if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
@@ -480,7 +485,7 @@ export class Client {
     if (verdict) {
       const task = [...this.#tasks.values()].find(({ id }) => id === batch.task)?.name ?? null;
       const detail = answer.status ? `status ${answer.status}` : (answer.trouble ?? "no answer");
-      this.#emit({ kind: KINDS[verdict], task, reports: batch.count, detail });
+      this.#emit(KINDS[verdict], task, batch.count, detail);
     }
     this.#tell();
     return verdict !== undefined;
