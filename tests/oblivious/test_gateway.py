@@ -25,6 +25,7 @@ from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.wire import MEDIA_TYPE, encode_batch
 from tests.oblivious.conftest import Http, relaying, running
+from tests.support import scripted
 from tests.support.clock import Clock
 from tests.support.server_processes import serving
 from tests.support.store_samples import HEADING, batch
@@ -401,3 +402,23 @@ def test_over_sockets_through_the_relay_of_the_examples(
         metrics = httpx.get(f"{url}/metrics", timeout=60).text
     log = (tmp_path / "stderr").read_text(encoding="utf-8")
     assert "SECRET" not in log + metrics
+
+
+@pytest.mark.parametrize("status", [200, 429])
+def test_the_relay_hands_on_no_header_of_the_gateway(status: int) -> None:
+    """A gateway, or a proxy before it, could name a browser by one: a cookie, or whom to tell of requests."""
+    named = {
+        "NEL": '{"report_to":"n","max_age":2592000,"success_fraction":1}',
+        "Report-To": '{"group":"n","max_age":2592000,"endpoints":[{"url":"https://reports.example/device-1"}]}',
+        "Set-Cookie": "device=1",
+        "ETag": '"device-1"',
+        "Retry-After": "4711",
+        "Content-Type": "message/ohttp-res; device=1",
+    }
+    with scripted.serving(lambda _: (status, named)) as (url, seen), relaying(url) as relay:
+        answer = httpx.post(relay, content=b"sealed", headers={**OUTSIDE, "X-Device": "1"}, timeout=60)
+    assert answer.status_code == status
+    assert set(answer.headers) <= {"content-type", "content-length", "date", "server"}
+    assert "device" not in repr(answer.headers)
+    (request,) = seen
+    assert "x-device" not in request.headers

@@ -48,6 +48,7 @@ def test_no_answer_is_kept_for_others_or_read_as_another_type(with_app: Run, *, 
             for answer in answers:
                 fields = answer.headers
                 assert fields["x-content-type-options"] == "nosniff", path
+                assert fields["nel"] == '{"max_age":0}', path  # no browser tells others of its reports
                 assert fields["cache-control"] in ("no-store", "private, no-cache") or (
                     fields["cache-control"].startswith("public") and path.startswith(("/docs/", "/static/"))
                 ), path

@@ -11,10 +11,15 @@ __all__ = ["PRIVATE", "with_fields"]
 
 PRIVATE: Final = {
     "Cache-Control": "no-store",
+    "NEL": '{"max_age":0}',
     "Vary": "Accept, Authorization, Cookie",
     "X-Content-Type-Options": "nosniff",
 }
-"""What an answer depends on that may be one reader's alone, and that nobody keeps."""
+"""What an answer depends on that may be one reader's alone, and that nobody keeps.
+
+NEL lets a browser forget whom a proxy or another server of this name told it to tell of each request (Network
+Error Logging): an address of its own for each browser would name its reports.
+"""
 
 _FIELDS: Final = tuple((name.lower().encode(), value.encode()) for name, value in PRIVATE.items())
 
