@@ -406,13 +406,8 @@ export class Client {
     this.#emit("failed", null, 0, messageOf(error));
   }
 
-  /**
-   * @param {Event["kind"]} kind
-   * @param {string | null} task
-   * @param {number} reports
-   * @param {string} detail
-   */
-  async #emit(kind, task, reports, detail) {
+  /** @param {[Event["kind"], string | null, number, string]} news */
+  async #emit(...[kind, task, reports, detail]) {
     try {
       await this.#options.onEvent({ kind, task, reports, detail });
     } catch {

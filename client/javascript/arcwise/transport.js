@@ -43,7 +43,7 @@ export function post(fetch, { url, headers, body }, timeout, keepalive) {
     body: /** @type {BodyInit} */ (body),
     cache: "no-store",
     keepalive,
-    credentials: "omit", // no cookie; but Chromium keeps NEL and Report-To of an answer, which no page can prevent
+    credentials: "omit", // no cookie; Chromium obeys NEL of an answer all the same
     redirect: "manual",
     referrerPolicy: "no-referrer",
     signal: AbortSignal.timeout(Math.round(timeout * 1000)),
