@@ -61,7 +61,7 @@ def test_programs_end_at_the_distance_that_is_asked_for(
         fit, room = self._fit[part], phi.max(axis=1) - (phi * self._fit[part]).sum(axis=1)
         assert (fit + change).min() >= 0.0
         assert change.sum(axis=1) == pytest.approx(0.0, abs=1e-6)
-        squares = (self._times(part, change) * change).sum(axis=1)
+        squares = np.array([each @ self._information[k] @ each for each, k in zip(change, part, strict=True)])
         gain = (phi * change).sum(axis=1)
         near = (squares > 0.3 * USUAL**2) | (gain > 0.95 * room)
         assert near.all()
@@ -85,7 +85,7 @@ def test_together_averages_are_those_one_by_one(mechanism: Mechanism) -> None:
     bounds = Bounds(mechanism, counts_of(mechanism, 5000))
     several = shares_of(bounds)
     together = bounds.averages(several, USUAL)
-    held = [len(each._matrices) for each in bounds._programs.values()]
+    held = [programs.Programs([each])._matrices.shape[0] for each in bounds._near.values()]
     assert len(several) * 2 > min(held) or mechanism.kernel.nodes < 100
     for one, each in zip(together, several, strict=True):
         alone = bounds.average(each, USUAL)

@@ -31,7 +31,7 @@ from arcwise.analysis.likelihood.em import EMSteps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.analysis.estimators.programs import Programs
+    from arcwise.analysis.estimators.programs import Near
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
@@ -225,7 +225,7 @@ class Bounds:
             learned = parts if others is None else parts + others
             self._learned = _fits(mechanism, learned[::-1])
             self.fitted = np.roll(self._learned.mean(axis=0), -first_cell(mechanism))
-        self._programs: dict[tuple[int, ...], Programs] = {}
+        self._near: dict[tuple[int, ...], Near] = {}
 
     def average(self, functionals: FloatArray, root: float) -> Average:
         """Return an average whose mean is above a functional of the node distribution, whatever that is.
@@ -250,9 +250,8 @@ class Bounds:
         if not told:
             return result
         weights = np.empty((len(told), *self._parts.shape))
-        for anchors, rows in self._by_anchors([several[k] for k in told]).items():
-            # At the lowest levels any weights will do.
-            weights[rows] = self._program(anchors).weights([several[told[k]] for k in rows], max(root, 0.1))
+        # At the lowest levels any weights will do.
+        self._solve([several[k] for k in told], max(root, 0.1), weights)
         sums = (self._parts * weights).sum(axis=2)
         centred = weights - (sums / self._sizes)[:, :, None]
         errors = centred * np.sqrt(self._parts) / self.n
@@ -278,23 +277,23 @@ class Bounds:
         away = functional - float(functional @ self.fitted)
         return np.append(errors, away * np.sqrt(self._repeats * self.fitted))
 
-    def _by_anchors(self, several: Sequence[FloatArray]) -> dict[tuple[int, ...], list[int]]:
-        """Return which functionals have the same program."""
-        if not is_fine(self._mechanism):
-            return {(): list(range(len(several)))}
-        found: dict[tuple[int, ...], list[int]] = {}
-        for k, each in enumerate(several):
-            found.setdefault(anchors_of(each[0], circular=self.places.circular), []).append(k)
-        return found
+    def _solve(self, several: Sequence[FloatArray], root: float, weights: FloatArray) -> None:
+        """Put the weights for each functional, shape (M, 2, K), where they belong."""
+        from arcwise.analysis.estimators.programs import Near, Programs  # loads scipy
 
-    def _program(self, anchors: tuple[int, ...]) -> Programs:
-        """Return the programs of functionals that jump at these cells."""
-        if anchors not in self._programs:
-            from arcwise.analysis.estimators.programs import Programs  # loads scipy
-
-            knots = Knots(self._mechanism, anchors)
-            self._programs[anchors] = Programs(knots, self.n, self._learned, USUAL)
-        return self._programs[anchors]
+        fine, circular = is_fine(self._mechanism), self.places.circular
+        every = [anchors_of(each[0], circular=circular) if fine else () for each in several]
+        for anchors in every:
+            if anchors not in self._near:
+                knots = Knots(self._mechanism, anchors, self.n)
+                self._near[anchors] = Near(knots, self.n, self._learned, USUAL)
+        sizes = np.array([self._near[anchors].fit.shape[1] for anchors in every])
+        for size in np.unique(sizes):
+            rows = np.flatnonzero(sizes == size).tolist()
+            number = {anchors: k for k, anchors in enumerate(dict.fromkeys(every[row] for row in rows))}
+            programs = Programs([self._near[anchors] for anchors in number])
+            of = [number[every[row]] for row in rows]
+            weights[rows] = programs.weights([several[row] for row in rows], of, root)
 
     def _largest(self, functionals: FloatArray) -> Average:
         """Return a functional's largest entry as an average without error."""

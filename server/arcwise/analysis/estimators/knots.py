@@ -13,24 +13,38 @@ import numpy as np
 
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["Knots", "anchors_of", "is_fine"]
 
-_MOST_NODES = 288
-"""Nodes up to which the program has a variable for each. On more, weights are alike in blocks of codes."""
+_FEW_NODES, _MOST_NODES = 128, 288
+"""Nodes up to which the program has a variable for each, and up to which where blocks would not save any.
+
+On more, weights are alike in blocks of codes.
+"""
+
+_MOST_PERIODS = 16
+"""Windows in the domain, up to which blocks save nodes on a grid of less than `_MOST_NODES`."""
 
 _BLOCKS = 128
 """Blocks of codes as long as nodes are far apart in a grid of so many, where no place is known."""
 
-_GROWTHS = ((1.2, 200), (1.5, 200), (2.0, 200), (3.0, 200), (5.0, 200), (20.0, 320))
+_GROWTHS = ((1.2, 100), (1.5, 100), (2.0, 100), (3.0, 120), (5.0, 130), (20.0, 130))
 """How blocks grow away from a place, and the most blocks: the first pair that gives no more is taken."""
+
+_NEAR = 1.5, 3
+"""Where windows are too short for that: how blocks grow within so many of them."""
+
+_MANY_REPORTS = 10**6
+"""From here on every window further away has blocks of one code too, as weights know places to the node."""
 
 _COARSE = 1 / 32
 """Of the nodes: the longest block."""
@@ -47,7 +61,15 @@ _SPREAD = 1e-6
 
 def is_fine(mechanism: Mechanism) -> bool:
     """Return whether programs have other nodes for each place that is asked about."""
-    return isinstance(mechanism.kernel, WindowKernel) and mechanism.kernel.nodes > _MOST_NODES
+    kernel = mechanism.kernel
+    return isinstance(kernel, WindowKernel) and not _has_all(kernel)
+
+
+def _has_all(kernel: Kernel) -> bool:
+    """Return whether programs have a variable for each node."""
+    if not isinstance(kernel, WindowKernel) or kernel.window * _MOST_PERIODS < kernel.nodes:
+        return kernel.nodes <= _MOST_NODES
+    return kernel.nodes <= _FEW_NODES
 
 
 def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
@@ -69,29 +91,46 @@ class Knots:
         With any kernel.
     anchors
         Cells at which the functionals jump.
+    reports
+        How many there are, about.
 
     Attributes
     ----------
     order
         The nodes by cells, shape (N,).
+    codes
+        The number K.
+    all
+        Whether the program has every node, and every code for itself.
     """
 
-    def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = ()) -> None:
+    def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = (), reports: float = 0.0) -> None:
         self._kernel = kernel = mechanism.kernel
         self.order = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
-        self._all = kernel.nodes <= _MOST_NODES
+        self.codes = kernel.codes
+        self.all = _has_all(kernel)
         places = [int(self.order[each]) for each in anchors]
-        if self._all:
+        if self.all:
             self._starts = np.arange(kernel.codes)
         elif places and isinstance(kernel, WindowKernel):
-            self._starts = _about(places, kernel)
+            self._starts = _about(places, kernel, many=reports >= _MANY_REPORTS)
         else:
             self._starts = np.arange(0, kernel.codes, -(-kernel.nodes // _BLOCKS))
 
     @cached_property
     def rows(self) -> FloatArray:
         """Code probabilities of the program's nodes, shape (M, K')."""
-        return self.merged(self._kernel.probabilities(self.order[self.numbers]))
+        kernel, nodes = self._kernel, self.order[self.numbers]
+        if self.all or not isinstance(kernel, WindowKernel):
+            return self.merged(kernel.probabilities(nodes))
+        starts, ends = self._starts, np.append(self._starts[1:], kernel.codes)
+        first, last = nodes[:, None], nodes[:, None] + kernel.window
+        inside = np.maximum(np.minimum(last, ends) - np.maximum(first, starts), 0)
+        if kernel.circular:  # a window that ends beyond the last code goes on at the first
+            inside += np.maximum(np.minimum(last - kernel.codes, ends) - starts, 0)
+        leftover = np.clip(kernel.leftover - starts, 0, ends - starts)
+        background = kernel.background / UNIT * (ends - starts) + leftover / UNIT
+        return np.asarray(background + kernel.extra / UNIT * inside)
 
     @cached_property
     def numbers(self) -> IntArray:
@@ -102,7 +141,7 @@ class Knots:
         adds what they are not.
         """
         kernel = self._kernel
-        if self._all:
+        if self.all:
             return np.arange(kernel.nodes)
         begins = np.zeros(kernel.codes + 1, dtype=bool)
         begins[self._starts] = begins[-1] = True
@@ -115,7 +154,7 @@ class Knots:
 
     def at_knots(self, functional: FloatArray) -> FloatArray:
         """Return numbers at the program's nodes between which straight lines are above a functional."""
-        if self._all:
+        if self.all:
             return functional
         knots = self.numbers
         inside = functional.copy()
@@ -128,14 +167,14 @@ class Knots:
         """Return about the distribution over the program's nodes that a node distribution is."""
         knots = self.numbers
         ordered = fit[self.order]
-        if not self._all:
+        if not self.all:
             nearest = np.searchsorted((knots[1:] + knots[:-1]) / 2, np.arange(len(ordered)))
             ordered = np.bincount(nearest, weights=ordered, minlength=len(knots)).astype(np.float64)
         return (1.0 - _SPREAD) * ordered + _SPREAD / len(ordered)
 
     def means(self, weights: FloatArray) -> FloatArray:
         """Return the means of weights per block for each node, shape (M, K') to (M, N), by cells."""
-        if self._all:
+        if self.all:
             straight: FloatArray = weights @ self.rows.T
             return straight
         means: FloatArray = node_means(self._kernel, self.per_code(weights))[:, self.order]
@@ -143,19 +182,19 @@ class Knots:
 
     def per_code(self, weights: FloatArray) -> FloatArray:
         """Return weights per block as weights per code, shape (..., K') to (..., K)."""
-        if self._all:
+        if self.all:
             return weights
         return np.repeat(weights, np.diff(self._starts, append=self._kernel.codes), axis=-1)
 
     def merged(self, per_code: FloatArray) -> FloatArray:
         """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""
-        if self._all:
+        if self.all:
             return per_code
         merged: FloatArray = np.add.reduceat(per_code, self._starts, axis=1)
         return merged
 
 
-def _about(places: list[int], kernel: WindowKernel) -> IntArray:
+def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     """Return where blocks of codes start so that weights are fine about some nodes.
 
     The best weights change fast at a place where the functional jumps, and again at every window's length
@@ -167,9 +206,11 @@ def _about(places: list[int], kernel: WindowKernel) -> IntArray:
         starts = _repeated(places, kernel, _away(kernel, growth))
         if 2 * len(starts) <= most * (1 + len(places)):
             return starts
-    near = _away(kernel, 1.0)
-    once = [place + each for place in places for each in near.tolist()]
-    return np.union1d(_inside(np.array(once), kernel), _repeated(places, kernel, np.zeros(1, dtype=np.int64)))
+    growth, windows = _NEAR
+    near = _repeated(places, kernel, _away(kernel, growth), windows)
+    return np.union1d(
+        near, _repeated(places, kernel, np.arange(-1, 2) if many else np.zeros(1, dtype=np.int64))
+    )
 
 
 def _away(kernel: WindowKernel, growth: float) -> IntArray:
@@ -181,9 +222,12 @@ def _away(kernel: WindowKernel, growth: float) -> IntArray:
     return np.union1d(away, -away)
 
 
-def _repeated(places: list[int], kernel: WindowKernel, away: IntArray) -> IntArray:
-    """Return codes at some distances from places, and from those in whole windows from there."""
+def _repeated(
+    places: list[int], kernel: WindowKernel, away: IntArray, windows: int | None = None
+) -> IntArray:
+    """Return codes at some distances from places, and from those in (up to so many) windows from there."""
     reach = (kernel.codes // 2 if kernel.circular else kernel.codes) // kernel.window + 1
+    reach = reach if windows is None else min(reach, windows)
     periods = kernel.window * np.arange(-reach, reach + 1)
     return _inside((np.array(places)[:, None, None] + periods[:, None] + away).ravel(), kernel)
 

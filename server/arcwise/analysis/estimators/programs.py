@@ -42,8 +42,65 @@ _NEARLY_ALL = 0.98
 _LEAST = 1e-200
 """The least probability of a node, and the least multiplier."""
 
+_SIZES = 32
+"""Programs on some of the nodes have a multiple of so many."""
+
+_FILLED = 1e-9
+"""The probability of a node that fills a program up."""
+
 _TOGETHER = 2**18
 """Numbers in the matrices of programs that are solved together, about: they stay in a processor's cache."""
+
+
+class Near:
+    """A fit to each part of the reports on the nodes of some programs, and where the solver starts.
+
+    Parameters
+    ----------
+    knots
+        The nodes.
+    n
+        How many reports there are.
+    fits
+        A fit for each part, shape (2, N).
+    usual
+        Standard errors of the usual functional, for first guesses.
+    """
+
+    def __init__(self, knots: Knots, n: float, fits: FloatArray, usual: float) -> None:
+        self.knots, self.n = knots, n
+        masses = np.array([knots.mass(fit) for fit in fits])
+        parts, nodes = masses.shape
+        self.codes = np.maximum(masses @ knots.rows, _LEAST)
+        # Programs of other places have other numbers of nodes. To be solved together they are filled up with
+        # nodes of which hardly anybody is, each with a code of its own: the solver leaves them as they are.
+        size = nodes if knots.all else -(-nodes // _SIZES) * _SIZES
+        self.fit = np.full((parts, size), _FILLED)
+        self.fit[:, :nodes] = masses
+        # Where the solver starts. Its matrix there is the same for every functional, and gives about the
+        # standard error of each.
+        self.start = self.fit.copy()
+        self.start[:, :nodes] = 0.9 * masses + 0.1 / nodes
+        self.slack = _BARRIER * usual**2 / size / self.start
+        self.information = np.zeros((parts, size, size))
+        self.factors = []
+        sides = np.empty((2, parts, size))
+        for part, codes in enumerate(self.codes):
+            scaled = knots.rows * np.sqrt(n / codes)
+            matrix = self.information[part]
+            np.matmul(scaled, scaled.T, out=matrix[:nodes, :nodes])
+            matrix.ravel()[nodes * (size + 1) :: size + 1] = n / _FILLED
+            back = matrix @ (self.fit[part] - self.start[part])
+            matrix = matrix.copy()
+            matrix.ravel()[:: size + 1] += self.slack[part] / self.start[part]
+            self.factors.append(dpotrf(matrix.T, lower=1, overwrite_a=1)[0])
+            sides[:, part] = dpotrs(self.factors[-1], np.array([np.ones(size), back]).T, lower=1)[0].T
+        self.level, self.home = sides
+
+    def filled(self, phi: FloatArray) -> FloatArray:
+        """Return a functional's numbers at the program's nodes, shape (M,)."""
+        at = self.knots.at_knots(phi)
+        return np.pad(at, (0, self.fit.shape[1] - len(at)), constant_values=at.min())
 
 
 class Programs:
@@ -58,76 +115,73 @@ class Programs:
 
     Parameters
     ----------
-    knots
-        The nodes of the programs.
-    n
-        How many reports there are.
-    fits
-        A fit for each part, shape (2, N).
-    usual
-        Standard errors of the usual functional, for first guesses.
+    near
+        What the programs are about: any number, all with as many nodes.
     """
 
-    def __init__(self, knots: Knots, n: float, fits: FloatArray, usual: float) -> None:
-        self._knots, self._n = knots, n
-        self._fit = np.array([knots.mass(fit) for fit in fits])
-        parts, nodes = self._fit.shape
-        self._codes = np.maximum(self._fit @ knots.rows, _LEAST)
-        self._information = np.empty((parts, nodes, nodes))
-        # Where the solver starts. Its matrix there is the same for every functional, and gives about the
-        # standard error of each.
-        self._start = 0.9 * self._fit + 0.1 / nodes
-        self._slack = _BARRIER * usual**2 / nodes / self._start
-        self._factors = []
-        for part, codes in enumerate(self._codes):
-            scaled = knots.rows * np.sqrt(n / codes)
-            matrix = np.matmul(scaled, scaled.T, out=self._information[part]).copy()
-            matrix.ravel()[:: nodes + 1] += self._slack[part] / self._start[part]
-            self._factors.append(dpotrf(matrix.T, lower=1, overwrite_a=1)[0])
-        both = np.arange(parts)
-        self._back = self._times(both, self._fit - self._start)
-        self._level, self._home = self._begun(both, np.ones((parts, nodes))), self._begun(both, self._back)
+    def __init__(self, near: Sequence[Near]) -> None:
+        self._near = near
+        self._parts = len(near[0].fit)
+        self._fit, self._start, self._slack, self._level, self._home = (
+            np.concatenate(each)
+            for each in zip(
+                *((one.fit, one.start, one.slack, one.level, one.home) for one in near), strict=True
+            )
+        )
+        self._information = [matrix for one in near for matrix in one.information]
+        self._factors = [factor for one in near for factor in one.factors]
+        nodes = self._fit.shape[1]
         self._matrices = np.empty((max(1, _TOGETHER // nodes**2), nodes, nodes))
 
-    def weights(self, several: Sequence[FloatArray], root: float) -> FloatArray:
+    def weights(self, several: Sequence[FloatArray], of: Sequence[int], root: float) -> FloatArray:
         """Return weights for bounds `root` standard errors up, shape (M, 2, K).
 
         Parameters
         ----------
         several
             M times functionals of shape (A, N), by cells: the weights' means are above any one of the A.
+        of
+            Which of `near` each of the M is for.
         root
             For how many standard errors the weights are to be the best.
         """
-        knots, parts = self._knots, len(self._fit)
+        parts, codes = self._parts, self._near[0].knots.codes
         rows = np.concatenate(several)
-        options = np.array([knots.at_knots(each) for each in rows])
-        part = np.repeat(np.arange(parts), len(options))
+        owner = np.repeat(of, [len(each) for each in several])
+        options = np.array([self._near[k].filled(row) for k, row in zip(owner, rows, strict=True)])
+        part = (parts * owner + np.arange(parts)[:, None]).ravel()
         phi = np.tile(options, (parts, 1))
         tilt = self._begun(part, phi)
         error, middle = self._errors(part, phi, tilt), _dots(phi, self._fit[part])
         about = (middle + root * error).reshape(parts, -1)
         ends = np.cumsum([0, *(len(each) for each in several)])
         best = np.array([[a + int(np.argmin(each[a:b])) for a, b in pairwise(ends)] for each in about])
-        weights: FloatArray = np.repeat(rows[best].max(axis=2)[:, :, None], self._codes.shape[1], axis=2)
-        flat = weights.reshape(-1, self._codes.shape[1])
+        weights: FloatArray = np.repeat(rows[best].max(axis=2)[:, :, None], codes, axis=2)
+        flat = weights.reshape(-1, codes)
         row, chosen = best.ravel(), (best + len(options) * np.arange(parts)[:, None]).ravel()
         # Elsewhere no bound is lower than the functional's largest entry.
         todo = np.flatnonzero((phi.max(axis=1) - middle >= 0.05 * root * error)[chosen])
         for some in np.array_split(todo, -(-len(todo) // len(self._matrices))) if len(todo) else ():
             which = chosen[some]
             change, pull = self._solved(part[which], phi[which], tilt[which], 1.0 / error[which], root)
-            fresh = change @ knots.rows * (self._n / pull)[:, None] / self._codes[part[which]]
-            flat[some] = fresh + (rows[row[some]] - knots.means(fresh)).max(axis=1)[:, None]
-        by_functional: FloatArray = knots.per_code(weights.swapaxes(0, 1))
+            for one in np.unique(part[which]).tolist():
+                mine = part[which] == one
+                near = self._near[one // parts]
+                fresh = (
+                    change[mine][:, : len(near.knots.rows)] @ near.knots.rows * (near.n / pull[mine])[:, None]
+                )
+                fresh /= near.codes[one % parts]
+                fresh += (rows[row[some[mine]]] - near.knots.means(fresh)).max(axis=1)[:, None]
+                flat[some[mine]] = near.knots.per_code(fresh)
+        by_functional: FloatArray = weights.swapaxes(0, 1)
         return by_functional
 
     def _begun(self, part: IntArray, sides: FloatArray) -> FloatArray:
         """Return solutions with the matrix that the solver starts with, shape (P, N)."""
         result = np.empty_like(sides)
-        for which, factor in enumerate(self._factors):
+        for which in np.unique(part).tolist():
             mine = part == which
-            result[mine] = dpotrs(factor, sides[mine].T, lower=1)[0].T
+            result[mine] = dpotrs(self._factors[which], sides[mine].T, lower=1)[0].T
         return result
 
     def _errors(self, part: IntArray, phi: FloatArray, tilt: FloatArray) -> FloatArray:
@@ -136,14 +190,6 @@ class Programs:
         variance = _dots(phi, tilt) - _dots(phi, level) ** 2 / level.sum(axis=1)
         errors: FloatArray = np.sqrt(np.maximum(variance, 1e-20))
         return errors
-
-    def _times(self, part: IntArray, vectors: FloatArray) -> FloatArray:
-        """Return each vector times the information of its part, shape (P, N)."""
-        result = np.empty_like(vectors)
-        for which, information in enumerate(self._information):
-            mine = part == which
-            result[mine] = vectors[mine] @ information
-        return result
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is not taken
     def _solved(
@@ -154,7 +200,7 @@ class Programs:
         Parameters
         ----------
         part
-            Whose fit, shape (P,).
+            Whose fit, shape (P,): two parts of each of `near`.
         phi, tilt
             Functionals, shape (P, N), and their solutions with the matrix that the solver starts with.
         pull
@@ -162,7 +208,7 @@ class Programs:
         """
         fit, start, slack = self._fit[part], self._start[part], self._slack[part]
         room = _NEARLY_ALL * (phi.max(axis=1) - _dots(phi, fit))
-        pushed = -self._back[part]
+        pushed = np.array([(f - g) @ self._information[k] for f, g, k in zip(start, fit, part, strict=True)])
         lack = pull[:, None] * phi - pushed + slack
         still = np.zeros(len(part), dtype=bool)
         state = _State(part, phi, room, start, start - fit, pushed, slack, lack, pull, still)

@@ -140,7 +140,7 @@ class EMSteps:
         Parameters
         ----------
         stages
-            At least 1; one stage is `step`. The leap should be short beside `iterations`, a tenth or less:
+            At least 1; one stage is `step`. The leap should be short beside `iterations`, a third or less:
             nodes then change by little in it, and it ends close to where the steps would. On an `EMSteps`
             that has only begun it may go wrong.
 
@@ -157,17 +157,29 @@ class EMSteps:
         if stages == 1:
             self.step()
             return
+        # In place: three arrays, whatever the stages.
         before = np.log(np.maximum(self._f, _TINY))
-        now = before + np.log(np.maximum(self._gradient, _TINY))
+        now, moved = before + self._pull(np.empty_like(before)), np.empty_like(before)
         for j in range(2, stages + 1):
-            self._put(now)
-            stepped = now + np.log(np.maximum(self._gradient, _TINY))
-            before, now = now, ((2 * j - 1) * stepped - (j - 1) * before) / j
-        self._put(now)
+            self._put(now, moved)
+            self._pull(moved)
+            moved += now
+            moved *= (2 * j - 1) / j
+            before *= (1 - j) / j
+            before += moved
+            before, now = now, before
+        self._put(now, moved)
         self.iterations += stages * (stages + 1) // 2
 
-    def _put(self, logarithms: FloatArray) -> None:
-        np.exp(logarithms - logarithms.max(axis=1, keepdims=True), out=self._f)
+    def _pull(self, out: FloatArray) -> FloatArray:
+        """Return what a step adds to the logarithms of the present probabilities, in `out`."""
+        np.maximum(self._gradient, _TINY, out=out)
+        return np.asarray(np.log(out, out=out))
+
+    def _put(self, logarithms: FloatArray, spare: FloatArray) -> None:
+        """Go to probabilities in proportion to what these are the logarithms of; `spare` is overwritten."""
+        np.subtract(logarithms, logarithms.max(axis=1, keepdims=True), out=spare)
+        np.exp(spare, out=self._f)
         self._normalise()
         self._refresh()
 
