@@ -40,11 +40,12 @@ _BLOCKS = 128
 _GROWTHS = ((1.2, 100), (1.5, 100), (2.0, 100), (3.0, 120), (5.0, 130), (20.0, 130))
 """How blocks grow away from a place, and the most blocks: the first pair that gives no more is taken."""
 
-_NEAR = 1.5, 3
-"""Where windows are too short for that: how blocks grow within so many of them."""
-
 _MANY_REPORTS = 10**6
-"""From here on every window further away has blocks of one code too, as weights know places to the node."""
+_MANY_GROWTHS = ((5.0, 200), (20.0, 320))
+"""Likewise where so many reports know places to the node, after the others."""
+
+_NEAR = 1.5, 3
+"""Where windows are too short for any: how blocks grow within so many of them, and none else is divided."""
 
 _COARSE = 1 / 32
 """Of the nodes: the longest block."""
@@ -202,15 +203,13 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     grow away from them. They repeat with the window, so the nodes at which a window begins and those at
     which one ends at a block are the same.
     """
-    for growth, most in _GROWTHS:
+    for growth, most in (*_GROWTHS, *(_MANY_GROWTHS if many else ())):
         starts = _repeated(places, kernel, _away(kernel, growth))
         if 2 * len(starts) <= most * (1 + len(places)):
             return starts
     growth, windows = _NEAR
     near = _repeated(places, kernel, _away(kernel, growth), windows)
-    return np.union1d(
-        near, _repeated(places, kernel, np.arange(-1, 2) if many else np.zeros(1, dtype=np.int64))
-    )
+    return np.union1d(near, _repeated(places, kernel, np.zeros(1, dtype=np.int64)))
 
 
 def _away(kernel: WindowKernel, growth: float) -> IntArray:

@@ -89,7 +89,7 @@ class Near:
             scaled = knots.rows * np.sqrt(n / codes)
             matrix = self.information[part]
             np.matmul(scaled, scaled.T, out=matrix[:nodes, :nodes])
-            matrix.ravel()[nodes * (size + 1) :: size + 1] = n / _FILLED
+            matrix.ravel()[nodes * (size + 1) :: size + 1] = _FILLED**-2
             back = matrix @ (self.fit[part] - self.start[part])
             matrix = matrix.copy()
             matrix.ravel()[:: size + 1] += self.slack[part] / self.start[part]
