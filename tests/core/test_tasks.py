@@ -228,12 +228,24 @@ def test_the_goal_mean_names_the_alternative() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected_reports", "nodes"), [(None, 128), (1, 128), (999_999, 128), (1_000_000, 256), (10**9, 256)]
+    ("expected_reports", "nodes"),
+    [
+        (None, (128, 128, 128, 225)),
+        (1, (128, 128, 128, 225)),
+        (5000, (128, 128, 128, 225)),
+        (100_000, (128, 256, 256, 512)),
+        (1_000_000, (256, 256, 512, 512)),
+        (10**9, (512, 512, 512, 512)),
+    ],
 )
-def test_many_expected_reports_take_more_nodes(expected_reports: int | None, nodes: int) -> None:
-    for epsilon in (0.1, 1.0, 2.99):
+def test_a_distribution_takes_the_nodes_that_reports_can_use(
+    expected_reports: int | None, nodes: tuple[int, ...]
+) -> None:
+    for epsilon, many in zip((0.1, 1.0, 2.5, 4.0), nodes, strict=True):
         task = Task("x", HEIGHT, epsilon, expected_reports=expected_reports)
-        assert task.mechanism.kernel.nodes == nodes
+        assert task.mechanism.kernel.nodes == many
+    heading = Task("x", HEADING, 8.0, goal="distribution", expected_reports=expected_reports)
+    assert heading.mechanism.kernel.nodes == {None: 256, 1: 256, 5000: 512}.get(expected_reports, 1024)
     value = Task("x", HEIGHT, 1.0, goal="value", expected_reports=expected_reports)
     assert value.mechanism.kernel.nodes == 128
 
@@ -250,7 +262,6 @@ def test_a_large_epsilon_takes_as_many_nodes_as_one_byte_codes_allow() -> None:
         251,
         255,
     ]
-    assert Task("x", HEIGHT, 4.0, expected_reports=10**6).mechanism.kernel.nodes == 256
 
 
 def test_a_circle_takes_more_nodes_for_a_distribution_at_a_large_epsilon() -> None:

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["checked_goal", "mechanism_for"]
 
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
-_MANY_REPORTS: Final = 1_000_000
-_MANY_NODES: Final = 256
-
 _FINE_EPSILON: Final = 3.0
-"""From here on a grid of 128 nodes, not the reports, is most of the error of a distribution."""
+"""From here on 10^4 reports, as many as are assumed unless told, can use all codes of a byte."""
 
 _BYTE: Final = 256
 """Codes that travel as one byte."""
+
+_RESOLVED: Final = ((140.0, 256), (500.0, 512), (1500.0, 1024))
+"""Places that the reports tell apart, from which on a distribution takes so many nodes."""
+
+_MOST_NODES: Final = 512
+"""On an interval: quantiles on more would take most of an estimate's time."""
 
 
 def checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
@@ -94,10 +97,16 @@ def mechanism_for(
 
 def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int | None:
     """Return how many nodes a task for a distribution takes on a continuous domain; None is 128."""
-    if not circular and expected_reports is not None and expected_reports >= _MANY_REPORTS:
-        return _MANY_NODES
-    if epsilon < _FINE_EPSILON:
-        return None
-    # As many as one byte has codes for. On an interval there are W - 1 more codes than nodes, and W is
-    # e^(-epsilon/2) of the N - 1 gaps, rounded.
-    return _BYTE if circular else 1 + int((_BYTE - 1) / (1.0 + math.exp(-epsilon / 2)))
+    usual = None
+    if epsilon >= _FINE_EPSILON:
+        # As many as one byte has codes for. On an interval there are W - 1 more codes than nodes, and W is
+        # e^(-epsilon/2) of the N - 1 gaps, rounded.
+        usual = _BYTE if circular else 1 + int((_BYTE - 1) / (1.0 + math.exp(-epsilon / 2)))
+    if expected_reports is None:
+        return usual
+    # One over the Wasserstein-1 distance on a grid that is fine enough, as measured.
+    resolved = 1.18 * math.exp(0.4 * epsilon) * expected_reports**0.4
+    wanted = max((nodes for least, nodes in _RESOLVED if resolved >= least), default=0)
+    if wanted <= _BYTE and usual is not None:
+        return usual
+    return (wanted if circular else min(wanted, _MOST_NODES)) or None

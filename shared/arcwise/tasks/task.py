@@ -80,11 +80,12 @@ class Task(Document):
     mechanism
         Overrides the goal's choice. Must agree with `domain` and `epsilon`.
     expected_reports
-        How many reports are expected in all, a positive integer. From 10^6 on, "distribution" on an interval
-        uses 256 nodes; otherwise 128, and from epsilon 3 on as many as give one-byte codes, 209 to 251. It
-        has no other effect: none on a circle (128 nodes for "distribution", and 256 from epsilon 3 on), on a
-        lattice of at most 1,024 values, with another goal or with a given `mechanism`. It is no part of the
-        task. The goals "value" and "direction" use 128 nodes up to epsilon 6.2, and more above.
+        How many reports are expected in all, a positive integer. "distribution" uses as many nodes as these
+        can tell apart at this epsilon: 128, 256, 512, or on a circle 1,024. Unless given, and at least, 128,
+        and from epsilon 3 on as many as give one-byte codes: 209 to 255, on a circle 256. It has no other
+        effect: none on a lattice of at most 1,024 values, with another goal or with a given `mechanism`. It
+        is no part of the task. The goals "value" and "direction" use 128 nodes up to epsilon 6.2, and more
+        above.
     epoch_seconds
         Length of an epoch in seconds; a day unless given.
     caps
