@@ -1,12 +1,17 @@
 """Histograms under local differential privacy, with reports of their own: what `accuracy.py` compares with.
 
-Not a program. Both estimate how many users are in each of equal cells, from frequency oracles: randomised
-response on the cells (GRR), or optimised unary encoding (OUE, Wang et al. 2017) where its variance is less.
+Not a program. The first two estimate how many users are in each of equal cells, from frequency oracles:
+randomised response on the cells (GRR), or optimised unary encoding (OUE, Wang et al. 2017) where its variance
+is less.
 
 - A *histogram* of some tens of bins, made non-negative by subtracting one number from all (Norm-Sub).
 - A *hierarchy*: users are divided among the levels of a 4-ary tree, each reports its node at its level, and
   the leaves are the non-negative least squares of all levels, weighted by their variances (Hay et al. 2010 is
   that without the constraint; Li et al. 2020 have it with equal weights, as HH-ADMM).
+- *Haar wavelets* (HaarHRR, Cormode et al. 2019): each user reports a coefficient of one level by Hadamard
+  response.
+- *Numbers with EM*: the Square Wave with smoothed EM (Li et al. 2020), the Piecewise Mechanism (Wang et al.
+  2019) with EM, both to the stopping rule of the first paper. A circle is cut open at 0.
 """
 
 from __future__ import annotations
@@ -21,9 +26,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 
-__all__ = ["hierarchy", "histogram"]
+__all__ = ["haar", "hierarchy", "histogram", "numbers"]
 
 BRANCHES = 4
+_MOST_STEPS = 5000
 ROUNDS = 300
 """Of ADMM; its error is then far below that of the reports."""
 
@@ -59,6 +65,75 @@ def hierarchy(users: IntArray, epsilon: float, generator: np.random.Generator) -
         answers.append(shares)
         precisions.append(1 / variance)
     return _least_squares(len(users), answers, precisions)
+
+
+def haar(users: IntArray, epsilon: float, generator: np.random.Generator) -> FloatArray:
+    """Return the shares of the cells, shape (d,); d is a power of 2. Else as `histogram`."""
+    depth = len(users).bit_length() - 1
+    cell = np.repeat(np.arange(len(users)), users)
+    level = generator.integers(depth, size=len(cell))
+    scale = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+    shares = np.ones(1)
+    for j in range(depth):
+        mine = cell[level == j] >> (depth - 1 - j)
+        node, sign = mine >> 1, 1 - 2 * (mine & 1)
+        row = generator.integers(1 << j, size=len(mine))  # of the Hadamard matrix
+        told = sign * (1 - 2 * (np.bitwise_count(row & node) & 1).astype(np.int64))
+        told = np.where(generator.random(len(mine)) < 1 / (1 + math.exp(epsilon)), -told, told)
+        sums = np.bincount(row, weights=told, minlength=1 << j)
+        for k in range(j):
+            pairs = sums.reshape(-1, 2, 1 << k)
+            sums = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).ravel()
+        left_more = np.clip(scale * sums / max(len(mine), 1), -shares, shares)  # or a cell were negative
+        shares = np.stack([shares + left_more, shares - left_more], axis=1).ravel() / 2
+    return shares
+
+
+def numbers(
+    values: FloatArray, epsilon: float, generator: np.random.Generator, *, square: bool
+) -> FloatArray:
+    """Return the shares of equal cells, estimated from one perturbed number of each user.
+
+    Parameters
+    ----------
+    values
+        Shape (n,), on [0, 1].
+    epsilon, generator
+        As of `histogram`.
+    square
+        The Square Wave with smoothed EM, or else the Piecewise Mechanism with EM.
+    """
+    e, d = math.exp(epsilon), 1024 if epsilon >= 8 else 512
+    if square:
+        half = (epsilon * e - e + 1) / (2 * e * (e - 1 - epsilon))
+        slope, shift, length, low, high = 1.0, -half, 2 * half, -half, 1 + half
+    else:
+        c = (math.sqrt(e) + 1) / (math.sqrt(e) - 1)
+        slope, shift, length, low, high = c + 1, -c, c - 1, -c, c
+    outside = high - low - length
+    near = generator.random(len(values)) < e * length / (e * length + outside)
+    first = slope * values + shift
+    far = low + outside * generator.random(len(values))
+    far += length * (far >= first)
+    reports = np.where(near, first + length * generator.random(len(values)), far)
+    edges = np.linspace(low, high, d + 1)
+    counts, _ = np.histogram(reports, edges)
+    firsts = (slope * (np.arange(d) + 0.5) / d + shift)[:, None]
+    inside = np.clip(np.minimum(firsts + length, edges[1:]) - np.maximum(firsts, edges[:-1]), 0.0, None)
+    rows = (np.diff(edges) + (e - 1) * inside) / (e * length + outside)
+    f, before = np.full(d, 1 / d), -math.inf
+    for _ in range(_MOST_STEPS):
+        q = f @ rows
+        now = float(counts @ np.log(q))
+        if now - before < 1e-3 * (1 if square else e):
+            break
+        before = now
+        f = f * (rows @ (counts / q))
+        if square:
+            wide = np.pad(f, 1, mode="edge")
+            f = wide[:-2] + 2 * f + wide[2:]
+        f /= f.sum()
+    return f
 
 
 def oracle(users: IntArray, epsilon: float, generator: np.random.Generator) -> tuple[FloatArray, float]:

@@ -12,9 +12,16 @@ from scipy.optimize import minimize
 from arcwise.analysis.simulate import as_population
 from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError
-from benchmarks.studies.accuracy import SURVEYS, cells_of, survey, tables
+from benchmarks.studies.accuracy import SURVEYS, cells_of, promise, promised_cells, survey, tables
 from benchmarks.studies.accuracy_populations import CIRCLE, INTERVAL
-from benchmarks.studies.accuracy_rivals import hierarchy, histogram, on_simplex, oracle
+from benchmarks.studies.accuracy_rivals import (
+    haar,
+    hierarchy,
+    histogram,
+    numbers,
+    on_simplex,
+    oracle,
+)
 
 RECORDS = ("arrival-delays", "departures", "wind")
 
@@ -38,6 +45,7 @@ def test_patterns_choose_cells() -> None:
         "circle/0.25/1e6/four-unequal",
     ]
     assert not cells_of(["square/*"])
+    assert len(set(promised_cells())) == 20 * 5 * 2
 
 
 @pytest.mark.slow
@@ -48,6 +56,7 @@ def test_surveys_are_seeded_and_make_a_table() -> None:
     assert again.distances == made[cells[0]][1].distances
     lines = list(tables(made))
     assert sum("gap" in line for line in lines) == 4  # a row and a line of the summary for each
+    assert "2 cells" in next(iter(promise(made)))
     assert any("of 2 cells are more than 1.15 times their best rival" in line for line in lines)
 
 
@@ -76,6 +85,11 @@ def test_rivals_find_who_is_there_at_a_large_epsilon() -> None:
         shares = rival(users, 8.0, np.random.default_rng(2))
         assert shares.sum() == pytest.approx(1.0)
         np.testing.assert_allclose(shares, users / 100_000, atol=0.004)
+    values = np.repeat((np.arange(64) + 0.5) / 64, users)
+    generator = np.random.default_rng(2)
+    found = [numbers(values, 8.0, generator, square=square) for square in (True, False)]
+    for shares in (haar(users, 8.0, generator), *(each.reshape(64, -1).sum(axis=1) for each in found)):
+        assert np.abs(np.cumsum(shares - users / 100_000)).max() < 0.01
 
 
 def test_a_hierarchy_is_the_non_negative_least_squares_of_its_levels() -> None:
