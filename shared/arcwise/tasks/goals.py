@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["checked_goal", "mechanism_for"]
+__all__ = ["checked_goal", "mechanism_for", "places_resolved"]
 
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
 _FINE_EPSILON: Final = 3.0
@@ -104,9 +104,16 @@ def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int 
         usual = _BYTE if circular else 1 + int((_BYTE - 1) / (1.0 + math.exp(-epsilon / 2)))
     if expected_reports is None:
         return usual
-    # One over the Wasserstein-1 distance on a grid that is fine enough, as measured.
-    resolved = 1.18 * math.exp(0.4 * epsilon) * expected_reports**0.4
+    resolved = places_resolved(epsilon, expected_reports)
     wanted = max((nodes for least, nodes in _RESOLVED if resolved >= least), default=0)
     if wanted <= _BYTE and usual is not None:
         return usual
     return (wanted if circular else min(wanted, _MOST_NODES)) or None
+
+
+def places_resolved(epsilon: float, reports: float) -> float:
+    """Return how many places reports of a distribution tell apart.
+
+    It is one over the Wasserstein-1 distance on a grid that is fine enough, as measured.
+    """
+    return 1.18 * math.exp(0.4 * epsilon) * math.pow(reports, 0.4)

@@ -15,6 +15,7 @@ from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
+from arcwise.tasks.goals import places_resolved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,12 +41,14 @@ _BLOCKS = 128
 _GROWTHS = ((1.2, 100), (1.5, 100), (2.0, 100), (3.0, 120), (5.0, 130), (20.0, 130))
 """How blocks grow away from a place, and the most blocks: the first pair that gives no more is taken."""
 
-_MANY_REPORTS = 10**6
-_MANY_GROWTHS = ((5.0, 200), (20.0, 320))
-"""Likewise where so many reports know places to the node, after the others."""
+_MANY = 4
+"""Places in a node that the reports tell apart, from which on they know where a share jumps to the node."""
 
 _NEAR = 1.5, 3
-"""Where windows are too short for any: how blocks grow within so many of them, and none else is divided."""
+"""Then, and where windows are too short for any: how blocks grow within so many windows of a place."""
+
+_SHORT = 6
+"""Codes in a window, below which none that is further away is divided."""
 
 _COARSE = 1 / 32
 """Of the nodes: the longest block."""
@@ -114,7 +117,8 @@ class Knots:
         if self.all:
             self._starts = np.arange(kernel.codes)
         elif places and isinstance(kernel, WindowKernel):
-            self._starts = _about(places, kernel, many=reports >= _MANY_REPORTS)
+            many = places_resolved(mechanism.epsilon, reports) >= _MANY * kernel.nodes
+            self._starts = _about(places, kernel, many=many)
         else:
             self._starts = np.arange(0, kernel.codes, -(-kernel.nodes // _BLOCKS))
 
@@ -203,13 +207,15 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     grow away from them. They repeat with the window, so the nodes at which a window begins and those at
     which one ends at a block are the same.
     """
-    for growth, most in (*_GROWTHS, *(_MANY_GROWTHS if many else ())):
+    for growth, most in () if many else _GROWTHS:
         starts = _repeated(places, kernel, _away(kernel, growth))
         if 2 * len(starts) <= most * (1 + len(places)):
             return starts
     growth, windows = _NEAR
     near = _repeated(places, kernel, _away(kernel, growth), windows)
-    return np.union1d(near, _repeated(places, kernel, np.zeros(1, dtype=np.int64)))
+    # A block of one code where a window ends: with it alone, bounds are as low as with three more blocks.
+    ends = np.array([0] if kernel.window < _SHORT else [-1, 0])
+    return np.union1d(near, _repeated(places, kernel, ends))
 
 
 def _away(kernel: WindowKernel, growth: float) -> IntArray:

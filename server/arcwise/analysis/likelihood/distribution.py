@@ -2,9 +2,10 @@
 
 The most likely distribution of noisy reports is a few spikes. EM starts from the uniform distribution and
 roughens as it goes; stopping early is one smoothing, averaging neighbours after each step (smoothed EM)
-another. Which of them suits a population is not known, so iterates of both are averaged, each with a weight
-by how well it predicts held-out reports: five folds, refit on all reports. Steps are taken in leaps
-(`EMSteps.leap`), so their number is what the leaps amount to. A last step on all reports turns the
+another, and dropping the least likely nodes at the end suits users who share a few values. Which of them
+suits a population is not known, so iterates of all are averaged, each with a weight by how well it predicts
+held-out reports: five folds, refit on all reports. Steps are taken in leaps (`EMSteps.leap`), so their number
+is what the leaps amount to. A last step on all reports turns the
 population's distribution into that of the very users who reported.
 """
 
@@ -37,6 +38,13 @@ _TRUST = 0.5
 # iterate at which plain EM would stop, and to those of smoothed EM together.
 _PLAIN = 8.0
 _SMOOTHED = {10: 2.0, 20: 2.0, 40: 2.0, 80: 2.0}
+
+# Where the path ends, nodes that are less likely than these shares of the most likely one are left out, and
+# the others take some steps more: one atom comes out two to three times as near to its users from epsilon 1
+# on, and two values beside each other at epsilon 8 ten times. With this prior a uniform population is 3 %
+# further from its users at epsilon 0.5 and 5,000 reports, with three times as much 9 %.
+_KEPT = {0.01: 0.3, 0.03: 0.3, 0.1: 0.3}
+_KEPT_STEPS = 3
 
 # Nats per step, times e^epsilon: where plain EM stops (`alternatives.plain_em`).
 _TOLERANCE = 1e-3
@@ -102,8 +110,8 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
 
     An iterate's weight is ``exp(score/2)`` times a prior. Along the path of EM that is the logarithm of the
     steps; as much is for the place where plain EM would stop, which few held-out reports cannot tell from
-    the start; and as much for smoothed EM. Choosing the best iterate, as one would by cross-validation,
-    follows the chance of the split, and cannot mix two.
+    the start; as much for smoothed EM; and a tenth for the nodes that are kept at the end. Choosing the best
+    iterate, as one would by cross-validation, follows the chance of the split, and cannot mix two.
 
     The average estimates the population. The users are a sample of it, and about each of them a report says
     more: by Bayes' rule the expected distribution of their nodes is one EM step on all reports. At a small
@@ -120,7 +128,13 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     sets = np.vstack([training, counts])
     average = _Average(held, pseudo=min(kernel.nodes, _IMAGINED))
     tolerance = _TOLERANCE * math.exp(mechanism.epsilon)
-    _follow(EMSteps(kernel, sets, start=start), average, tolerance, _most_steps(kernel))
+    steps = EMSteps(kernel, sets, start=start)
+    _follow(steps, average, tolerance, _most_steps(kernel))
+    for share, prior in _KEPT.items():
+        steps.keep(share)
+        for _ in range(_KEPT_STEPS):
+            steps.step()
+        average.add(steps, prior)
     steps, smooth = EMSteps(kernel, sets, start=start), smoother(kernel)
     for number, prior in _SMOOTHED.items():
         while steps.iterations < number:

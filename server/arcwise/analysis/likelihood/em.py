@@ -134,6 +134,12 @@ class EMSteps:
         self._refresh()
         self.iterations += 1
 
+    def keep(self, share: float) -> None:
+        """Set nodes to 0 that are less likely than this share of the most likely node of their data set."""
+        self._f[self._f < share * self._f.max(axis=1, keepdims=True)] = 0.0
+        self._normalise()
+        self._refresh()
+
     def leap(self, stages: int) -> None:
         """Go as far as ``(s^2 + s)/2`` EM steps go, for the price of `stages` = s of them.
 
