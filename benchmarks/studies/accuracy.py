@@ -55,6 +55,7 @@ from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.threads import one_thread
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
+from arcwise.tasks.goals import mechanism_for
 from benchmarks.studies.accuracy_populations import CIRCLE, INTERVAL
 from benchmarks.studies.accuracy_rivals import haar, hierarchy, histogram, numbers
 
@@ -154,7 +155,7 @@ def survey(job: tuple[Cell, int], *, seed: int, nodes: int | None) -> Survey:
     task = Task("accuracy", domain, cell.epsilon, goal="distribution", expected_reports=cell.reports)
     mechanism = task.mechanism
     if nodes is not None:
-        mechanism = type(mechanism)(domain, cell.epsilon, nodes=nodes)  # type: ignore[call-arg]
+        mechanism = mechanism_for("distribution", domain, cell.epsilon, nodes=nodes)
     values = population_of(cell.domain, cell.population).draw(cell.reports, generator)
     counts = simulate_counts(mechanism, values, cell.reports, generator, fixed=True)
     with one_thread():
@@ -259,9 +260,7 @@ def _unseen(surveys: list[Survey]) -> float:
     return _geometric(ratios)
 
 
-def _against_best(
-    surveys: list[Survey], cell: Cell, rivals: Sequence[str]
-) -> tuple[float, float, Cell, str]:
+def _against_best(surveys: list[Survey], cell: Cell, rivals: Sequence[str]) -> tuple[float, float, Cell, str]:
     """Return arcwise's mean over that of the best rival, its standard error, the cell and the rival."""
     rival = min(rivals, key=partial(_mean, surveys))
     ours = np.array([one.distances[OURS] for one in surveys])

@@ -202,6 +202,9 @@ def test_a_note_says_what_caps_allow_where_nobody_says_it(caps: Caps, epochs: in
         assert (words or "another device") in value.note if words else "another device" not in value.note
         said = estimate(task, counts, epochs=epochs, reports_per_device=3)
         assert "another device" not in str(said)
+        for between in ([], [(20.0, 80.0)]):
+            over_time = str(series(task, {0: counts, epochs: counts}, every=epochs, between=between))
+            assert ("another device" in over_time) == (words is not None)
 
 
 def test_counts_are_divided_in_whole_numbers() -> None:

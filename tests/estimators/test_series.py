@@ -60,11 +60,11 @@ def test_points_are_the_estimates_of_their_merged_epochs() -> None:
     ]  # fmt: skip
     for point in result.points:
         whole = sum(counts[epoch] for epoch in range(point.first, point.last + 1) if epoch in counts)
-        expected = estimate(DELAY, whole)
+        expected = estimate(DELAY, whole, epochs=3)
         assert (point.n, point.mean) == (expected.n, expected.mean)
     assert result.n == sum(point.n for point in result.points) == sum(500 + day for day in range(10))
     (all_of_it,) = series(DELAY, counts, every=10, first=SUNDAY).points
-    assert all_of_it.mean == estimate(DELAY, sum(counts.values())).mean
+    assert all_of_it.mean == estimate(DELAY, sum(counts.values()), epochs=10).mean
 
 
 def test_expected_counts_give_the_truth_at_every_point() -> None:

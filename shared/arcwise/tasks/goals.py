@@ -23,7 +23,7 @@ _FINE_EPSILON: Final = 3.0
 _BYTE: Final = 256
 """Codes that travel as one byte."""
 
-_RESOLVED: Final = ((140.0, 256), (500.0, 512), (1500.0, 1024))
+_RESOLVED: Final = ((140.0, 256), (310.0, 512), (1500.0, 1024))
 """Places that the reports tell apart, from which on a distribution takes so many nodes."""
 
 _MOST_NODES: Final = 512

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "are_enough",
     "between_devices",
+    "caps_note",
     "check_reports_per_device",
     "devices_reach",
     "least_devices",
@@ -73,6 +74,15 @@ def most_reports(task: Task, epochs: int) -> float:
     )
     allowed = [cap // cost * times for cap, cost, times in each if cap is not None and cost]
     return min(allowed, default=math.inf)
+
+
+def caps_note(task: Task, epochs: int, width: str = "") -> str:
+    """Return the note on reports of so many epochs that nobody says how often a device sent, or ""."""
+    most = most_reports(task, epochs)
+    if most <= 1.0 or (math.isinf(most) and epochs == 1):
+        return ""
+    caps = "the task has no caps" if math.isinf(most) else f"caps allow one {most:g} of them{width}"
+    return f"taken as if each report came from another device; {caps}: give reports_per_device"
 
 
 def whole_counts(counts: FloatArray, most: float) -> FloatArray:

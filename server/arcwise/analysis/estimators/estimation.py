@@ -10,7 +10,7 @@ from arcwise.analysis.counts import checked_task
 
 # By module, not by name: most functions have the names of their modules.
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
-from arcwise.analysis.estimators.devices import most_reports
+from arcwise.analysis.estimators.devices import caps_note, most_reports
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
 from arcwise.analysis.estimators.modes import count_modes
@@ -123,12 +123,12 @@ def estimate(
 
 def _with_caps(result: Estimate, task: Task, survey: Survey, epochs: int) -> Estimate:
     """Return an estimate with the note on how often the task's caps let a device report."""
-    most = most_reports(task, epochs)
-    if most <= 1.0 or (math.isinf(most) and epochs == 1):
+    if not caps_note(task, epochs):
         return result
+    most = most_reports(task, epochs)
     name = "direction" if task.domain.circular else "mean"
     value: Value = getattr(result, name)
-    note = "taken as if each report came from another device; the task has no caps: give reports_per_device"
+    width = ""
     if math.isfinite(most):
         repeated = Survey(
             task.mechanism,
@@ -139,12 +139,9 @@ def _with_caps(result: Estimate, task: Task, survey: Survey, epochs: int) -> Est
             probabilities=survey.probabilities,  # the fit is most of the work, and the same
         )
         find = direction.direction if name == "direction" else mean.mean
-        wide = find(repeated, level=result.level)
-        note = (
-            f"taken as if each report came from another device; caps allow one {most:g} of them, with which "
-            f"the interval would be {_width(wide):.4g} wide instead of {_width(value):.4g}: give "
-            "reports_per_device"
-        )
+        wide = _width(find(repeated, level=result.level))
+        width = f", with which the interval would be {wide:.4g} wide instead of {_width(value):.4g}"
+    note = caps_note(task, epochs, width)
     noted = replace(value, notes=all_notes(value.notes, note))
     return replace(result, direction=noted) if name == "direction" else replace(result, mean=noted)
 

@@ -13,9 +13,12 @@ import numpy as np
 
 from arcwise.analysis.counts import check_counts, checked_task
 from arcwise.analysis.estimators import direction, mean
-from arcwise.analysis.estimators.estimation import estimate, reported_delta
+from arcwise.analysis.estimators.devices import caps_note
+from arcwise.analysis.estimators.estimation import reported_delta, unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level, check_sampled, check_target
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import check_no_origin
+from arcwise.analysis.estimators.result import wrapped
 from arcwise.analysis.estimators.shares import checked_between
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.estimators.survey import Survey
@@ -109,8 +112,9 @@ def series(
     sampled
         The share of a group's devices that was drawn to report this task, as of `estimate`.
     reports_per_device, memoised
-        As of `estimate`, within each point. The test of a change takes the devices of one point for others
-        than those of the next: where they are the same, it finds less and is not wrong more often.
+        As of `estimate`, within each point, and so are notes on what caps allow. The test of a change takes
+        the devices of one point for others than those of the next: where they are the same, it finds less
+        and is not wrong more often.
 
     Raises
     ------
@@ -171,7 +175,15 @@ def series(
     repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
     asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else {}
     values: dict[int, dict[str, Any]] = {
-        place: point_values(task, numbers, pointwise, asked, quantiles=quantiles, **repeated)
+        place: point_values(
+            task,
+            numbers,
+            pointwise,
+            asked,
+            epochs=spans[place].last - spans[place].first + 1,
+            quantiles=quantiles,
+            **repeated,
+        )
         for place, numbers in filled
     }
     empty = empty_series(
@@ -286,21 +298,31 @@ def point_values(
     level: float,
     asked: Mapping[str, Any],
     *,
+    epochs: int,
     quantiles: bool,
     **repeated: Any,
 ) -> dict[str, Any]:
     """Return the fields of a `Point`: a few averages, or parts of an estimate that is `asked` for more."""
+    note = caps_note(task, epochs) if repeated["reports_per_device"] == 1.0 else ""
     if asked:
-        whole = estimate(task, counts.astype(np.int64), level=level, **asked, **repeated)
-        values = {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
-        return values | {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length")}
-    survey = Survey(task.mechanism, counts, **repeated)
-    if task.mechanism.kernel.circular:
-        return {
+        target, sampled, between, origin = (
+            asked[each] for each in ("target", "sampled", "between", "origin")
+        )
+        survey = Survey.of(task, counts.astype(np.int64), target=target, sampled=sampled, **repeated)
+        found = unwrapped_estimate(task, survey, level=level, between=between, origin=origin)
+        whole = wrapped(found, task)
+        values = {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length")}
+        values |= {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
+    elif task.domain.circular:
+        survey = Survey(task.mechanism, counts, **repeated)
+        values = {
             "direction": direction.direction(survey, level=level).on_circle(task.domain.length),
             "resultant_length": direction.resultant_length(survey, level=level),
         }
-    return {"mean": mean.mean(survey, level=level)}
+    else:
+        values = {"mean": mean.mean(Survey(task.mechanism, counts, **repeated), level=level)}
+    name = "direction" if task.domain.circular else "mean"
+    return values | {name: replace(values[name], notes=all_notes(values[name].notes, note))}
 
 
 def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: Any) -> Change | None:
