@@ -66,11 +66,11 @@ _LEAP = 3
 # thousand; held at 3000, their error would be six times as large.
 _MOST_STEPS = 100_000
 
-# Codes times stages: about a tenth of a second, and some seconds for a wide kernel without structure, of
+# Codes times stages times data sets: some 60 ms, and some seconds for a wide kernel without structure, of
 # which a stage takes as long as one of N/20 times the codes with it. T steps take about ``5 sqrt(T)`` stages,
-# and each as long as so many codes more.
-_MOST_WORK = 2**21
-_MOST_DENSE_WORK = 2**23
+# and each as long as so many codes more. Twice as much gains nothing up to 10^6 reports.
+_MOST_WORK = 5 * 2**20
+_MOST_DENSE_WORK = 3 * 2**24
 _STAGE = 500
 _FEWEST_STEPS = 1000
 
@@ -129,7 +129,7 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     average = _Average(held, pseudo=min(kernel.nodes, _IMAGINED))
     tolerance = _TOLERANCE * math.exp(mechanism.epsilon)
     steps = EMSteps(kernel, sets, start=start)
-    _follow(steps, average, tolerance, _most_steps(kernel))
+    _follow(steps, average, tolerance, _most_steps(kernel, len(sets)))
     for share, prior in _KEPT.items():
         steps.keep(share)
         for _ in range(_KEPT_STEPS):
@@ -217,11 +217,11 @@ def _follow(steps: EMSteps, average: _Average, tolerance: float, limit: int) -> 
             return
 
 
-def _most_steps(kernel: Kernel) -> int:
+def _most_steps(kernel: Kernel, sets: int) -> int:
     work, most = kernel.codes, _MOST_WORK
     if not isinstance(kernel, (WindowKernel, CirculantKernel)):
         work, most = work * max(1, kernel.nodes // 20), _MOST_DENSE_WORK
-    return min(_MOST_STEPS, max(_FEWEST_STEPS, (most // (5 * (work + _STAGE))) ** 2))
+    return min(_MOST_STEPS, max(_FEWEST_STEPS, (most // (5 * sets * (work + _STAGE))) ** 2))
 
 
 def leap_stages(taken: int) -> int:
