@@ -126,7 +126,7 @@ def fitted_shares(survey: Profile, ends: Iterable[tuple[float, float]]) -> list[
         else:
             least, most = (float(covered(edges, first, last, outer=side) @ fitted) for side in (False, True))
         zone = mechanism.end_zones and most - least > 1e-9
-        found.append(None if zone else 0.5 * (least + most))
+        found.append(None if zone else min(1.0, 0.5 * (least + most)))  # probabilities are rounded
     return found
 
 
