@@ -32,8 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["quickly_accepting", "run"]
 
-_ACCEPTED_AT_ONCE = 16
-"""New connections in one turn of the event loop: uvloop takes one of each socket, and a turn can be long."""
+_ACCEPTED_AT_ONCE = 32
+"""New connections in one turn of the event loop: uvloop takes one of each socket, and a turn can be long.
+
+All these sockets wake for one that comes alone: each costs it 5 us.
+"""
 _STOP_SECONDS = 10
 """What requests have to end once nothing new is taken; those that do not are cancelled, and sent again."""
 
