@@ -2,17 +2,19 @@
 
 uvicorn waits for ever for a head that does not end, keeps all of it, and takes any number of connections. Of
 requests that come before earlier ones are answered it parses as many as arrive: 2 kB of memory for 18 bytes.
-The parser's callbacks say where in a message a connection is. Every deadline is a total: bytes that arrive do
-not move it.
+Here what comes after a request stays as it came until that one is answered. The parser's callbacks say where
+in a message a connection is. Every deadline is a total: bytes that arrive do not move it.
 """
 
 from __future__ import annotations
 
+import json
 import time
 import weakref
 from collections import deque
 from enum import Enum
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -37,7 +39,7 @@ __all__ = ["bounded_protocol"]
 
 _MAX_HEAD_BYTES = 32 << 10
 """Of the path and of the fields of a head, with the trailers of its body."""
-_MAX_FIELDS = 512
+_MAX_FIELDS = 100
 """Fields of these: each is a call and takes some 150 bytes of memory, however short it is."""
 _FIELD_BYTES = len(b": \r\n")
 """Of a field beside its name and value."""
@@ -47,25 +49,38 @@ _FREE_CHUNKS = 256
 """Those of any length; of all that follow, one for so many bytes:"""
 _CHUNK_BYTES = 256
 _STEP = 4 << 10
-"""Bytes that the parser is given at once."""
+"""Bytes that the parser is given at once, no more than to the first empty line."""
+_EMPTY_LINE = b"\r\n\r\n"
+"""Ends every head: with what is before the first one comes at most one request behind an unanswered one."""
 _MAX_UNREAD_BYTES = 64 << 20
 """Bytes that wait to be parsed, without 16 KiB of each connection; one that has more is cut beyond that."""
 _SMALL = 16 << 10
-_MAX_AHEAD = 64
-"""Requests that may have come before an earlier one is answered; with one more the connection is cut."""
-_MAX_FIELDS_AHEAD = 2 * _MAX_FIELDS
-"""Fields of all these together."""
+_NEW_SECONDS = 0.5
+"""What a new connection has to send a request with a good key, before it may give way to another."""
 _GRACE_SECONDS = 5.0
 """What the app has to answer 408 itself, before a connection with a slow body is cut."""
 
-_FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
-    b"cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
-    b"connection: close\r\ncontent-length: %d\r\n\r\n%b"
-)
-_FULL_BODY = (
-    b'{"type": "urn:arcwise:problem:too-many-connections", "title": "Service Unavailable", "status": 503, '
-    b'"detail": "The server has reached its limit of connections; try again later."}'
+
+def _last(status: HTTPStatus, kind: str, detail: str, more: bytes = b"") -> bytes:
+    """Return an answer, a problem document, after which the connection is closed."""
+    document = {
+        "type": f"urn:arcwise:problem:{kind}",
+        "title": status.phrase,
+        "status": status,
+        "detail": detail,
+    }
+    body = json.dumps(document).encode()
+    return (
+        b"HTTP/1.1 %d %b\r\ncontent-type: application/problem+json\r\n%bcache-control: no-store\r\n"
+        b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
+    ) % (status, status.phrase.encode(), more, len(body), body)
+
+
+_FULL = _last(
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    "too-many-connections",
+    "The server has reached its limit of connections; try again later.",
+    b"retry-after: 1\r\n",
 )
 
 
@@ -125,8 +140,8 @@ def bounded_protocol(
         The settings with what connections may take.
     count
         Is called with a reason for every connection that the server ends before its client does: "invalid",
-        "long-head", "slow-head", "slow-body", "many-chunks", "too-far-ahead", "unread", "no-room",
-        "made-room" or "too-many".
+        "long-head", "slow-head", "slow-body", "many-chunks", "unread", "no-room", "made-room" or
+        "too-many".
     taker
         Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
     clock
@@ -134,9 +149,22 @@ def bounded_protocol(
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()
-    waiting: dict[BoundedProtocol, None] = {}  # for bytes of their clients, the longest first
-    known, strangers = Lane(clock), Lane(clock)
+    # Since they came or had their last answer, whether they wait for one or not; the longest first.
+    strangers: dict[BoundedProtocol, None] = {}
+    # With a good key, that wait for bytes of their clients; the longest first.
+    devices: dict[BoundedProtocol, None] = {}
+    lane_of_devices, lane_of_strangers = Lane(clock), Lane(clock)
     waiting_bytes = 0  # for their turn to be parsed
+
+    def least_missed(now: float) -> BoundedProtocol | None:
+        """Return the connection that gives way to a new one: a stranger's before a known device's."""
+        while strangers:
+            stranger = next(iter(strangers))
+            if not stranger.make_known():
+                if stranger.made_at + _NEW_SECONDS <= now:
+                    return stranger
+                break
+        return next(iter(devices), None)
 
     class BoundedProtocol(HttpToolsProtocol):
         """One connection."""
@@ -149,31 +177,30 @@ def bounded_protocol(
             self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
             self._standing = Standing()
+            self._is_in_line = False
             self._parts: deque[bytes] = deque()  # to be parsed
-            self._waiting_bytes = 0  # what of them is in `waiting_bytes`
+            self._waiting_bytes = 0  # theirs
             self._head_bytes = 0  # with the trailers of its body
             self._fields = 0
             self._chunks = 0
             self._body_bytes = 0
             self._unfinished = 0  # bytes since the parser has last reported anything
-            self._fields_ahead = 0
             self._is_deaf = False
             self._held: tuple[Taker, Any, Any] | None = None  # a request, until the bytes at hand are parsed
             self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            is_full = len(self.connections) >= bounds.max_connections
-            if is_full and waiting:
+            self.made_at = self.loop.time()
+            if len(self.connections) >= bounds.max_connections:
+                least = least_missed(self.made_at)
+                if least is None:
+                    self.transport = transport
+                    self._cut("too-many", _FULL)
+                    return
                 # Who holds connections keeps nobody out: a client that is cut here connects again.
-                next(iter(waiting))._cut("made-room")
-            elif is_full:
-                self._is_deaf = True
-                self.transport = transport
-                count("too-many")
-                transport.write(_FULL % (len(_FULL_BODY), _FULL_BODY))
-                transport.close()
-                return
+                least.make_room()
             super().connection_made(transport)
+            strangers[self] = None
             self.flow = _InTurn(transport, self.pipeline, self._parts)
             unread.watch(self.loop, self.connections)
             self._set_timer()
@@ -186,8 +213,16 @@ def bounded_protocol(
             unread.moved(self.transport)
             super().resume_writing()
 
+        def make_known(self) -> bool:
+            """Return whether its last request had a good key; then it is a stranger no longer."""
+            if self._standing.is_known:
+                strangers.pop(self, None)
+                if self._timed is not None:
+                    devices.setdefault(self)
+            return self._standing.is_known
+
         def connection_lost(self, exc: Exception | None) -> None:
-            waiting.pop(self, None)
+            self._leave()
             self._stop_timer()
             self._drop_parts()
             self._abandon()
@@ -198,46 +233,61 @@ def bounded_protocol(
             self.cycle = self._answering = self._held = self.parser = None  # type: ignore[assignment]
 
         def data_received(self, data: bytes) -> None:
+            nonlocal waiting_bytes
             if self._is_deaf:
                 return
-            is_waiting = bool(self._parts)
             self._parts.extend(data[start : start + _STEP] for start in range(0, len(data), _STEP))
-            lane = known if self._standing.is_known else strangers
-            if is_waiting or lane.enter(self.loop, self):
+            self._waiting_bytes += len(data)
+            waiting_bytes += len(data)
+            if self._is_in_line or self._owes() or self._enter():
                 self._wait_for_turn()
 
+        def _enter(self) -> bool:
+            """Parse what has come, when it is this connection's turn; return whether some of it waits."""
+            self._is_in_line = True
+            lane = lane_of_devices if self._standing.is_known else lane_of_strangers
+            return lane.enter(self.loop, self) or bool(self._parts)
+
+        def _owes(self) -> bool:
+            """Return whether a request that has come whole is to be answered before more is parsed."""
+            return bool(self.pipeline) or (self._part is _Part.NONE and self._is_busy())
+
         def _wait_for_turn(self) -> None:
-            nonlocal waiting_bytes
-            size = sum(map(len, self._parts))
-            waiting_bytes += size - self._waiting_bytes
-            self._waiting_bytes = size
-            if size > _SMALL and waiting_bytes > _MAX_UNREAD_BYTES + _SMALL * len(self.connections):
+            devices.pop(self, None)
+            if self._waiting_bytes > _SMALL and waiting_bytes > _MAX_UNREAD_BYTES + _SMALL * len(
+                self.connections
+            ):
                 self._cut("no-room")
             else:
                 self.flow.pause_reading()
 
         def read_on(self) -> bool:
-            """Parse one part of what has come; return whether there is more."""
-            nonlocal waiting_bytes
-            if not self._parts:  # the connection has ended meanwhile
-                return False
-            part = self._parts.popleft()
-            if self._waiting_bytes:
-                self._waiting_bytes -= len(part)
-                waiting_bytes -= len(part)
-            self._feed(part)
+            """Parse a head and what follows it, a part of each; return whether there is more to parse now."""
+            for _ in range(2):
+                if self._parts and not self._owes():
+                    self._feed(self._next_part())
             if self._is_deaf:
                 self._drop_parts()
-            if self._parts:
-                return True
-            if self._held is not None:
+            if self._held is not None and (self._part is _Part.NONE or not self._parts):
                 held, self._held = self._held, None
                 self._begin(*held)
-            if not self._is_deaf:
+            self._is_in_line = bool(self._parts) and not self._owes()
+            if not self._parts and not self._is_deaf:
                 if self.flow.read_paused and not self._has_much():
                     self.flow.resume_reading()
                 self._set_timer()
-            return False
+            return self._is_in_line
+
+        def _next_part(self) -> bytes:
+            nonlocal waiting_bytes
+            part = self._parts.popleft()
+            end = part.find(_EMPTY_LINE) + len(_EMPTY_LINE)
+            if len(_EMPTY_LINE) <= end < len(part):
+                self._parts.appendleft(part[end:])
+                part = part[:end]
+            self._waiting_bytes -= len(part)
+            waiting_bytes -= len(part)
+            return part
 
         def _has_much(self) -> bool:
             """Return whether so much of a body is there that the app should take it first."""
@@ -319,10 +369,10 @@ def bounded_protocol(
             count("invalid")
             self.logger.warning("An invalid HTTP request was refused.")
             in_body, is_busy = self._part is _Part.BODY, self._is_busy()
-            if in_body and is_busy and (self.pipeline or self.cycle.response_started):
+            if in_body and is_busy and self.cycle.response_started:
                 self._is_deaf = True
                 self._abandon()
-                self.transport.abort()  # a 400 would be taken for the answer to another one, or a part of it
+                self.transport.abort()  # a 400 would be taken for a part of the answer
             elif in_body != is_busy:
                 self._end_after_answer()
             else:
@@ -370,10 +420,6 @@ def bounded_protocol(
             self._part = _Part.BODY
             if not self.pipeline:
                 self._answering = self.cycle
-            self._fields_ahead = self._fields_ahead + len(self.headers) if self.pipeline else 0
-            if len(self.pipeline) > _MAX_AHEAD or self._fields_ahead > _MAX_FIELDS_AHEAD:
-                self._cut("too-far-ahead")  # an answer to this one would be taken for that to an earlier one
-                raise _Cut
 
         def on_chunk_header(self) -> None:
             self._unfinished = 0
@@ -393,16 +439,21 @@ def bounded_protocol(
             self._unfinished = 0
             self._part = _Part.NONE
             self._message += 1
-            waiting.pop(self, None)
+            devices.pop(self, None)
             super().on_message_complete()
 
         def on_response_complete(self) -> None:
             self._answering = self.pipeline[-1][0] if self.pipeline else None
             self.server_state.total_requests += 1
+            self._leave()
             if not self.transport.is_closing():
+                if not self._standing.is_known:
+                    strangers[self] = None  # behind all others
                 self.flow.resume_reading()
                 if self.pipeline:
                     self._start_asgi_task(*self.pipeline.pop())
+                if self._parts and not self._is_in_line and not self._owes():
+                    self._enter()
             self._set_timer()
 
         def _set_timer(self) -> None:
@@ -411,15 +462,15 @@ def bounded_protocol(
             One timer a connection: it rings no later than the deadline and is set again when it was early.
             """
             is_answering = self._part is _Part.NONE and self._is_busy()
-            # While requests wait for their turn nothing is read: the time is the server's, not the sender's.
-            if is_answering or self.pipeline or self._is_deaf or self.transport.is_closing():
+            is_behind = bool(self.pipeline or self._parts)  # the time is the server's, not the sender's
+            if is_answering or is_behind or self._is_deaf or self.transport.is_closing():
                 self._timed = None
                 return
-            waiting.setdefault(self)
             waits_for = self._message, self._part
-            if self._timed == waits_for:
+            waited_for, self._timed = self._timed, waits_for
+            self.make_known()
+            if waited_for == waits_for:
                 return
-            self._timed = waits_for
             if self._part is _Part.HEAD:
                 seconds = bounds.header_seconds
             elif self._part is _Part.BODY:
@@ -455,14 +506,28 @@ def bounded_protocol(
                 self._timer.cancel()
                 self._timer = None
 
-        def _cut(self, reason: str) -> None:
+        def make_room(self) -> None:
+            """Leave for a new one, with an answer if one is owed: else a proxy sends the request again."""
+            is_open = self._owes() and not self._answering.response_started
+            self._cut("made-room", _FULL if is_open else b"")
+
+        def _cut(self, reason: str, last: bytes = b"") -> None:
+            """End the connection, with an answer if there is one."""
             count(reason)
             self._is_deaf = True
-            waiting.pop(self, None)
+            self._leave()
             self._stop_timer()
             self._drop_parts()
             self._abandon()
-            self.transport.abort()
+            if last:
+                self.transport.write(last)
+                self.transport.close()
+            else:
+                self.transport.abort()
+
+        def _leave(self) -> None:
+            strangers.pop(self, None)
+            devices.pop(self, None)
 
         def _abandon(self) -> None:
             """Let the answer go nowhere: the app must not write to a transport that is gone.
