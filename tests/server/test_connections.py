@@ -338,6 +338,26 @@ def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, size: int, whol
     assert run(scenario).counted == ({} if whole else {"many-chunks": 1})
 
 
+def test_a_report_is_taken_when_the_next_head_comes_with_the_end_of_its_body() -> None:
+    bodies: list[bytes] = []
+
+    def take(_scope: Any, body: bytes, _done: Any) -> None:
+        bodies.append(body)
+
+    async def scenario() -> None:
+        config = uvicorn.Config(
+            lambda: None, http=bounded_protocol(BOUNDS, taker=lambda _scope: take), ws="none", log_config=None
+        )
+        protocol: Any = config.http(config=config, server_state=ServerState(), app_state={}, _loop=Loop())  # type: ignore[operator,call-arg]
+        protocol.connection_made(Transport())
+        report = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"
+        protocol.data_received(report + b"first" + report + b"other")
+        protocol.data_received(b"")
+        assert bodies == [b"first"]
+
+    asyncio.run(scenario())
+
+
 class Crowd:
     """Connections to one server, in whose clock every part that is parsed takes 4 ms of the 10 of a pass."""
 
@@ -694,7 +714,7 @@ def make_room(beside: Connection, *victims: Connection) -> list[Connection]:
         is_owed = victim.protocol._owes()  # a proxy would send the request again if it were not answered
         new.append(Connection(beside=beside))
         assert (victim.ended, new[-1].ended) == ("closed" if is_owed else "cut", "")
-        assert victim.transport.written.endswith(b"try again later.\"}") == is_owed
+        assert victim.transport.written.endswith(b'try again later."}') == is_owed
         victim.protocol.connection_lost(None)
     return new
 

@@ -263,12 +263,15 @@ def bounded_protocol(
 
         def read_on(self) -> bool:
             """Parse a head and what follows it, a part of each; return whether there is more to parse now."""
+            if not self._parts:  # the connection has ended meanwhile
+                self._is_in_line = False
+                return False
             for _ in range(2):
                 if self._parts and not self._owes():
                     self._feed(self._next_part())
             if self._is_deaf:
                 self._drop_parts()
-            if self._held is not None and (self._part is _Part.NONE or not self._parts):
+            if self._held is not None and (self._owes() or not self._parts):
                 held, self._held = self._held, None
                 self._begin(*held)
             self._is_in_line = bool(self._parts) and not self._owes()
