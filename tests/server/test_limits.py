@@ -222,6 +222,7 @@ def test_who_holds_connections_keeps_nobody_out(folder: Path) -> None:
         contextlib.ExitStack() as stack,
     ):
         held = [stack.enter_context(connect(url)) for _ in range(5)]
+        time.sleep(0.6)  # a new connection has half a second to show a key
         for longest in held[:3]:
             device = stack.enter_context(connect(url))
             device.sendall(REQUEST)
