@@ -95,7 +95,7 @@ def _chunks(generator: random.Random, task: Task) -> Request:
     pieces = [body[a:b] for a, b in zip([0, *cuts], [*cuts, len(body)], strict=True) if b > a]
     extension = generator.choice((b"", b"", b";a=b", b";" + b"x" * 200))
     chunked = [b"%x%b\r\n%b\r\n" % (len(piece), extension, piece) for piece in pieces]
-    trailer = generator.choice((b"", b"", b"X-Trailer: 1\r\n", b"X-Trailer: 2\r\n" * 500))
+    trailer = generator.choice((b"", b"", b"X-Trailer: 1\r\n", b"X-Trailer: 2\r\n" * 80))
     top = head(task.id, "Transfer-Encoding: chunked")
     return Request([top, *chunked, b"0\r\n" + trailer + b"\r\n"], [batch], must=not extension)
 
@@ -153,7 +153,7 @@ def _harmless_header(generator: random.Random, task: Task) -> Request:
         (
             "X: \xff\xfe",
             "Authorization: Bearer x\r\nAuthorization: Bearer y",
-            "\r\n".join(f"X{number}: 1" for number in range(500)),
+            "\r\n".join(f"X{number}: 1" for number in range(80)),
             "X: " + "y" * 20_000,
             "Expect: 100-continue",
             "Cookie: a=b",

@@ -8,13 +8,11 @@ in a message a connection is. Every deadline is a total: bytes that arrive do no
 
 from __future__ import annotations
 
-import json
 import time
 import weakref
 from collections import deque
 from enum import Enum
 from functools import partial
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import httptools
@@ -60,28 +58,15 @@ _NEW_SECONDS = 0.5
 _GRACE_SECONDS = 5.0
 """What the app has to answer 408 itself, before a connection with a slow body is cut."""
 
-
-def _last(status: HTTPStatus, kind: str, detail: str, more: bytes = b"") -> bytes:
-    """Return an answer, a problem document, after which the connection is closed."""
-    document = {
-        "type": f"urn:arcwise:problem:{kind}",
-        "title": status.phrase,
-        "status": status,
-        "detail": detail,
-    }
-    body = json.dumps(document).encode()
-    return (
-        b"HTTP/1.1 %d %b\r\ncontent-type: application/problem+json\r\n%bcache-control: no-store\r\n"
-        b"x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
-    ) % (status, status.phrase.encode(), more, len(body), body)
-
-
-_FULL = _last(
-    HTTPStatus.SERVICE_UNAVAILABLE,
-    "too-many-connections",
-    "The server has reached its limit of connections; try again later.",
-    b"retry-after: 1\r\n",
+_FULL_BODY = (
+    b'{"type": "urn:arcwise:problem:too-many-connections", "title": "Service Unavailable", "status": 503, '
+    b'"detail": "The server has reached its limit of connections; try again later."}'
 )
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n"
+    b"cache-control: no-store\r\nx-content-type-options: nosniff\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b"
+) % (len(_FULL_BODY), _FULL_BODY)
 
 
 class _Part(Enum):
