@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Mapping
 
+    from arcwise.client.file.held import HeldConnection
     from tests.simulation.device import Device
 
 __all__ = ["Process"]
@@ -35,7 +36,7 @@ class _Database(Database):
         self._device = device
         super().__init__(device.path, relaxed=device.model.relaxed, busy_timeout=5.0)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self) -> HeldConnection:
         connection = super()._connect()
         self.fill()
         connection.set_trace_callback(self._device.statement)
