@@ -138,12 +138,12 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
     new = ("task", "new", "age", "--domain", "0:100", "--central", "1", "--reports", "1e4")
     shown = invoke(*new, "--epoch-seconds", "3600", "--lateness-seconds", "7200")
     task = Task.load("age.json")
-    assert (task.epsilon, task.central, task.lateness_seconds) == (5.17, ONCE, 7200)
-    assert task.caps == Caps(lifetime=5.17, rolling=5.17, window=3600)
+    assert (task.epsilon, task.central, task.lateness_seconds) == (5.18, ONCE, 7200)
+    assert task.caps == Caps(lifetime=5.18, rolling=5.18, window=3600)
     whole, gateway, released = task.readers
     assert whole.startswith("whoever reads reports, the store, its log, a backup")
-    assert f"\nreaders      {whole}: epsilon = 5.17 per report\n" in shown
-    assert f"\n{'':<13}{gateway}: epsilon = 5.17 per report, without its address\n" in shown
+    assert f"\nreaders      {whole}: epsilon = 5.18 per report\n" in shown
+    assert f"\n{'':<13}{gateway}: epsilon = 5.18 per report, without its address\n" in shown
     assert f"\n{'':<13}{released}: epsilon = 1, delta = 1e-08, for the counts of one epoch" in shown
     assert "holds at least 10,000 reports; batches are taken until 7200 s after their epoch" in shown
     window = invoke(*new, "--rolling-window", "86400", "--dry-run", "--epoch-seconds", "3600")
