@@ -144,10 +144,10 @@ def test_many_reports_plan_with_the_grid_that_they_get(
     monkeypatch.chdir(tmp_path)
     given: dict[str, Any] = {"goal": "distribution", "population": "beta:2,5", "compare": False}
     made = plan(MINUTES, epsilon=8.0, reports=2 * 10**6, **given)
-    assert made.chosen.nodes == 256
+    assert made.chosen.nodes == 512
     assert CliRunner().invoke(main, shlex.split(made.chosen.command)[1:]).exit_code == 0
-    assert Task.load(Path("NAME.json")).mechanism.kernel.nodes == 256
-    assert plan(MINUTES, epsilon=8.0, reports=1000, **given).chosen.nodes == 251
+    assert Task.load(Path("NAME.json")).mechanism.kernel.nodes == 512
+    assert plan(MINUTES, epsilon=8.0, reports=300, **given).chosen.nodes == 251
     assert plan(MINUTES, epsilon=2.0, reports=1000, **given).chosen.nodes == 128
 
 

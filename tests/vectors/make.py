@@ -73,7 +73,12 @@ def _tasks() -> dict[str, Task]:
     return {
         "inset": Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
         "inset, 256 nodes": Task(
-            "Gr\u00f6\u00dfe", HEIGHT, 0.5, expected_reports=1_000_000, epoch_seconds=3600
+            "Gr\u00f6\u00dfe",
+            HEIGHT,
+            0.5,
+            mechanism=OptimalPiecewise(HEIGHT, 0.5, nodes=256),
+            goal="distribution",
+            epoch_seconds=3600,
         ),
         "inset, 3 nodes": Task("x", SMALL, 1.0, mechanism=OptimalPiecewise(SMALL, 1.0, nodes=3)),
         "clamp": Task("reading", Interval(-60.5, 180.25), 2.0, goal="value"),
