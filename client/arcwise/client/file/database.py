@@ -34,7 +34,7 @@ class Database:
     def __init__(self, path: Path, *, relaxed: bool, busy_timeout: float) -> None:
         self.path = path.absolute()  # of now, whatever folder the app goes to
         self.relaxed = relaxed
-        self._busy_timeout = busy_timeout
+        self.busy_timeout = busy_timeout
         self._lock = threading.RLock()
         self._in_use = False
         self._sound = False  # whether the whole file was checked, and nothing has happened to it since
@@ -53,13 +53,13 @@ class Database:
 
     def _connect(self) -> HeldConnection:
         real = real_path(self.path)
-        connection, identity = open_file(real, self._busy_timeout, check=not self._sound)
+        connection, identity = open_file(real, self.busy_timeout, check=not self._sound)
         if self._identity not in (None, identity):
             connection.close()
             raise LedgerError(f"the ledger {self.path} was replaced by another file while it was in use")
         self._connection, self._identity, self._full = connection, identity, None
         self._real = real
-        self._patience = self._busy_timeout
+        self._patience = self.busy_timeout
         self._process = current_process()
         self._beside = {path: _identity_of(path) for path in (log_path(real), log_index_path(real))}
         self._sound = True
@@ -137,7 +137,7 @@ class Database:
             try:
                 with self._errors():
                     connection = self._checked()
-                    left = self._busy_timeout - (time.monotonic() - begun)
+                    left = self.busy_timeout - (time.monotonic() - begun)
                     if changing and not connection.take_turn(left):
                         raise sqlite3.OperationalError("database is locked")
                     self._wait_for_others(connection, time.monotonic() - begun)
@@ -151,7 +151,7 @@ class Database:
 
         They may all have waited for that process, one after the other.
         """
-        left = max(0.0, self._busy_timeout - waited) if waited > _SHORT else self._busy_timeout
+        left = max(0.0, self.busy_timeout - waited) if waited > _SHORT else self.busy_timeout
         if left != self._patience:
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * left)}")
             self._patience = left

@@ -89,7 +89,7 @@ class Database:
         self._conninfo = make_conninfo("", **{**_NETWORK, **stated})
         self.schema = schema
         self.relaxed = relaxed
-        self._busy_timeout = busy_timeout
+        self.busy_timeout = busy_timeout
         self._most = connections
         self._closed = False
         self._inherited: list[Connection] = []
@@ -191,7 +191,7 @@ class Database:
         A signal handler may report between any two steps, or raise. So nothing is locked but by a `with`, and
         a turn that a handler lost belongs to the thread: it takes it again.
         """
-        deadline = time.monotonic() + self._busy_timeout
+        deadline = time.monotonic() + self.busy_timeout
         while True:
             with self._lock:
                 if me in users or len(users) < self._most:
