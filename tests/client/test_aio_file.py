@@ -15,9 +15,10 @@ import pytest
 from arcwise.client import AsyncRecordingTransport, AsyncUplink, Counters, Event, FileLedger, Outcome
 from arcwise.errors import LedgerError
 from tests.support.unlimited import AsyncClient
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from arcwise.tasks import Task
@@ -35,14 +36,6 @@ def path(tmp_path: Path) -> Path:
 def file(path: Path) -> Iterator[FileLedger]:
     with FileLedger(path, busy_timeout=30.0) as ledger:
         yield ledger
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen within ten seconds")
 
 
 async def until_sent(sending: AsyncClient | AsyncUplink, reports: int) -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from arcwise.client.threads import Threads
 from arcwise.errors import LedgerError
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -34,14 +35,6 @@ class Gate:
         self.entered.set()
         assert self.go.wait(60)
         return "done"
-
-
-async def until(condition: Callable[[], object]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.002)
-    raise AssertionError("it did not happen")
 
 
 def run(main: Callable[[], Coroutine[object, object, None]]) -> None:
