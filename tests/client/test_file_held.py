@@ -181,6 +181,16 @@ with FileLedger(path) as ledger, ledger._database.writing(durable=True):
         assert client.report("heading", 1.0)
 
 
+def test_a_file_that_is_opened_again_and_again_takes_no_more_descriptors(path: Path) -> None:
+    with FileLedger(path):
+        for _ in range(10):
+            FileLedger(path).close()
+            counted = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(20):
+            FileLedger(path).close()
+        assert len(list(Path("/proc/self/fd").iterdir())) == counted
+
+
 def test_a_child_that_python_does_not_know_of_lets_go_of_nothing(path: Path) -> None:
     with FileLedger(path) as ledger:
         read_all(path)

@@ -48,13 +48,14 @@ def fork_unseen() -> int:
     """Fork as a C library does, without Python's hooks; return 0 in the child, which ends within two minutes.
 
     The child has this thread alone. Where another one had asked for the interpreter's lock, the child would
-    wait for ever for that one to take it, so none is let ask meanwhile.
+    wait for ever for that one to take it, so none is let ask meanwhile; nor may one wake by itself.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(3600)
-    time.sleep(0.05)  # whoever has asked gets the lock
-    while _others_run():
-        time.sleep(0.05)
+    quiet = 0
+    while quiet < 3:
+        time.sleep(0.02)  # whoever has asked gets the lock
+        quiet = 0 if _others_run() else quiet + 1
     pid: int = ctypes.PyDLL(None).fork()
     if pid == 0:
         signal.alarm(120)

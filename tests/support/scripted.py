@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -62,6 +63,13 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Req
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{http.server_port}", seen
-        http.shutdown()
+        # It never wakes by itself: a fork that Python does not know of must not meet it, see `fork_unseen`.
+        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 3600}, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{http.server_port}", seen
+        finally:
+            stopping = threading.Thread(target=http.shutdown)
+            stopping.start()
+            while stopping.is_alive():
+                socket.create_connection(("127.0.0.1", http.server_port)).close()
+                stopping.join(0.01)

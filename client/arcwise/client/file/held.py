@@ -57,7 +57,8 @@ class HeldConnection(sqlite3.Connection):
         self._in_turn = False
         found = path.stat()
         with _changing:
-            self._descriptors = _open.setdefault((found.st_dev, found.st_ino), _Descriptors())
+            same = (self._process, found.st_dev, found.st_ino)
+            self._descriptors = _open.setdefault(same, _Descriptors())
         super().__init__(
             f"file:{quote(os.fsencode(path.absolute()))}?{mode}",
             uri=True,
@@ -79,10 +80,9 @@ class HeldConnection(sqlite3.Connection):
         if sys.platform == "linux":
             for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
                 try:
-                    self._held.append(os.open(path, os.O_RDWR))
+                    self._held.append(self._descriptors.take(path))
                 except OSError:  # such as a file that cannot be written
                     return
-                self._descriptors.append(self._held[-1])
                 try:
                     _set_lock(self._held[-1], fcntl.F_RDLCK, *part)
                 except OSError as error:
@@ -126,7 +126,8 @@ class HeldConnection(sqlite3.Connection):
                 with contextlib.suppress(OSError):
                     # By itself: a child that was forked meanwhile may have the descriptor, too.
                     _set_lock(self._held[-1], fcntl.F_UNLCK, 0, 0)
-                self._held.pop()
+                with _changing:
+                    self._descriptors.free += (self._held.pop(),)
         super().close()
         with _changing:
             self._descriptors = _Descriptors()
@@ -141,8 +142,23 @@ def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
 class _Descriptors(list[int]):
     """Our descriptors of one file, closed when no connection of the process to that file is left.
 
-    To close one earlier would let go of what SQLite holds for another connection.
+    To close one earlier would let go of what SQLite holds for another connection, so the next one uses it.
     """
+
+    free: tuple[int, ...] = ()
+    """Those that hold no lock."""
+
+    def take(self, path: Path) -> int:
+        """Return a descriptor of this file that holds no lock."""
+        with _changing:
+            found = path.stat()
+            for descriptor in self.free:
+                with contextlib.suppress(OSError):  # somebody else closed it
+                    if os.path.samestat(os.fstat(descriptor), found):
+                        self.free = tuple(other for other in self.free if other != descriptor)
+                        return descriptor
+            self.append(os.open(path, os.O_RDWR))
+            return self[-1]
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         for descriptor in self:
@@ -150,7 +166,7 @@ class _Descriptors(list[int]):
                 close(descriptor)
 
 
-_open: weakref.WeakValueDictionary[tuple[int, int], _Descriptors] = weakref.WeakValueDictionary()
+_open: weakref.WeakValueDictionary[tuple[object, int, int], _Descriptors] = weakref.WeakValueDictionary()
 _changing = threading.RLock()
 """Held while a connection to a file is begun, and while the last one's descriptors are closed."""
 
