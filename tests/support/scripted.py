@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -71,5 +71,6 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Req
             stopping = threading.Thread(target=http.shutdown)
             stopping.start()
             while stopping.is_alive():
-                socket.create_connection(("127.0.0.1", http.server_port)).close()
+                with suppress(OSError):  # one that is not accepted any more
+                    socket.create_connection(("127.0.0.1", http.server_port), 0.1).close()
                 stopping.join(0.01)
