@@ -13,17 +13,6 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = [
-    "as_float",
-    "checked_bool",
-    "checked_integer",
-    "checked_real",
-    "did_you_mean",
-    "explained",
-    "real_or_nan",
-    "shown",
-]
-
 
 def as_float(value: object) -> float | None:
     """Return a real number as a float, which may be infinite or NaN; None for anything else.

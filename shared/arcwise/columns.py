@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["read_column"]
-
 _ADVICE = {
     "b": "if 0 and 1 are values, convert it to integers",
     "decimal": "convert it to floats: astype(float), cast(pl.Float64) or cast(pa.float64())",

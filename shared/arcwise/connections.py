@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = ["check_given", "connected", "host_at_home", "way_out"]
-
 _Client = TypeVar("_Client")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-__all__ = ["counted", "digits_apart", "duration", "rounded_down", "rounded_up", "written"]
-
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 

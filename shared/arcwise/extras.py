@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from arcwise.errors import MissingExtraError
 
-__all__ = ["check_extra", "installed"]
-
 
 def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
     """Raise `MissingExtraError`, which names the command to install the extra, where a library is missing.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray
 
 
-__all__ = ["MOST_VALUES", "TOLERANCE", "Lattice", "Rounding", "lattice_of", "places_of"]
-
 Rounding: TypeAlias = Literal["refuse", "nearest", "stochastic"]
 
 MOST_VALUES: Final = 1024

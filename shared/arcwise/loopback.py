@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_loopback", "is_loopback_authority"]
-
 _NUMBER = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _HOST = re.compile(rf"[Ll][Oo][Cc][Aa][Ll][Hh][Oo][Ss][Tt]|127(?:\.{_NUMBER}){{3}}|::1")
 _AUTHORITY = re.compile(r"(\[::1\]|[A-Za-z0-9.]+)(?::([1-9][0-9]{0,4}))?")

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Form", "Table"]
-
 _MOST_ROWS = 40
 """Longer tables below a picture are folded."""
 

@@ -12,8 +12,6 @@ import os
 import struct
 from typing import Protocol
 
-__all__ = ["SYSTEM", "InsecureSeededRandomness", "Randomness", "SystemRandomness"]
-
 DRAW_BYTES = 16
 _DRAW = struct.Struct("<QQ")
 

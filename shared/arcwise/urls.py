@@ -6,8 +6,6 @@ from arcwise.checks import checked_bool
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback_authority
 
-__all__ = ["checked_key", "checked_url", "is_loopback_url"]
-
 
 def checked_url(url: object, name: str = "url", *, insecure: object = True) -> str:
     """Return a base URL without its last slash, or raise `ParameterError` over the argument of this name.

@@ -12,9 +12,6 @@ else:
         return lambda cls: cls
 
 
-__all__ = ["Value"]
-
-
 @dataclass_transform(frozen_default=True)  # so that type checkers refuse assignments too
 class Value:
     """Base of classes whose objects never change and are equal where their fields are.

@@ -16,8 +16,8 @@ from scipy.stats import binom, f_oneway, ttest_ind_from_stats
 from arcwise.analysis import Value, estimate
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.timeseries.change import change
-from arcwise.analysis.timeseries.result import unwrapped
-from arcwise.analysis.timeseries.series import Series, series
+from arcwise.analysis.timeseries.result import Series, unwrapped
+from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.table import TableKernel

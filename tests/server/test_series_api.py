@@ -15,7 +15,8 @@ from fastapi import FastAPI
 
 from arcwise.analysis import Estimate, estimate
 from arcwise.analysis.timeseries.epochs import epoch_start, utc
-from arcwise.analysis.timeseries.series import Series, series
+from arcwise.analysis.timeseries.result import Series
+from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store.sqlite.store import SQLiteStore

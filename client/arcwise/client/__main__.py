@@ -17,8 +17,6 @@ from arcwise.errors import ArcwiseError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code, 1 when the ledger cannot be used."""

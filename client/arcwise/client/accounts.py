@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Caps, Charge
 
-__all__ = ["EVERYTHING", "Balance", "Bill", "Budget", "Item", "bill", "bounded", "budget", "entry_time"]
-
 EVERYTHING = ""
 """The account that every report is charged to, whatever its task."""
 

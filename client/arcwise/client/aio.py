@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 
-__all__ = ["AsyncClient", "AsyncUplink", "AsyncUplinkOptions"]
-
 R = TypeVar("R")
 
 _LEDGERS = Threads(32)

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.client.reportables import Reportable
     from arcwise.randomness import Randomness
 
-__all__ = ["BaseClient"]
-
 UplinkT = TypeVar("UplinkT", bound=BaseUplink)
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from arcwise.client.outbox import Outbox, Parcel, Step
 
-__all__ = ["TROUBLE_SECONDS", "BaseUplink", "BaseUplinkOptions"]
-
 MAX_BATCH_SIZE = 500_000
 """Two-byte codes of a batch of this size fit into the largest body that a server reads."""
 

@@ -12,8 +12,6 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["check_options", "checked_integer", "checked_number", "ledger_error"]
-
 
 def check_options(cls: type, given: Iterable[str], options: type) -> None:
     """Raise `TypeError` for the first name that is not an option.

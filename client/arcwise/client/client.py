@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
-__all__ = ["Client"]
-
 
 class Client(BaseClient[Uplink]):
     """Reports values under local differential privacy. Safe to use from several threads.

@@ -16,16 +16,6 @@ from arcwise.client.environment import MACHINE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "STEPS",
-    "Schedule",
-    "Verdict",
-    "asked_seconds",
-    "backoff_seconds",
-    "classify",
-    "retry_after_seconds",
-]
-
 ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
 LONGEST_BACKOFF: Final = 3600.0

@@ -7,8 +7,6 @@ import time
 
 from arcwise.errors import LedgerError
 
-__all__ = ["MACHINE", "Environment", "unix_time"]
-
 
 class Environment:
     """What a client asks of the machine that it runs on; override what a test decides itself.

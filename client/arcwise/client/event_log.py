@@ -11,8 +11,6 @@ from arcwise.digits import counted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["EventLog"]
-
 _MESSAGES = {
     "sent": "{about}: sent {reports}; {detail}",
     "retry": "{about}: {reports} will be sent again later; {detail}",

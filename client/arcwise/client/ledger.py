@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import Outbox, OutboxOptions
     from arcwise.tasks import Task
 
-__all__ = ["Ledger", "Memo", "OpenTransaction", "QueueOwner", "Transaction"]
-
 
 class Memo(Protocol):
     """What a memoised task has answered so far: codes by node. An answer that was given never changes."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.client.transport import Answer, Response
     from arcwise.oblivious.messages import KeyConfig, Sent
 
-__all__ = ["AsyncObliviousTransport", "ObliviousTransport"]
-
 _MAX_ANSWER_BYTES: Final = 64 << 10
 _OUTSIDE: Final = ("user-agent",)
 """Headers that go to the relay, and not to the server: the name of this library."""

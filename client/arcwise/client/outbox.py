@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from arcwise.client.delivery import Schedule
     from arcwise.client.environment import Environment
 
-__all__ = ["Outbox", "OutboxOptions", "Parcel", "Send", "Step", "Wait", "seal"]
-
 
 class OutboxOptions(NamedTuple):
     """What an uplink asks of its queue.

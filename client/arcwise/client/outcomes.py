@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Counters", "Event", "Outcome"]
-
 
 class Outcome(Enum):
     """What `Client.report` did with a value. Only `ACCEPTED` is true.

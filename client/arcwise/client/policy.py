@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.client.reportables import Reportable
     from arcwise.tasks import Group
 
-__all__ = ["Policy", "policy_of"]
-
 UNLIMITED = "unlimited"
 """What an app gives as caps that accepts a loss without bound."""
 

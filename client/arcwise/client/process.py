@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["current_process"]
-
 _mark = object()
 _pid = 0
 _page: bytearray | mmap.mmap = bytearray(1)

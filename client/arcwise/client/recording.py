@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.client.transport import Response
     from arcwise.wire import Batch
 
-__all__ = ["AsyncRecordingTransport", "RecordedRequest", "RecordingTransport"]
-
 
 class RecordedRequest(NamedTuple):
     """What would have left the device: every byte of it but what HTTP itself adds.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
-__all__ = ["MemoizedTask", "Reportable", "ReportableGroup", "ReportableTask"]
-
 
 class ReportableTask:
     """A task that is reported with a new draw each time, at its full charge."""

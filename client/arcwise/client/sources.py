@@ -10,8 +10,6 @@ if TYPE_CHECKING:
 
     from arcwise.randomness import Randomness
 
-__all__ = ["NoRandomness", "Source", "named"]
-
 _NONE = (OSError, NotImplementedError)
 """What `os.urandom` raises where it has nothing."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     P = ParamSpec("P")
 
-__all__ = ["Threads"]
-
 R = TypeVar("R")
 
 

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
 
     import httpx
 
-__all__ = [
-    "AsyncHttpxTransport",
-    "AsyncTransport",
-    "HttpxTransport",
-    "Response",
-    "Transport",
-    "check_headers",
-    "checked_response",
-    "user_agent",
-]
-
 Response: TypeAlias = tuple[int, str | None]
 """The HTTP status and the ``Retry-After`` header, as it was sent."""
 

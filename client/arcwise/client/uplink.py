@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.client.outcomes import Counters
     from arcwise.client.transport import Transport
 
-__all__ = ["Uplink", "UplinkOptions"]
-
 
 class UplinkOptions(BaseUplinkOptions, total=False):
     """The keyword arguments of `Uplink`, which `Client` takes too."""

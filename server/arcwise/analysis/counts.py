@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["check_counts", "checked_task", "mechanism_of", "same_codes", "same_units", "shape_error"]
-
 
 def checked_task(task: object, name: str = "task") -> Task:
     """Return a task, or raise `ParameterError` that says how to come by one."""

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["write_rows"]
-
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 (as wide as two, and as good)
 """What a spreadsheet takes for the beginning of a formula, which may run programs or send cells away."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     Read = TypeVar("Read")
 
-__all__ = ["checked_document", "head_from_dict", "head_to_dict", "words_of_domain"]
-
 _OPTIONAL = ("unit", "description")
 
 

@@ -15,20 +15,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = [
-    "SINGLE_VALUES",
-    "Values",
-    "arc_cover",
-    "bin_edges",
-    "cell_edges",
-    "coarse_notes",
-    "first_cell",
-    "to_domain",
-    "values_of",
-    "wave_phases",
-]
-
-
 SINGLE_VALUES = 24
 """Values of a lattice up to which each is a bin of its own."""
 

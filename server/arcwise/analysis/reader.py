@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.estimators.inference_target import Target
 
-__all__ = ["Reader"]
-
 Time: TypeAlias = "str | int | date | datetime"
 """A date, a time (UTC unless it has an offset) or the number of an epoch."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     Axes = TypeVar("Axes")
     Fit = Literal["modes", "raw"]
 
-__all__ = ["Shown", "short_repr"]
-
 
 class Shown:
     """What can be drawn and put into a table: estimates, time series and comparisons."""

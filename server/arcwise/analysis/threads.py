@@ -15,8 +15,6 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["one_thread"]
-
 
 @contextmanager
 def one_thread() -> Iterator[None]:

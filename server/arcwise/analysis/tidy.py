@@ -17,8 +17,6 @@ from arcwise.errors import MissingExtraError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["COLUMNS", "frame", "in_unit", "tidy_rows"]
-
 COLUMNS = (
     "task",
     "start",

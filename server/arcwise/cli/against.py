@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.typing import IntArray
 
-__all__ = ["Against", "against_options"]
-
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 _OPTIONS = (

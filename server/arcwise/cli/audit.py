@@ -23,8 +23,6 @@ from arcwise.tasks import Group, Task
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = ["audit"]
-
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 

@@ -11,8 +11,6 @@ from arcwise.tasks import DAY, Caps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["CapOptions", "caps_options", "read_caps"]
-
 
 class CapOptions(TypedDict):
     """What the options give to a command."""

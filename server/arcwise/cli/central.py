@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["CentralOptions", "central_options", "read_statement", "reader_lines"]
-
 _DELTA = 1e-8
 
 

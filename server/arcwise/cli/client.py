@@ -10,8 +10,6 @@ import click
 from arcwise.cli.commands import CommandGroup
 from arcwise.client import FileLedger, inspect
 
-__all__ = ["client"]
-
 _FILE = click.Path(path_type=Path)
 
 

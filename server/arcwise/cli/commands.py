@@ -6,8 +6,6 @@ import click
 
 from arcwise.checks import did_you_mean
 
-__all__ = ["CommandGroup"]
-
 
 class CommandGroup(click.Group):
     """A group that lists its commands without cutting their words; click itself cuts them to one line."""

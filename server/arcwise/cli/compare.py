@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.mechanism_table.measures import MechanismRow
     from arcwise.domains import Domain
 
-__all__ = ["compare"]
-
 _SORT_OF_DATA = "mean-squared"
 _FILE = click.Path(dir_okay=False, path_type=Path)
 

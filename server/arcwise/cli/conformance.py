@@ -9,8 +9,6 @@ import click
 from arcwise.client.conformance.__main__ import run
 from arcwise.errors import ParameterError
 
-__all__ = ["conformance"]
-
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--kind", "kinds", multiple=True, help="Ask cases of this kind only; repeatable.")

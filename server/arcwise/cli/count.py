@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis import BatchCounts
 
-__all__ = ["count"]
-
 
 @click.command()
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True)

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["CountFile", "write_counts"]
-
 _FORMAT = 1
 _COLUMNS = ("task", "task_id", "epoch", "code", "reports")
 _MOST = 2**63

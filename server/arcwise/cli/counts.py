@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["opened_counts", "read_counts", "read_span", "reports_of_namesakes", "stored_counts"]
-
 
 def opened_counts(file: TextIO, option: str) -> TextIO | CountFile:
     """Return a file of `arcwise count`, or a file that `read_counts` is for; `option` named it."""

@@ -24,8 +24,6 @@ from arcwise.tasks.central import CLOSED_EPOCHS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["dashboard"]
-
 _HOST = "127.0.0.1"
 _REMEMBERED = ("min_reports", "min_reports_days")
 

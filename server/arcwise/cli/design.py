@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.design import Figure
 
-__all__ = ["design"]
-
 _EPSILONS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 _CLAIMS = ((2.0, 0.015), (4.0, 0.05))
 """Up to an epsilon the excess over the bound is at most this share."""

@@ -12,8 +12,6 @@ from arcwise.errors import ArcwiseError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["domain_options", "lattice_options", "read_domain"]
-
 _ROUNDINGS = ("refuse", "nearest", "stochastic")
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.plotting.pictures import Drawing
     from arcwise.typing import IntArray
 
-__all__ = ["estimate"]
-
 
 @click.command()
 @click.argument(

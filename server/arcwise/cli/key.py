@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store import StoredKey, StoredTask
 
-__all__ = ["key"]
-
 _store = click.option(
     "--store",
     "url",

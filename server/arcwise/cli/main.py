@@ -12,8 +12,6 @@ from arcwise.cli.commands import CommandGroup
 from arcwise.errors import ArcwiseError, CoarseGridWarning, MissingExtraError
 from arcwise.version import __version__
 
-__all__ = ["main"]
-
 _COMMANDS = {
     "audit": (
         "arcwise.cli.audit",

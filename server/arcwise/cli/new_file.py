@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Group, Task
 
-__all__ = ["new_path", "whole_file", "write_new"]
-
 
 def new_path(name: str, output: Path | None, force: bool, *, ending: str = ".json") -> Path:
     """Return the file to write, NAME with `ending` unless given.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["NUMBERS", "data_options", "read_numbers"]
-
 NUMBERS = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 """The type of an option whose file `read_numbers` reads; - is stdin."""
 

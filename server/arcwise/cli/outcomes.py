@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from arcwise.analysis import Estimate
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.plotting.pictures import Drawing
-    from arcwise.analysis.timeseries.series import Series
+    from arcwise.analysis.timeseries.result import Series
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
-
-__all__ = ["Outcome", "estimated", "nothing", "over"]
 
 
 class Outcome(NamedTuple):

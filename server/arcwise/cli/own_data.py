@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-__all__ = ["OwnData", "read_own_data", "read_own_numbers"]
-
 _REVEALS = "a task is public: a mechanism that is chosen by these values reveals something of them, too"
 
 

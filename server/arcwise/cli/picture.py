@@ -12,8 +12,6 @@ from arcwise.extras import check_extra
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["checked_picture"]
-
 
 def checked_picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     """Return the path of a `--plot` option.

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.planning import Plan
     from arcwise.cli.central import CentralOptions
 
-__all__ = ["plan"]
-
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["MISSING", "PARQUET", "READABLE", "Rows", "read_rows", "read_seconds"]
-
 MISSING = frozenset(
     (
         *("", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NULL", "null", "NaN", "nan", "-NaN", "-nan"),

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.papers import Outcome, Reproduction
 
-__all__ = ["reproduce"]
-
 _ON_DATA = "opm-distribution"
 """The reproduction that takes other values in place of its populations."""
 

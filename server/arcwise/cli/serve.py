@@ -22,8 +22,6 @@ from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
 from arcwise.server.store.staging import staging
 
-__all__ = ["serve"]
-
 
 def _with_options(command: click.Command) -> click.Command:
     """Give the command an option for every setting."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-__all__ = ["simulate"]
-
 _POPULATIONS = f"""
 \b
 A DISTRIBUTION is one part, or several parts with weights, in the unit of the domain:

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from arcwise.server.store import DeletedData, Store
     from arcwise.server.store.export import Record
 
-__all__ = ["store"]
-
 _URL = click.argument("url", metavar="STORE")
 
 

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store import StoredTask
 
-__all__ = ["named_task"]
-
 
 def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> StoredTask | None:
     """Return the task of a store with this name or id; None where there is none.

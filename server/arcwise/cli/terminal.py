@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-__all__ = ["number_table", "progress_bar", "verify_files", "whole_number", "wide_console", "writing_files"]
-
 PATIENCE: Final = 2.0
 """Seconds that a command may take without a word."""
 

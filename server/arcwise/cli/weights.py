@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["weighted"]
-
 
 def weighted(
     counted: Iterable[tuple[Task, dict[int, IntArray], Span]], file: TextIO, **options: Any

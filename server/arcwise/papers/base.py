@@ -15,8 +15,6 @@ import numpy as np
 if TYPE_CHECKING:
     from arcwise.papers.pictures import Picture
 
-__all__ = ["Check", "Outcome", "Progress", "Reproduction", "Table"]
-
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the steps that are done and their number in all."""
 

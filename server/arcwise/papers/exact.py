@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["bounded_noise_error", "circular_error", "interval_error", "truncated_noise_error"]
-
 _ORDER = 48
 """Nodes of the Gauss-Legendre rule: exact for steps and, to rounding, for e^(-epsilon x) up to epsilon 20."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.noise import ContinuousNoise
     from arcwise.typing import FloatArray
 
-__all__ = ["REPRODUCTIONS", "laplace_missed_detection", "noise_missed_detection"]
-
 _SOURCE = "Geng, Viswanath (arXiv 1212.1186)"
 _EPSILON = 1.0
 _ALARMS = np.linspace(0.0, 1.0, 201)

@@ -25,20 +25,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = [
-    "EPSILONS",
-    "LINES",
-    "SOURCE",
-    "UNIT",
-    "Line",
-    "Pieces",
-    "below",
-    "optimal_pieces",
-    "piecewise_pieces",
-    "square_wave_pieces",
-    "worst_errors",
-]
-
 SOURCE = "Zheng, Mishra, Hu, slides"
 
 UNIT = "(domain lengths, to the power)"

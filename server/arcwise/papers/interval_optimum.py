@@ -7,8 +7,6 @@ from functools import cache
 from arcwise.analysis.design import lower_bound, minimax, worst_case
 from arcwise.domains import Interval
 
-__all__ = ["BOUND_EPSILONS", "DESIGN_EPSILONS", "FULL_EPSILONS", "designed_error", "least_error"]
-
 BOUND_EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 """Where the bound is computed, unless the full size is asked for: `FULL_EPSILONS` then."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["REPRODUCTIONS"]
-
 _X = np.linspace(0.0, 1.0, 401)
 _TURN = 2.0 * math.pi
 _SHOWN = 2.0

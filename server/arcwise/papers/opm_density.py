@@ -11,8 +11,6 @@ from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import SOURCE, optimal_pieces
 from arcwise.papers.pictures import Mark, Panel, Picture, look, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _EPSILON = 1.0
 _INTERVAL = (0.0, 0.3, 0.5)
 _CIRCLE = (0.25 * math.pi, 1.25 * math.pi)

@@ -41,19 +41,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "EPSILONS",
-    "MECHANISMS",
-    "POPULATIONS",
-    "REPORTS",
-    "REPRODUCTIONS",
-    "SIZES",
-    "SURVEYS",
-    "error_of",
-    "errors_of",
-    "on_values",
-]
-
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 REPORTS = 100_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)

@@ -20,8 +20,6 @@ from arcwise.papers.interval_optimum import (
 )
 from arcwise.papers.pictures import Panel, Picture, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _POWERS = (1.0, 2.0)
 _NAMES = {1.0: "|y-x|", 2.0: "(y-x)^2"}
 

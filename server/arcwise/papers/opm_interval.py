@@ -15,8 +15,6 @@ from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE, UNIT, below, w
 from arcwise.papers.interval_optimum import BOUND_EPSILONS, FULL_EPSILONS, least_error
 from arcwise.papers.pictures import Panel, Picture, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _X = np.linspace(0.0, 1.0, 401)
 _POWERS = (1.0, 2.0)
 _NAMES = {1.0: "|y-x|", 2.0: "(y-x)^2"}

@@ -10,8 +10,6 @@ from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import EPSILONS, LINES, SOURCE, UNIT
 from arcwise.papers.pictures import Panel, Picture, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _LINES = tuple(line for line in LINES if line.name.startswith(("OPM", "Laplace", "staircase")))
 _MARKS: dict[str, Any] = {"marker": "o", "markersize": 3.5, "markevery": 8, "markerfacecolor": "white"}
 _MIDDLES = (np.arange(200) + 0.5) / 400.0

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["REPRODUCTIONS"]
-
 _X = np.linspace(0.0, 1.0, 401)
 _LENGTHS = {"PM": 2.0, "SW": 1.0, "PTT": 2.0}
 """PM and PTT take inputs in [-1, 1], SW in [0, 1]; an error scales with the length."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["REPRODUCTIONS"]
-
 _FULL, _SAMPLE, _CHUNK = 10_000, 1_000, 500
 _PIECES = (3, 4, 5)
 _SEED = 20250521

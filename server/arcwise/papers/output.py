@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from arcwise.papers.base import Outcome, Table
 
-__all__ = ["write_outcome", "write_table"]
-
 
 def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "png") -> list[Path]:
     """Write the tables and the picture of an outcome into a folder, and return their paths.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-__all__ = ["Mark", "Panel", "Picture", "draw", "look", "mark", "note"]
-
 
 class Mark(NamedTuple):
     """Something on a panel: a method of `matplotlib.axes.Axes`, and what it is called with."""

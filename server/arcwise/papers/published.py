@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from arcwise.papers.base import Check
 
-__all__ = ["printed"]
-
 
 def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratum: str = "") -> Check:
     """Return the check of a value against its print.

@@ -12,8 +12,6 @@ from arcwise.papers.pictures import Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
 from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
 
-__all__ = ["REPRODUCTIONS"]
-
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
 _JOINT = (
     "x_1 (units of the attribute)",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from arcwise.noise import BoxStaircase, Laplace
 
-__all__ = ["BOX", "LAPLACE", "SCALED", "SENSITIVITIES"]
-
 SENSITIVITIES = (1.0, 10.0)
 BOX = BoxStaircase(1.0, SENSITIVITIES, (0.1, 1.0))
 LAPLACE = Laplace(1.0, sum(SENSITIVITIES))  # of the L1 sensitivity 11, the same for both attributes

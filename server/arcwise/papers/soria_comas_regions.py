@@ -13,8 +13,6 @@ from arcwise.papers.pictures import Mark, Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
 from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
 
-__all__ = ["REPRODUCTIONS"]
-
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
 _LEVELS = (0.99, 0.95, 0.90)
 

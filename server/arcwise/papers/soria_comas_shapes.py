@@ -10,8 +10,6 @@ from arcwise.noise import Laplace, Staircase, compare_concentration
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Mark, Panel, Picture, look, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
 
 

@@ -16,8 +16,6 @@ from arcwise.papers.published import printed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["REPRODUCTIONS"]
-
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
 _EPSILONS = (0.1, 0.5, 1.0)
 _LEVEL = 0.95

@@ -8,8 +8,6 @@ from arcwise.noise import BoxGridNoise, BoxStaircase, GridNoise, IndependentLapl
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _STEPS = 64
 _ATTRIBUTES = (1, 2, 4, 8, 16)
 _EPSILONS = (0.5, 1.0, 2.0, 4.0)

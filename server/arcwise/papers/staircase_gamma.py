@@ -9,8 +9,6 @@ from arcwise.noise import Laplace, Staircase, heuristic_gamma, optimal_gamma
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note
 
-__all__ = ["REPRODUCTIONS"]
-
 _SOURCE = "Geng, Viswanath (arXiv 1212.1186)"
 
 

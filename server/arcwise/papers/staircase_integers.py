@@ -11,8 +11,6 @@ from arcwise.noise import DiscreteStaircase, Geometric, Staircase, optimal_gamma
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note
 
-__all__ = ["REPRODUCTIONS"]
-
 _SOURCE = "Geng, Viswanath (arXiv 1212.1186)"
 
 

@@ -15,8 +15,6 @@ from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note
 from arcwise.papers.published import printed
 
-__all__ = ["REPRODUCTIONS"]
-
 _SOURCE = "Geng, Viswanath (arXiv 1212.1186)"
 
 

@@ -14,8 +14,6 @@ from arcwise.noise import AnalyticGaussian, Laplace, Staircase, TruncatedLaplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark
 
-__all__ = ["REPRODUCTIONS"]
-
 _SOURCE = "Geng, Ding, Guo, Kumar (arXiv 1810.00877)"
 
 

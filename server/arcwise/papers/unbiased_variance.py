@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.design import Figure as Row
     from arcwise.mechanisms.closed_forms.piecewise import PiecewiseMember
 
-__all__ = ["DESIGNED", "REPRODUCTIONS"]
-
 DESIGNED = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
 """Where designs and bounds are computed, unless the full size is asked for: `_FULL` then."""
 

@@ -15,8 +15,6 @@ from arcwise.noise import AnalyticGaussian, UniformAtom, optimal_alpha
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note
 
-__all__ = ["REPRODUCTIONS"]
-
 _SOURCE = "Geng, Ding, Guo, Kumar (arXiv 1809.10224)"
 _DELTAS = np.concatenate([np.linspace(0.01, 0.98, 98), 1.0 - np.geomspace(0.02, 0.001, 14)[1:]])
 _CHECKED = (0.05, 0.3, 0.5, 0.6, 0.75, 0.9)

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.server.gate import Actor, Gate
     from arcwise.server.store import Store, StoredKey
 
-__all__ = ["MAX_TASK_BYTES", "Administration", "audited"]
-
 MAX_TASK_BYTES = 8 << 20
 """A table of a megabyte of integers is some three megabytes of decimal digits."""
 

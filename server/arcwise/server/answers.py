@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from starlette.types import Message, Send
 
-__all__ = ["PRIVATE", "with_fields"]
-
 PRIVATE: Final = {
     "Cache-Control": "no-store",
     "NEL": '{"max_age":0}',

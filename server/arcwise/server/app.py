@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from arcwise.server.turns import Turns
     from arcwise.server.whole import Taker
 
-__all__ = ["create_app", "create_dashboard"]
-
 
 class _App(FastAPI):
     """FastAPI with a way past itself for reports, which are most of all requests.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope
 
-__all__ = ["SMALL_BODY", "Bodies"]
-
 _CLOSE = {"Connection": "close"}
 SMALL_BODY = 16 << 10
 """Bytes of each body for which there is always room: those of a device's reports."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.server.store import StoredTask
     from arcwise.tasks import Task
 
-__all__ = ["Catalogue"]
-
 
 class Catalogue:
     """Tasks by id, and which of them are closed, as the store had them when it was last read.

@@ -15,8 +15,6 @@ from arcwise.tasks import DAY
 if TYPE_CHECKING:
     from arcwise.server.store import Store
 
-__all__ = ["Clock", "EpochClock"]
-
 _RATE = 2.0
 """Seconds by which the believed time follows the machine's clock up, at most, in a second."""
 _STEP_SECONDS = 60

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator
 
-__all__ = ["Eager"]
-
 _Result = TypeVar("_Result")
 
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.server.process.lanes import Standing
     from arcwise.server.store import StoredKey, StoredSession
 
-__all__ = ["REFRESH_SECONDS", "VIA_RELAY", "Actor", "Gate", "require"]
-
 REFRESH_SECONDS = 5.0
 """A running worker reads keys and tasks this often: a revoked key is refused within 10 seconds."""
 

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from arcwise.server.settings import Settings
     from arcwise.server.whole import Done, Taker
 
-__all__ = ["Gateway"]
-
 _LOGGER = logging.getLogger("arcwise.server")
 
 

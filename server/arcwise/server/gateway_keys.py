@@ -17,8 +17,6 @@ from arcwise.errors import ParameterError, StoreError
 if TYPE_CHECKING:
     from arcwise.oblivious import GatewayKey
 
-__all__ = ["GatewayKeyFile", "KeptKey"]
-
 _MOST_KEYS = 255
 
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 from arcwise.errors import StoreError, WireError
 from arcwise.server.bodies import SMALL_BODY, Bodies
 from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
 from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
-from arcwise.server.store.epochs import DAYS_AHEAD, epochs_in
 from arcwise.server.turns import Turns
 from arcwise.server.whole import Ready
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from arcwise.server.whole import Done, Taker
     from arcwise.tasks import Task
     from arcwise.wire import Batch
-
-__all__ = ["COUNTED", "GATEWAY_PATH", "INGEST_PATH", "Ingest", "task_in", "task_in_end"]
 
 INGEST_PATH = "/v1/tasks/{task_id}/reports"
 GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"

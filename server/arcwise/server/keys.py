@@ -13,8 +13,6 @@ from arcwise.server.store import StoredKey
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SCOPES", "digest", "key_id", "new_key"]
-
 SCOPES = ("ingest", "read", "metrics", "admin")
 """What a key is good for: sending reports, reading estimates, scraping metrics, managing tasks and keys."""
 

@@ -9,8 +9,6 @@ from arcwise.loopback import is_loopback, is_loopback_authority
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["is_local"]
-
 # What curl, browsers, HTTP libraries and Prometheus send by themselves. Proxies announce themselves by
 # headers, of which every product has its own, so that no list of those is ever complete.
 _USUAL = frozenset(

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     Show = Callable[[Request, Problem], Awaitable[Response]]
 
-__all__ = ["LOGINS_PER_MINUTE", "login_routes", "own_path", "read_form"]
-
 LOGINS_PER_MINUTE = 10, 300
 """Attempts that fail from one address, and in all; the first also logins of one key from one address.
 

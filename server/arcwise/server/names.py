@@ -10,8 +10,6 @@ from arcwise.server.problems import Problem
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["MAX_TARGET_BYTES", "name_in", "too_long", "whole_segments"]
-
 MAX_TARGET_BYTES: Final = 4096
 """Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""
 

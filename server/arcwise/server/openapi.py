@@ -10,8 +10,6 @@ from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["describe"]
-
 PROBLEM = {
     "type": "object",
     "description": "RFC 9457. It never repeats what was sent.",

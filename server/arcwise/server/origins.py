@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import ASGIApp, Scope
 
-__all__ = ["check_same_origin", "checked_origins", "checked_public_url", "routes_for_origins"]
-
 _ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[^\s/?#@:\[\]A-Z]+)(:[0-9]{1,5})?")
 _PREFLIGHT_SECONDS = 86_400
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from fastapi import FastAPI, Request
 
-__all__ = ["Problem", "install_problem_handlers", "internal_error", "store_busy", "too_many", "unknown_task"]
-
 MEDIA_TYPE = "application/problem+json"
 
 

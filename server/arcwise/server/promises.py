@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.export import Record
     from arcwise.tasks import Task
 
-__all__ = ["check_new", "check_statement", "checked_records"]
-
 
 @lru_cache(maxsize=16)  # `arcwise serve` asks before it listens, and the app when it starts
 def check_statement(task: Task, called: str = "") -> None:

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-__all__ = ["Rate", "address_of", "exact_address_of", "plain_address"]
-
 _MOST = 100_000
 _ROTATION_SECONDS = 600.0
 

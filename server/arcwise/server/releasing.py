@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from arcwise.analysis.timeseries.epochs import epochs_in
 from arcwise.server.estimates.parts import block_size, in_whole_blocks, parts_of
-from arcwise.server.store.epochs import epochs_in
 from arcwise.server.store.export import Counts, Header, TaskState
 from arcwise.tasks.central import CLOSED_EPOCHS
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store
     from arcwise.server.store.export import Record
     from arcwise.tasks import Task
-
-__all__ = ["Lateness", "Releasing", "released_records"]
 
 
 class Lateness(NamedTuple):

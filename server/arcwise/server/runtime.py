@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from arcwise.server.settings import Settings
     from arcwise.tasks import Task
 
-__all__ = ["Runtime"]
-
 _SILENT_SECONDS = 4 * REFRESH_SECONDS
 """For how long the store may not have been read before it counts as out of reach."""
 

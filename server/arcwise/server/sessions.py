@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from arcwise.server.clock import Clock
     from arcwise.server.store import Store, StoredKey
 
-__all__ = ["LOGIN_SCOPES", "Sessions", "session_ended", "session_of"]
-
 LOGIN_SCOPES: Final = ("read", "admin")
 """Keys that people log in with. One of scope ingest is in every copy of an app."""
 

@@ -22,8 +22,6 @@ from arcwise.tasks import Group, Task
 from arcwise.tasks.group import load_task_or_group
 from arcwise.wire import MAX_BODY_BYTES
 
-__all__ = ["STORED_TASKS", "ProcessSettings", "Setting", "Settings", "load_tasks", "settings_of"]
-
 
 class _Stored(tuple[Task, ...]):
     """No task of its own: an object to compare with, so that an empty list stays a mistake."""

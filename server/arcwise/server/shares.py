@@ -9,8 +9,6 @@ from arcwise.server.rates import address_of
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-__all__ = ["Shares", "reader_of"]
-
 
 class Shares:
     """Start-time fair queueing with equal shares: what has the lowest turn is next.

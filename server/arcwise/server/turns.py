@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-__all__ = ["IS_GONE", "Turns"]
-
 IS_GONE = "arcwise.is_gone"
 """In the scope of a request: a function that says whether its connection has ended."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     Done = Callable[[ASGIApp], object]
     """Is called on the event loop with the answer, which may be `Ready`."""
 
-__all__ = ["Ready", "Taker"]
-
 
 class Taker(Protocol):
     """Takes one request."""

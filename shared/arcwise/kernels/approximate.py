@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = ["certify_approximate", "exact_delta"]
-
 _MOST_WORK = 2**27
 """Weights that are compared, a pair of rows counted as 128 more: two seconds. A task comes from somewhere
 else, and a megabyte of it could ask for days."""

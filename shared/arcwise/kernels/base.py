@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["MAX_CODES", "Kernel"]
-
 MAX_CODES = 2**16
 """Codes take at most two bytes on the wire."""
 

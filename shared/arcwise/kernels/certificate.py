@@ -15,17 +15,6 @@ from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError
 from arcwise.values import Value
 
-__all__ = [
-    "EPSILON_MAX",
-    "EPSILON_MIN",
-    "UNIT",
-    "Certificate",
-    "certify",
-    "check_epsilon",
-    "exact_epsilon",
-    "exp_lower_bound",
-]
-
 UNIT = 2**64
 """The sum of every row: a weight w stands for the probability w / UNIT."""
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.inversion import Inversion
     from arcwise.typing import FloatArray
 
-__all__ = ["CirculantKernel"]
-
 
 class CirculantKernel(Value, Kernel):
     """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Inversion"]
-
 _OPEN = np.uint32(1 << 31)
 
 

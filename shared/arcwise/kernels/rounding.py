@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-__all__ = ["fill_row", "integer_row", "integer_rows", "nearest_rows"]
-
 
 def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, ...], ...]:
     """Return integer rows near these probabilities whose exact ratio is at most e^epsilon.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.inversion import Inversion
     from arcwise.typing import FloatArray
 
-__all__ = ["TableKernel", "checked_row", "largest_ratio"]
-
 
 class TableKernel(Value, Kernel):
     """N rows of K integer weights.

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["WindowKernel"]
-
 
 class WindowKernel(Value, Kernel):
     """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.lattice import Lattice
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Mechanism"]
-
 
 class Mechanism(ABC):
     """A domain, an epsilon, and a finite kernel with integer weights.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-__all__ = ["CirculantMechanism"]
-
 
 class CirculantMechanism(CircularMechanism):
     """A mechanism whose row is turned with the input: node s and code j stand at s/K and j/K of the circle.

@@ -8,8 +8,6 @@ from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["CircularMechanism", "check_circle"]
-
 
 class CircularMechanism(Mechanism):
     """A mechanism on a `Circle` that commutes with turning: K nodes, K codes, moments that only shrink."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Circle, Interval
 
-__all__ = ["DesignedCircular", "DesignedTable"]
-
 
 class DesignedTable(TableMechanism):
     """A table of integer weights on an interval.

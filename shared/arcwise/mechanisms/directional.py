@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Circle
     from arcwise.typing import FloatArray
 
-__all__ = ["Purkayastha", "VonMises"]
-
 
 class VonMises(CirculantMechanism):
     """The von Mises-Fisher mechanism on a circle: probability proportional to ``e^(kappa cos angle)``.

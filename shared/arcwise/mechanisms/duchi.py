@@ -10,8 +10,6 @@ from arcwise.mechanisms.window import WindowMechanism, check_interval
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["Duchi"]
-
 
 class Duchi(WindowMechanism):
     """One bit whose probability is affine in the value (Duchi, Jordan and Wainwright, JASA 2018).

@@ -15,15 +15,6 @@ from arcwise.mechanisms.window import DEFAULT_NODES
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "MOST_TABLE_NODES",
-    "MOST_WINDOW_NODES",
-    "fitted_nodes",
-    "optimal_nodes",
-    "table_nodes",
-    "window_table",
-]
-
 MOST_TABLE_NODES = 1024
 """What a caller may ask of a table: about 10 MB."""
 

@@ -16,8 +16,6 @@ from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["Hybrid"]
-
 
 class Hybrid(TableMechanism):
     """The Hybrid Mechanism (HM) of Wang et al. (ICDE 2019), unbiased.

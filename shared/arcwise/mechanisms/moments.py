@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["TOO_COARSE", "expected_errors", "laws", "means", "variances", "worst_error"]
-
 TOO_COARSE = 1.02
 """A grid's error over the closed form's, from which on people are told."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Circle, Domain, Interval
     from arcwise.typing import FloatArray
 
-__all__ = ["OptimalCircular", "OptimalPiecewise"]
-
 
 class OptimalPiecewise(WindowMechanism):
     """The 3-piece mechanism on an interval: by default the Piecewise Mechanism, or the clamped optimum.

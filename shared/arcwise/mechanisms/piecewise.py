@@ -12,8 +12,6 @@ from arcwise.mechanisms.window import WindowMechanism, check_interval
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["Piecewise", "PiecewiseOpt", "PiecewiseSub"]
-
 
 class Piecewise(WindowMechanism):
     """The Piecewise Mechanism (PM) of Wang et al. (ICDE 2019): unbiased, for means and distributions.

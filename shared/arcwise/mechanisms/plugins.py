@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["GROUP", "installed", "load"]
-
 GROUP = "arcwise.mechanisms"
 
 _OURS = (

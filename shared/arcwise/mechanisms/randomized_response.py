@@ -11,8 +11,6 @@ from arcwise.mechanisms.window import WindowMechanism, check_interval
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["RandomizedResponse"]
-
 
 class RandomizedResponse(WindowMechanism):
     """k-ary (generalised) randomised response on k nodes (Kairouz, Oh and Viswanath, JMLR 2016).

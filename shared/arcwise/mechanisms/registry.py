@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["MECHANISMS", "PLACES", "mechanism_from_fields", "mechanism_to_fields"]
-
 PLACES: dict[tuple[str, int], str] = {
     ("optimal-piecewise", 1): "optimal:OptimalPiecewise",
     ("optimal-circular", 1): "optimal:OptimalCircular",

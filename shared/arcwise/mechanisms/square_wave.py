@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Interval
     from arcwise.typing import FloatArray
 
-__all__ = ["SquareWave"]
-
 
 class SquareWave(WindowMechanism):
     """The Square Wave mechanism (SW) of Li et al. (SIGMOD 2020), made for distributions.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-__all__ = ["TableMechanism"]
-
 _UNBIASED = 1e-9
 """The largest bias, on the unit interval, of a mechanism that is called unbiased."""
 

@@ -14,8 +14,6 @@ from arcwise.mechanisms.window import check_interval
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["ThreeOutputs"]
-
 _NOTHING = 2.0**-33
 """A probability whose integer weight is below 2**31 is left out."""
 

@@ -21,8 +21,6 @@ from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["PiecewiseTransformation", "UnbiasedOptimalPiecewise"]
-
 
 class PiecewiseTransformation(TableMechanism):
     """The Piecewise Transformation Technique (PTT, arXiv 2112.04745): any unbiased window with its margins.

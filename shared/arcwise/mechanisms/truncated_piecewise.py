@@ -11,8 +11,6 @@ from arcwise.mechanisms.window import check_interval, lattice_nodes
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["TruncatedPiecewise"]
-
 _NODES = 65
 """At most 4,500 weights of nine bytes in a task."""
 

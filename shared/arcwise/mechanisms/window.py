@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-__all__ = [
-    "DEFAULT_NODES",
-    "WindowMechanism",
-    "check_interval",
-    "check_nodes",
-    "lattice_nodes",
-    "mean_code",
-    "window_to_fields",
-]
-
 DEFAULT_NODES = 128
 """One-byte codes at every epsilon, for windows up to half of the codes."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["AbstractStaircase"]
-
 
 class AbstractStaircase:
     """Output r for input d with a probability proportional to ``base[r] f(cost[d, r])``, f a staircase.

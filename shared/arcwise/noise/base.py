@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
     Size: TypeAlias = int | tuple[int, ...]
 
-__all__ = ["CHUNK", "Noise", "checked_shape", "elementwise", "geometric_rvs"]
-
 CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
 
 

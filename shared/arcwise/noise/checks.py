@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from arcwise.checks import checked_real
 
-__all__ = ["NOISE_EPSILON_MAX", "checked_delta", "checked_epsilon"]
-
 NOISE_EPSILON_MAX = 50.0
 """Beyond this e^-epsilon is less than the rounding error of 1; no use of such noise is known."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["Concentration", "compare_concentration", "compare_vector_concentration"]
-
 Relation: TypeAlias = Literal["smaller", "equal", "larger", "incomparable"]
 
 _QUANTILES = 4096

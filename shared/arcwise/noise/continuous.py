@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Values
     from arcwise.typing import FloatArray
 
-__all__ = ["ContinuousNoise"]
-
 
 class ContinuousNoise(Noise):
     """Noise with a symmetric density (and, for `UniformAtom`, an atom at 0).

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Values
     from arcwise.typing import FloatArray
 
-__all__ = ["DiscreteNoise"]
-
 
 class DiscreteNoise(Noise):
     """Noise with a symmetric probability mass function on the integers."""

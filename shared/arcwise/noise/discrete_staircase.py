@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["DiscreteStaircase", "optimal_r"]
-
 SENSITIVITY_MAX = 2**20
 """Moments add one series for each integer below the sensitivity."""
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     Function: TypeAlias = Callable[[FloatArray], Any]
     Values: TypeAlias = Callable[[FloatArray], FloatArray]
 
-__all__ = ["Folded", "checked_function", "checked_loss", "even_part", "integral", "series_sum"]
-
 TERMS_MAX = 2**28
 """Values of a function that a sum may take: some seconds."""
 

@@ -19,8 +19,6 @@ from arcwise.noise.continuous import ContinuousNoise
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["AnalyticGaussian", "gaussian_delta"]
-
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)
 
 

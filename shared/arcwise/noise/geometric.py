@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["Geometric"]
-
-
 @dataclass(frozen=True, slots=True)
 class Geometric(DiscreteNoise):
     """``P(X = n) = (1 - a) / (1 + a) a^|n|`` with ``a = e^(-epsilon / sensitivity)``; epsilon-DP.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["GRID_POINTS_MAX", "GridNoise"]
-
 GRID_POINTS_MAX = 2**22
 """What a table of weights may hold: 32 MB."""
 

@@ -11,8 +11,6 @@ from arcwise.kernels.certificate import UNIT, exp_lower_bound
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["exact_sum", "largest_delta"]
-
 _LOW = np.uint64(2**32 - 1)
 _HALF = np.uint64(32)
 

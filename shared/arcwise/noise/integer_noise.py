@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-__all__ = ["IntegerNoise"]
-
 SENSITIVITY_MAX = 2**10
 
 _PROGRAM_MOST = 2**17  # sensitivity times support: a program of some seconds

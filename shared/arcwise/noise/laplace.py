@@ -16,8 +16,6 @@ from arcwise.noise.series import gamma_moment
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["Laplace"]
-
 
 @dataclass(frozen=True, slots=True)
 class Laplace(ContinuousNoise):

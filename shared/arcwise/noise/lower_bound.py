@@ -10,8 +10,6 @@ from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.checks import checked_delta, checked_epsilon
 
-__all__ = ["approximate_lower_bound"]
-
 _BLOCK = 2**20
 _MOST_TERMS = 2**28
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["gamma_moment", "lerch_sum"]
-
 _EULER_MACLAURIN_BELOW = 0.5
 _ORDERS = 12
 

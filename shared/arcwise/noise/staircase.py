@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-__all__ = ["Staircase"]
-
 
 @dataclass(frozen=True, slots=True)
 class Staircase(ContinuousNoise):

@@ -19,8 +19,6 @@ from arcwise.noise.series import lerch_sum
 if TYPE_CHECKING:
     from arcwise.noise.expectation import Values
 
-__all__ = ["gamma_for_loss", "heuristic_gamma", "interval_gamma", "optimal_gamma"]
-
 
 def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
     """Return the gamma with the least ``E|X|^power``.

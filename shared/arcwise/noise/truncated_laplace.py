@@ -20,8 +20,6 @@ from arcwise.noise.lower_bound import approximate_lower_bound
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["TruncatedLaplace"]
-
 
 @dataclass(frozen=True, slots=True)
 class TruncatedLaplace(ContinuousNoise):

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-__all__ = ["UniformAtom", "alpha_for_loss", "optimal_alpha"]
-
 _DOUBLINGS = 30  # of the support, in search of the best
 
 

@@ -13,21 +13,6 @@ from arcwise.errors import WireError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "LEAST_BYTES",
-    "MAX_FIELDS",
-    "MAX_HEAD_BYTES",
-    "Fields",
-    "Request",
-    "Response",
-    "decode_request",
-    "decode_response",
-    "encode_request",
-    "encode_response",
-    "padded",
-    "padded_length",
-]
-
 Fields: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
 """Names and values of header fields, in order."""
 

@@ -16,8 +16,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from arcwise.errors import WireError
 
-__all__ = ["IDS", "KEY_BYTES", "NONCE_BYTES", "PUBLIC_BYTES", "Context", "Receiver", "Sender", "expand"]
-
 IDS: Final = (0x0020, 0x0001, 0x0001)
 """Of the KEM, the KDF and the AEAD."""
 PUBLIC_BYTES: Final = 32

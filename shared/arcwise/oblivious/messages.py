@@ -31,21 +31,6 @@ from arcwise.values import Value
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "REQUEST_MEDIA_TYPE",
-    "REQUEST_OVERHEAD",
-    "RESPONSE_MEDIA_TYPE",
-    "GatewayKey",
-    "KeyConfig",
-    "Opened",
-    "Sent",
-    "UnknownKeyError",
-    "decode_key_configs",
-    "encapsulate",
-    "encode_key_configs",
-    "open_request",
-]
-
 REQUEST_MEDIA_TYPE: Final = "message/ohttp-req"
 RESPONSE_MEDIA_TYPE: Final = "message/ohttp-res"
 

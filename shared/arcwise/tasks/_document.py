@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks.caps import Caps, Charge
 
-__all__ = ["Document"]
-
 
 class Document(Value):
     """Base of `Task` and `Group`. Two documents are equal where their ids are.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["count_codes", "randomize_column", "randomize_columns"]
-
 
 def randomize_column(mechanism: Mechanism, values: Any, missing: str, randomness: Randomness) -> NDArray[Any]:
     """Return one code for each value, see `Task.randomize`."""

@@ -15,8 +15,6 @@ from arcwise.errors import ParameterError, TaskError
 from arcwise.kernels.certificate import UNIT, exact_epsilon
 from arcwise.values import Value
 
-__all__ = ["DAY", "MAX_PERIOD", "SECONDS", "Caps", "Charge", "check_caps", "micro_epsilon"]
-
 DAY: Final = 86_400
 """Seconds of a day, for windows of caps and lengths of epochs."""
 MAX_PERIOD: Final = 366 * DAY

@@ -17,16 +17,6 @@ from arcwise.values import Value
 if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps, Charge
 
-__all__ = [
-    "CLOSED_EPOCHS",
-    "LEAST_DELTA",
-    "MOST_RELEASES",
-    "MOST_REPORTS",
-    "CentralStatement",
-    "checked_central",
-    "checked_release",
-]
-
 CLOSED_EPOCHS: Final = "closed-epochs"
 """The one way of releasing that a task can name: an epoch is shown once it takes no more reports."""
 

@@ -16,8 +16,6 @@ from arcwise.kernels.window import WindowKernel
 if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["warn_if_coarse"]
-
 _WIDE = 9
 """Codes of a window from which on the grid adds less than 1 %, about power / (3 W^2): nothing is computed."""
 

@@ -31,20 +31,6 @@ from arcwise.tasks.optional import optional_from_json
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "caps_from_fields",
-    "caps_from_json",
-    "caps_to_fields",
-    "caps_to_json",
-    "domain_from_fields",
-    "domain_from_json",
-    "domain_to_fields",
-    "domain_to_json",
-    "fields_from_json",
-    "fields_to_json",
-]
-
 SCHEMA_VERSION: Final = 1
 
 _KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-__all__ = ["each_once", "load_json"]
-
 T = TypeVar("T")
 
 _MOST_CHARACTERS = 256 << 20

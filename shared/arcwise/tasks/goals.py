@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["checked_goal", "mechanism_for", "places_resolved"]
-
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
 _FINE_EPSILON: Final = 3.0
 """From here on 10^4 reports, as many as are assumed unless told, can use all codes of a byte."""

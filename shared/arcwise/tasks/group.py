@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
     from arcwise.tasks.group_budget import Sample
 
-__all__ = ["Group", "load_task_or_group"]
-
 _SCHEMA_VERSION: Final = 1
 _MARK: Final = "group"
 _MAX_TASKS: Final = 256

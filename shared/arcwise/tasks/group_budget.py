@@ -17,8 +17,6 @@ from arcwise.kernels.certificate import EPSILON_MAX, EPSILON_MIN, exact_epsilon
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["Sample", "epsilon_shares", "micro_budget", "wang_sample"]
-
 Sample: TypeAlias = int | Literal["auto"] | None
 
 _WANG_EPSILON: Final = Fraction(5, 2)

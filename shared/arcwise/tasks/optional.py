@@ -16,18 +16,6 @@ from arcwise.tasks.caps import MAX_PERIOD, SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = [
-    "MAX_NAME",
-    "OPTIONAL",
-    "checked_optional",
-    "checked_text",
-    "normalised",
-    "optional_from_fields",
-    "optional_from_json",
-    "optional_to_fields",
-]
-
-
 MAX_NAME: Final = 64
 """Most characters of a task's name."""
 

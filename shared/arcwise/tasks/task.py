@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     from arcwise.tasks.central import CentralStatement
     from arcwise.typing import IntArray
 
-__all__ = ["Task", "checked_name"]
-
 _FINE_BY_DEFAULT = 16.0
 """Up to this epsilon the nodes of the default are enough: nothing is computed, and numpy not imported."""
 

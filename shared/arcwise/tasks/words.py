@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps
     from arcwise.tasks.central import CentralStatement
 
-__all__ = ["caps_words", "privacy_words", "reader_words", "release_words"]
-
 
 def privacy_words(epsilon: float, delta: float = 0.0) -> str:
     """Return what one report reveals, as a sentence.

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.client.conformance.runner import Failure, Report, Tally
 
-__all__ = ["main", "run"]
-
 _SHOWN = 400
 """Characters of a line of a report."""
 

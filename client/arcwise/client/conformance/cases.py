@@ -11,8 +11,6 @@ from arcwise.client.conformance.deliveries import deliveries
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["OPTIONAL", "Case", "Object", "all_cases"]
-
 Object: TypeAlias = dict[str, Any]
 
 OPTIONAL = frozenset({"group", "deliver"})

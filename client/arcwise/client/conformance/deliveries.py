@@ -15,8 +15,6 @@ from arcwise.wire import MEDIA_TYPE, Batch, code_width, decode_batch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Delivery", "Known", "Request", "deliveries"]
-
 
 class Request(NamedTuple):
     """What arrived."""

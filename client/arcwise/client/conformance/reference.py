@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from arcwise.client.conformance.cases import Object
 
-__all__ = ["answer", "main"]
-
 
 def answer(request: Object) -> Object:
     """Return the answer to one request."""

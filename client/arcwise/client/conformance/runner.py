@@ -18,8 +18,6 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-__all__ = ["Failure", "Report", "Tally", "check"]
-
 _MOST_DEATHS = 3
 """So often an executable may end without an answer in a row; then the remaining cases are not asked."""
 

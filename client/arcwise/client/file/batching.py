@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.client.environment import Environment
     from arcwise.client.outbox import OutboxOptions
 
-__all__ = ["READY", "Batching", "end_owner", "new_owner"]
-
 
 class _Group(NamedTuple):
     """Codes of one task and one epoch.

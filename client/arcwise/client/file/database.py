@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from arcwise.client.file.held import HeldConnection
 
-__all__ = ["Database"]
-
 _SHORT = 0.1
 """Seconds of a wait that are not worth counting."""
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 if sys.platform == "linux":
     import fcntl
 
-__all__ = ["HeldConnection"]
-
 _FILE_IN_USE = (0x4000_0002, 510)
 """Start and length of the bytes of a file that every SQLite connection with a log holds; see its format."""
 _INDEX_IN_USE = (128, 1)

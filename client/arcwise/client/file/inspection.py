@@ -19,8 +19,6 @@ from arcwise.kernels.certificate import UNIT
 if TYPE_CHECKING:
     import os
 
-__all__ = ["Account", "Inspection", "Queue", "inspect"]
-
 
 class Account(NamedTuple):
     """What was spent on a task, on a group or on everything.

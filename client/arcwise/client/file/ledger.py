@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from arcwise.client.ledger import OpenTransaction
     from arcwise.client.outbox import Outbox, OutboxOptions
 
-__all__ = ["FileLedger"]
-
 
 class FileLedger(Ledger):
     """A device's spending and its queue in one SQLite file, which outlive the process.

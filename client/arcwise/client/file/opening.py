@@ -18,16 +18,6 @@ from arcwise.errors import LedgerError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "checked_path",
-    "create_file",
-    "log_index_path",
-    "log_path",
-    "open_file",
-    "open_to_read",
-    "real_path",
-]
-
 
 def real_path(path: Path) -> Path:
     """Return where a ledger really lies: SQLite names what it keeps beside a file after that, not a link."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
-__all__ = ["FileOutbox", "drop", "note_dropped"]
-
 
 class FileOutbox:
     """The queue in a ledger's file, as one uplink uses it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sqlite3
 from typing import Final
 
-__all__ = ["APPLICATION_ID", "MIRRORS", "SCHEMA", "TABLES", "VERSION", "read_decimal"]
-
 APPLICATION_ID: Final = 0x61726377
 """What SQLite's header says of the file: "arcw"."""
 

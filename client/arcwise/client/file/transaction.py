@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.client.file.outbox import FileOutbox
     from arcwise.tasks import Task
 
-__all__ = ["FileTransaction", "read_balances"]
-
 
 class _Memo:
     """The answers of a memoised task, as the file holds them."""

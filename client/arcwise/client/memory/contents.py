@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from arcwise.client.accounts import Bill, Budget, Item
     from arcwise.tasks import Task
 
-__all__ = ["Account", "Contents", "KeptAnswers"]
-
 
 class Account:
     """A balance, and the charges that its rolling cap counts: (second, epsilon, delta), oldest first."""

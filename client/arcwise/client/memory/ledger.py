@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import Outbox, OutboxOptions
     from arcwise.tasks import Task
 
-__all__ = ["MemoryLedger"]
-
 # One lock for all memory ledgers: a ledger stays a few words until it is used, a report holds the lock for a
 # few microseconds, and a forked child has one lock to renew instead of an unknown number.
 _lock = threading.RLock()

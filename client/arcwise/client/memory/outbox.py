@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import OutboxOptions, Step
     from arcwise.tasks import Task
 
-__all__ = ["MemoryOutbox"]
-
 
 class _Batch:
     """Codes of one task and one epoch that travel together, sealed when they are first sent."""

@@ -13,8 +13,6 @@ from arcwise.client.memory.contents import Account, Contents, KeptAnswers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["from_json", "to_json"]
-
 
 def to_json(contents: Contents) -> dict[str, Any]:
     """Return what JSON keeps of the contents."""

@@ -24,8 +24,6 @@ from arcwise.errors import LedgerError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["Database", "Session"]
-
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _POLL_SECONDS = 0.002

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from arcwise.client.postgres.database import Database, Session
     from arcwise.tasks import Task
 
-__all__ = ["PostgresLedger", "PostgresLedgers"]
-
 
 class _PostgresTransaction:
     """The transaction of a `PostgresLedger`, open for one report. See `Transaction`."""

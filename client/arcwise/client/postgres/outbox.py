@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.client.postgres.database import Database, Session
     from arcwise.tasks import Task
 
-__all__ = ["PostgresOutbox"]
-
 
 class _Batching(Batching):
     __slots__ = ()

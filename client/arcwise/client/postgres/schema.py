@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LOCK_QUEUE", "SCHEMA", "VERSION"]
-
 VERSION: Final = 1
 
 LOCK_QUEUE: Final = "LOCK TABLE state IN EXCLUSIVE MODE"

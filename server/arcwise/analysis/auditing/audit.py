@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["audit", "binomial_bounds"]
-
 LEVEL = 0.999
 SAMPLES = 1_000_000
 _LEAST_SAMPLES = 10_000

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.auditing.outputs import Outputs
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Event", "Sorting", "sortings"]
-
 _BINS = (16, 256)
 """Ranges of numbers, of equal counts over all inputs: few for what differs everywhere, many for one place."""
 _REPEATED = 6

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.randomness import Randomness
 
-__all__ = ["Sampler", "claimed", "default_inputs", "sampler"]
-
 Sampler = Callable[[float, int], Outputs]
 """Takes an input and a number of calls."""
 

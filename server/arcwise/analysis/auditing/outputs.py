@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Outputs", "joined", "read_outputs"]
-
 
 class Outputs(NamedTuple):
     """The outputs of some calls.

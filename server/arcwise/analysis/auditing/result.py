@@ -8,8 +8,6 @@ from typing import Any
 
 from arcwise.digits import rounded_down, rounded_up
 
-__all__ = ["Audit", "Finding"]
-
 
 @dataclass(frozen=True)
 class Finding:

@@ -25,8 +25,6 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Tradeoff", "least_missed_detection", "tradeoff", "worst_tradeoff"]
-
 _MOST_WORK = 2**23
 """Pairs of nodes times codes that are compared for the worst pair: some seconds."""
 

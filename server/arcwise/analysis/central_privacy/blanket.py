@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = ["Blanket", "blanket_of"]
-
 _SLACK = 16 * ROUNDOFF
 _VALUES = 64
 """Values of a law on a grid, about: epsilon is then less than a thousandth larger than with all."""

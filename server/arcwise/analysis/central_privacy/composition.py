@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.central_privacy.blanket import Blanket
     from arcwise.typing import FloatArray
 
-__all__ = ["log_delta_of_renyi", "renyi_divergences"]
-
 ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
 """The orders whose divergences are added up; the best one for a delta gives the epsilon."""
 

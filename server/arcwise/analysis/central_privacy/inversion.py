@@ -28,8 +28,6 @@ from scipy.optimize import minimize_scalar
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["ROUNDOFF", "best_line", "log_chernoff", "log_positive_part", "log_positive_part_below"]
-
 ROUNDOFF = 2.0**-53
 
 _LAST = 7.5

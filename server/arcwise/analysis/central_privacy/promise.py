@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.tasks.central import CentralStatement
     from arcwise.tasks.task import Task
 
-__all__ = ["check_promise", "largest_local"]
-
 _START: Final = 3.0
 _SLOPE: Final = 1.5
 """How fast a local epsilon above this grows with the logarithm of the central one, about."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.central_privacy.blanket import Blanket
     from arcwise.typing import FloatArray
 
-__all__ = ["CentralPrivacy", "central", "central_witness"]
-
 _STEP = 1e-5
 """An epsilon is found to so many parts of itself, and rounded up by them."""
 

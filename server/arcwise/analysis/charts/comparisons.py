@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.estimators.result import Value
 
-__all__ = ["comparison_charts", "comparison_title"]
-
 
 def comparison_title(comparison: Comparison) -> str:
     """Return what stands over the picture."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.charts.model import Layer
 
-__all__ = ["svg"]
-
 _WIDTH, _WIDE = 400.0, 880.0
 """Of a drawing, in units that are about pixels: of all on a phone, of series where there is room."""
 _TEXT, _LINE, _PLOT, _ROW = 12.0, 17.0, 190.0, 23.0

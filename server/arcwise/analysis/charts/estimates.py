@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Distribution, Estimate, Value
     from arcwise.typing import FloatArray
 
-__all__ = ["Bins", "bin_intervals", "estimate_charts", "estimate_title", "small_chart"]
-
 _ZONES = 48
 """Parts of a chart whose values are shown under the pointer, where there are no bins."""
 _CELLS = 36

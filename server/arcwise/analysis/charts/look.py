@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-__all__ = ["COLOURS", "FONT", "GRID", "INK", "circle_marks", "stylesheet"]
-
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
 """Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
 

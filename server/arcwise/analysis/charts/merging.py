@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["merged"]
-
 
 def merged(
     points: Sequence[tuple[float, ...]], least: float, *, hull: bool = False

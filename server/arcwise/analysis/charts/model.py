@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-__all__ = ["Axis", "Chart", "Layer", "Role", "Shape", "Table"]
-
 Shape: TypeAlias = Literal[
     "cells", "outline", "ribbon", "whiskers", "ranges", "spans", "rules", "levels", "dashes", "line", "zones"
 ]

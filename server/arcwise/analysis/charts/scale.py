@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.charts.model import Axis
 
-__all__ = ["Mark", "apart", "axis_marks", "fitted", "fraction", "text_width", "wrapped_lines"]
-
 Mark = tuple[float, str]
 """A place on an axis and its label."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Value
     from arcwise.analysis.timeseries.result import Series
 
-__all__ = ["series_charts", "series_title"]
-
 _ZONES = 120
 """Parts whose values are shown under the pointer: more points share one."""
 

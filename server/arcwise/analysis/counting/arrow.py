@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.counting.rules import Rules
     from arcwise.typing import BoolArray, IntArray
 
-__all__ = ["body_keys", "checked_batches", "checked_bodies"]
-
 
 def body_keys(bodies: Any) -> Any:
     """Return the batch id of each body as an Arrow array; null where there is no batch."""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["count_batches"]
-
 _MOST_BODIES = 4096
 _MOST_BYTES = 4 << 20
 

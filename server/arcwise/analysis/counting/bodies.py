@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
     Codes = NDArray[np.uint8 | np.uint16]
 
-__all__ = ["BATCH_ID", "BEGINNING", "Bodies", "Fields", "check_bodies", "read_fields"]
-
 _TASK, BATCH_ID, _EPOCH = 4, 38, 54
 """Where the ids and the epoch of a body begin; the epoch's length decides about what follows."""
 _HEAD = 64

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.counting.rules import Rules
 
-__all__ = ["Source", "count_query", "id_query", "of_columns"]
-
 
 class Source(NamedTuple):
     """Batches that an engine holds, one a row.

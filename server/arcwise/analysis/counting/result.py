@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["BatchCounts"]
-
 
 class BatchCounts:
     """The reports of batches, each batch counted once; what `count_batches` and `count_table` return.

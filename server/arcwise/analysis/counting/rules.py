@@ -18,22 +18,6 @@ from arcwise.wire import MAX_BODY_BYTES, MAX_EPOCH, code_width
 if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
-__all__ = [
-    "ACCEPTED",
-    "AHEAD",
-    "BAD_CODES",
-    "CONFLICTING",
-    "MALFORMED",
-    "REASONS",
-    "REPLAYED",
-    "TOO_MANY",
-    "UNKNOWN_TASK",
-    "Rejected",
-    "Rules",
-    "make_rules",
-    "tally",
-]
-
 ACCEPTED: Final = 0
 MALFORMED, UNKNOWN_TASK, AHEAD, TOO_MANY, BAD_CODES, REPLAYED, CONFLICTING = range(1, 8)
 

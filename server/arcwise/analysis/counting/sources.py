@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.counting.rules import Rules
 
-__all__ = ["LAYOUTS", "engine_errors", "locate", "open_source"]
-
 LAYOUTS: Final = {"columns": ("task_id", "epoch", "batch_id", "codes"), "bodies": ("body",)}
 """The columns of each layout."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["count_table"]
-
 
 @explained
 def count_table(

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     Pattern = tuple[float, BoolArray]
 
-__all__ = ["Multipliers", "certified_bound", "interval_bound"]
-
 _RTOL = 2e-6
 """The bound found is at most this far below the best of its inputs."""
 

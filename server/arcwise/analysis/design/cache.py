@@ -16,8 +16,6 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["VERSION", "Design", "cache_folder", "load", "save"]
-
 VERSION = 1
 """Of the search: rises when the same key would give other integers. Part of every key."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.design.worst import Curves
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["CircularLoss", "circle_bound", "circle_worst", "find_row"]
-
 
 class CircularLoss(NamedTuple):
     """``d^power`` of the circular distance, or ``1 - cos(2 pi d)`` when power is None."""

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from arcwise.kernels.certificate import check_epsilon
 
-__all__ = ["TwoAtoms", "randomized_response"]
-
 
 class TwoAtoms(NamedTuple):
     """Randomised response on two values of the unit interval.

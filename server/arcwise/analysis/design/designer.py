@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     Progress = Callable[[float, str], None]
 
-__all__ = ["LARGEST_BIAS", "minimax"]
-
 LARGEST_BIAS = 1e-9
 """At a node, as a share of the range. Designs are far below; a kept file that is above is not used."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["exact_bias", "integer_table", "symmetric_row"]
-
 
 def integer_table(
     rows: FloatArray,

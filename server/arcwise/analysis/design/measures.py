@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
 
-__all__ = ["lower_bound", "worst_case"]
-
 _LARGEST = 12.0
 
 

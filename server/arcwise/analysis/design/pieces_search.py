@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["FoundPieces", "search_pieces"]
-
 _CHUNK = 1024
 """Values of epsilon that are worked on at once: the arrays stay small."""
 

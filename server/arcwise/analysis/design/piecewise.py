@@ -36,8 +36,6 @@ from arcwise.mechanisms.closed_forms.optimal import (
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = ["Pieces", "optimal_pieces"]
-
 
 class Pieces(NamedTuple):
     """An optimal m-piece density at its worst input.

@@ -13,8 +13,6 @@ from arcwise.mechanisms import OptimalPiecewise
 if TYPE_CHECKING:
     from arcwise.domains import Domain, Interval
 
-__all__ = ["UNIFORM", "as_populations", "node_prior"]
-
 UNIFORM = 0.05
 """Share of the nodes' prior that is uniform. Where the population is right it costs 0.05 %, at epsilon 4 up
 to 1.5 %; it halves the variance at values where the population has nobody."""

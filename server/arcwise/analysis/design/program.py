@@ -34,8 +34,6 @@ from arcwise.analysis.design.worst import (
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Cuts", "Goal", "Table", "first_cuts", "move", "solve"]
-
 _RTOL = 1e-9
 """A cut is added where the worst case exceeds the program's by more than this."""
 

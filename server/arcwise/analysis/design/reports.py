@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.domains import Domain
 
-__all__ = ["Figure", "Gap", "figures", "piecewise_gaps"]
-
 _UNIT = Interval(0.0, 1.0)
 
 

@@ -13,8 +13,6 @@ from arcwise.kernels.certificate import check_epsilon
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = ["MOST_DESIGNED", "Request", "check_goal", "check_request", "designable"]
-
 MOST_DESIGNED = 257
 """Values of an interval with a step that designs take, a node each: 6 seconds of one core for the mean, half
 a minute for a value."""

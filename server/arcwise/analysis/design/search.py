@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.design.program import Goal, Table
     from arcwise.typing import FloatArray
 
-__all__ = ["find_table"]
-
 _GRID = 60
 """Outputs on either side of 0 in the first program."""
 

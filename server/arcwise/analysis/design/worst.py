@@ -18,16 +18,6 @@ if TYPE_CHECKING:
 
     Curves = Callable[[IntArray, FloatArray], tuple[FloatArray, FloatArray]]
 
-__all__ = [
-    "Peaks",
-    "mixture_maximum",
-    "mixture_peaks",
-    "node_losses",
-    "row_curves",
-    "row_pieces",
-    "variance_peaks",
-]
-
 
 class Peaks(NamedTuple):
     """Per pair of neighbouring nodes, shape (S,): the largest expected loss and the fraction it is at."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["bin_ends", "bins", "cdf_band", "joint_root"]
-
 _POINTS = 32
 """Of the band. More make its steps lower, and cost more time."""
 

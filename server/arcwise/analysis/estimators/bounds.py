@@ -35,21 +35,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "METHOD",
-    "SMOOTHED",
-    "USUAL",
-    "AnyAverage",
-    "Average",
-    "Bounds",
-    "Evidence",
-    "covariance",
-    "difference_interval",
-    "narrowed_root",
-    "possible",
-    "share_interval",
-]
-
 METHOD = "from the fitted distribution; bounds that hold for every population"
 SMOOTHED = "the value is of a smoothed fit, the interval is not"
 """The method of a quantile or a share, and the note that goes with each."""

@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.tasks import Task
 
-__all__ = ["Comparison", "compare_reference", "compare_samples", "no_comparison"]
-
 _VALUES = ("mean", "direction", "resultant_length")
 _HEAD = ("task", "task_id", "n", "level", "unit")
 _FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}

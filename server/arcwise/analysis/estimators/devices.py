@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "are_enough",
-    "between_devices",
-    "caps_note",
-    "check_reports_per_device",
-    "devices_reach",
-    "least_devices",
-    "most_reports",
-    "whole_counts",
-]
-
 
 def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
     """Return how many reports a device may have sent, or raise `ParameterError`."""

@@ -22,8 +22,6 @@ from arcwise.kernels.window import WindowKernel
 if TYPE_CHECKING:
     from arcwise.analysis.estimators.survey import Survey
 
-__all__ = ["direction_difference", "length_difference", "mean_difference"]
-
 _WHOSE = {
     "population": "of the populations, not only of the devices that reported",
     "users": "of the devices that reported, not of the populations they were drawn from",

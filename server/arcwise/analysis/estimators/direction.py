@@ -29,23 +29,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import ComplexArray, FloatArray
 
-__all__ = [
-    "Arrow",
-    "Moment",
-    "arrow_direction",
-    "arrow_length",
-    "arrow_of",
-    "circular_variance",
-    "component",
-    "direction",
-    "fieller_arc",
-    "first_moment",
-    "resultant_length",
-    "row_attenuation",
-    "turned",
-    "untold",
-]
-
 _FEWEST = 5
 """Reports, without which no direction and no length is told."""
 

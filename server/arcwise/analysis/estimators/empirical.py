@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["SKEWNESS", "Reach", "empirical_reach", "pooled_reach"]
-
 SKEWNESS = 2.0
 """How much the squared skewness of an average adds to what its likelihood ratio has to exceed.
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["by_shares", "empty_estimate", "estimate", "reported_delta", "unwrapped_estimate"]
-
 
 @one_thread()
 @explained

@@ -21,8 +21,6 @@ from arcwise.tasks import Group
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["GroupReports", "TaskReports", "devices_behind", "drawn_alike", "group_reports"]
-
 _FEW = 5
 """Reports of a task, on average, from which the chi-square law holds well enough."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["histogram"]
-
 
 def histogram(
     mechanism: Mechanism, fitted: EMFit, modes: Modes | None = None, *, method: str | None = None

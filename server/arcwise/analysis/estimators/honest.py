@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = ["beyond_chance"]
-
 _ALARM = 1e-4
 """Of honest surveys, in which a note may speak of manipulated counts: one of several."""
 

@@ -24,20 +24,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "TARGETS",
-    "Target",
-    "Users",
-    "check_level",
-    "check_sampled",
-    "check_target",
-    "device_reach",
-    "device_variance",
-    "source_of_error",
-    "target_words",
-    "whose",
-]
-
 T = TypeVar("T", float, "FloatArray")
 
 Target: TypeAlias = Literal["population", "users"]

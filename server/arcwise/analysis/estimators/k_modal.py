@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Distribution
     from arcwise.typing import FloatArray
 
-__all__ = ["as_drawn", "k_modal", "most_prominent"]
-
 _CANDIDATES = 4
 """Modes more than k whose turns are tried as those of the nearest k-modal histogram."""
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Knots", "anchors_of", "is_fine"]
-
 _FEW_NODES, _MOST_NODES = 128, 288
 """Nodes up to which the program has a variable for each, and up to which where blocks would not save any.
 

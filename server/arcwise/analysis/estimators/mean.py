@@ -34,20 +34,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "Weighted",
-    "all_reach",
-    "average",
-    "clamp_units",
-    "end_units",
-    "impossible",
-    "mean",
-    "outside_note",
-    "reach",
-    "reaches",
-    "strata_reach",
-]
-
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the population, or of these users, in the unit of the domain.

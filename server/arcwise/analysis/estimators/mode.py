@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import BoolArray, FloatArray
 
-__all__ = ["mode"]
-
 _WINDOWS = 8
 """Windows that the domain has room for side by side, on grids that are fine enough.
 

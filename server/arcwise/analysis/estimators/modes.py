@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Modes", "count_modes"]
-
 _MOST = 12
 """Modes that are told apart."""
 

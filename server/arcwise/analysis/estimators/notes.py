@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Noted", "all_notes", "note_lines", "said_in"]
-
 _SEVERAL = {"quantile": "quantiles", "share": "shares", "bin": "bins", "cdf": "cdf"}
 """First words of the names of rows that come in numbers."""
 

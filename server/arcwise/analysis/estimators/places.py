@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Places"]
-
 _SAME = 1e-9
 """Of the distance between two nodes: what is nearer than this is at the node."""
 

@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
-__all__ = ["post_stratify"]
-
 
 @one_thread()
 @explained

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.knots import Knots
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["Programs"]
-
 _LOOSE = 0.1
 """Of the squared distance: how far a program may be from solved. The weights are valid at any time."""
 

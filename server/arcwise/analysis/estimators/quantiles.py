@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "LEVELS",
-    "Ends",
-    "Steps",
-    "along_circle",
-    "check_no_origin",
-    "circular_quantiles",
-    "cut_at",
-    "opposite",
-    "point",
-    "quantile_ends",
-    "quantiles",
-]
-
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 _TRIALS = 12

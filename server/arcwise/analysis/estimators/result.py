@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result", bound="Shares")
 
-__all__ = ["Band", "Distribution", "Estimate", "Shares", "Value", "quantile_name", "share_name", "wrapped"]
-
 
 def quantile_name(level: float) -> str:
     """Return the name by which results hold a quantile: "0.5" is the median's."""

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.totals import Total
     from arcwise.typing import FloatArray
 
-__all__ = ["bin_differences", "cdf_differences", "quantile_differences", "share_difference"]
-
 _METHOD = "difference of the fitted distributions; bounds that hold for every pair of populations"
 
 _POINTS = 16

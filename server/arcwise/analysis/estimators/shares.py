@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["IN_END_ZONE", "checked_between", "fitted_shares", "share", "unit_ends"]
-
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not distinguish values"
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-__all__ = ["FEW", "NO_POPULATION", "few_note", "hotelling", "two_sided"]
-
 FEW = 30
 
 NO_POPULATION = "no population is likely to produce these counts: they may be manipulated, or of another task"

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["SmoothTest", "same_as", "same_population"]
-
 _WAVES = 32
 """At most. The shortest of an interval are a sixteenth of the population long, from crest to crest."""
 

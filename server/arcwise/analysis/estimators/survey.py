@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
-__all__ = ["Profile", "Survey"]
-
 
 class Profile(Protocol):
     """What estimators of shares and places are given: a `Survey`, or what strata make up together."""

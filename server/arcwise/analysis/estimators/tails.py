@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MOST_ROOTS", "Again", "Sample", "furthest", "roots"]
-
 MOST_ROOTS = 37.0
 """Standard errors beyond which a float holds no tail."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.tails import Sample
     from arcwise.typing import FloatArray
 
-__all__ = ["Samples", "Strata", "Total"]
-
 
 class Total(NamedTuple):
     """A sum of averages over independent samples, each times a positive factor."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Numbers", "mean_numbers", "moment_numbers"]
-
 _UNBIASED = 1e-9
 """The largest bias, on the unit interval, of numbers that are called unbiased."""
 

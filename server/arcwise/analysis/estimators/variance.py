@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Spread", "spread", "strata_spread"]
-
 _LARGEST = 0.25
 """No variance on the unit interval is larger: half of the population at each end."""
 

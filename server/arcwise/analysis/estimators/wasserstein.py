@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["histogram_distance", "wasserstein"]
-
 
 def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatArray) -> float:
     """Return the Wasserstein-1 distance of a node distribution to values on the unit domain.

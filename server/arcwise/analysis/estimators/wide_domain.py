@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Estimate
     from arcwise.tasks import Task
 
-__all__ = ["told_if_wide", "wide_note"]
-
 _PART = 0.01
 """The part of the domain that holds nine in ten values where a note says so."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["maximum_likelihood", "plain_em", "smoothed_em"]
-
 _TOLERANCE = 1e-3
 """Nats of all reports together by which the log-likelihood must still change for the next step."""
 

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-__all__ = [
-    "GAP",
-    "Fitted",
-    "Model",
-    "g_squared",
-    "largest_probabilities",
-    "law",
-    "residuals",
-    "smallest_probabilities",
-]
-
 GAP = 0.001
 """Nats to which every likelihood is to be certified."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["FOLDS", "fit_held_out", "leap_stages", "thin", "uniform_start"]
-
 FOLDS = 5
 
 # Weights are exp(_TRUST * score): a score has errors, from the reports and from how they are split.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = ["EMFit", "EMSteps", "fit", "smoother"]
-
 _TINY = float(np.finfo(np.float64).tiny)
 """The least probability that has a logarithm here: those of nodes that no report supports run out to 0."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.likelihood.information import Information
     from arcwise.typing import BoolArray, FloatArray
 
-__all__ = ["Face"]
-
 _ENOUGH = 5.0
 """Reports to expect of the rarest code before counts are taken for normal, as for any chi-square test."""
 

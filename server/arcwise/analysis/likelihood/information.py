@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     Information: TypeAlias = Callable[[FloatArray, FloatArray], "Factored | None"]
 
-__all__ = ["Factored", "dense_information", "fast_information", "window_information"]
-
 _HAIR = 1e-13
 """Of the diagonal, which is added: it keeps a matrix positive definite where few codes were seen."""
 

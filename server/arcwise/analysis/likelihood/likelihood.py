@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.likelihood.information import Information
     from arcwise.typing import BoolArray, FloatArray
 
-__all__ = ["Likelihood", "Maximum"]
-
 _MAX_STEPS = 60
 
 _NEARLY = 2.0

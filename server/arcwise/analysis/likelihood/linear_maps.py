@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-__all__ = ["Rows", "code_laws", "matrix_of", "node_means", "rows_of"]
-
 KEPT = 4
 """Kernels whose matrices are kept: that of a table of a megabyte has up to 8 MB."""
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["Candidate", "candidates"]
-
 
 @dataclass(frozen=True)
 class Candidate:

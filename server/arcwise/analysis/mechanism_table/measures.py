@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["MechanismRow", "measure"]
-
 _STEPS = 1024
 _BLOCK = 1 << 20
 """Probabilities that are held at once."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.csv_rows import write_rows
-from arcwise.analysis.plotting.style import COLOURS, new_figure, plain_log
+from arcwise.analysis.plotting.style import new_figure, plain_log
 from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.mechanism_table.measures import MechanismRow
     from arcwise.domains import Domain
-
-__all__ = ["write_csv", "write_plot"]
 
 
 def write_csv(path: Path, rows: Sequence[MechanismRow]) -> None:

@@ -20,8 +20,6 @@ from arcwise.mechanisms.window import check_nodes
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = ["DEFAULT_DELTA", "SORTS", "ComparisonTable", "compare"]
-
 DEFAULT_DELTA = 1e-6
 """What mechanisms that spend a delta aim at, unless told."""
 

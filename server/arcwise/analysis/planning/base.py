@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAX_REPORTS", "Curve", "fewest_reports"]
-
 MAX_REPORTS = 2**53
 """Counts beyond it are not exact in a float, and `estimate` refuses them."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.circular import CircularMechanism
 
-__all__ = ["FEWEST", "DirectionCurve", "rms_angle"]
-
 FEWEST = 5
 """Reports, without which `estimate` tells no direction."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["FEWEST", "FEWEST_NODES", "SimulatedCurve", "Surveys", "survey_error", "users"]
-
 FEWEST = 10
 """Reports of a simulated survey."""
 

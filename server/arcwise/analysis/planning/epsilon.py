@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["HIGHEST", "LOWEST", "Found", "smallest_epsilon"]
-
 LOWEST, HIGHEST = 0.05, 10.0
 """Where an epsilon is looked for."""
 

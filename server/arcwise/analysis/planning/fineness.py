@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["Fineness", "fineness", "worst_unit_variance"]
-
 _POWERS = (1.0, 2.0)
 """Of the losses that a window is looked for among, where nobody says which it is optimal for."""
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
     from arcwise.tasks import Task
 
-__all__ = ["FurtherReports", "further_reports"]
-
 _FEW = f"fewer than {FEW} reports do not say how their values are distributed"
 _NONE = "no number of reports makes the interval so narrow"
 _OPEN = "the reports do not determine a direction yet"

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["MeanCurve", "number_moments", "worst_variance"]
-
 _PANELS = 1 << 14
 """Steps of the sum for a second moment: its error is at most a twelfth of their squared width."""
 

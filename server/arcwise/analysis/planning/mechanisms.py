@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks.central import CentralStatement
 
-__all__ = ["MANY_REPORTS", "Family", "domain_words", "families", "unserving"]
-
 MANY_REPORTS = 1_000_000
 """From so many expected reports on a task for the distribution of an interval has 256 nodes."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.mechanisms.circular import CircularMechanism
 
-__all__ = ["REFERENCES", "Model"]
-
 REFERENCES = {
     "interval": ("uniform", "beta25", "two-bumps"),
     "circle": ("uniform", "von-mises", "two-directions"),

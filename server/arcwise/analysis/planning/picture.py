@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.csv_rows import write_rows
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish, plain_log
+from arcwise.analysis.plotting.style import DASHES, finish, plain_log
 from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from arcwise.analysis.planning.result import Plan
-
-__all__ = ["draw_plan", "write_csv"]
 
 _MOST = 6
 _APART = 0.03

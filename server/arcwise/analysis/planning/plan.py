@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.kernels.base import Kernel
 
-__all__ = ["plan"]
-
 _WORTH_SAYING = 1.005
 """How many times as much as the best the chosen mechanism needs before a note says so."""
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
 
-__all__ = ["DEFAULT_LENGTH", "GOALS", "Request", "check_request", "read_error"]
-
 DEFAULT_LENGTH = 0.5
 """The resultant length that is assumed of a direction, unless one is given."""
 

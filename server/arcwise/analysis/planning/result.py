@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.tasks.central import CentralStatement
 
-__all__ = ["Plan", "PlannedMechanism"]
-
 
 @dataclass(frozen=True)
 class PlannedMechanism:

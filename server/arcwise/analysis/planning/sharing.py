@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Measure", "SampleError", "best_sample", "best_shares", "report_error", "sample_errors"]
-
 Measure: TypeAlias = Literal["estimate", "value", "average"]
 """Of which error the sum is taken: see `report_error`."""
 

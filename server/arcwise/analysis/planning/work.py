@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     Points = tuple[tuple[float, float], ...]
 
-__all__ = ["TRIAL", "Progress", "Work"]
-
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with the mechanisms that are done, their number in all, and a few words on the work at hand."""
 

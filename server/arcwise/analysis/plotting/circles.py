@@ -9,8 +9,6 @@ import numpy as np
 from arcwise.analysis.charts.look import circle_marks
 from arcwise.analysis.plotting.style import literal
 
-__all__ = ["as_circle", "labels"]
-
 
 def labels(period: float, unit: str | None) -> list[str]:
     """Return `circle_marks` in which matplotlib sees no formula."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.charts.comparisons import comparison_title
-from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
+from arcwise.analysis.charts.look import COLOURS
+from arcwise.analysis.plotting.style import entitle, finish, literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.estimators.result import Value
     from arcwise.typing import FloatArray
-
-__all__ = ["COMPARISON_SIZE", "comparison_parts", "draw_comparison"]
 
 COMPARISON_SIZE = (8.6, 3.6)
 """Width and height in inches."""

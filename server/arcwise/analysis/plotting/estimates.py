@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.analysis.charts.estimates import bin_intervals, estimate_title
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.estimators.k_modal import as_drawn
 from arcwise.analysis.plotting.circles import as_circle
-from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
+from arcwise.analysis.plotting.style import entitle, finish, literal
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.estimators.result import Estimate, Value
     from arcwise.typing import FloatArray
-
-__all__ = ["draw_estimate", "estimate_parts", "estimate_size"]
 
 _FIT, _MARK = COLOURS[0], COLOURS[1]
 

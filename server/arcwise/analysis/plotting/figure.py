@@ -9,8 +9,6 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-__all__ = ["Picture"]
-
 
 class Picture(Figure):
     """A matplotlib figure that a notebook shows sharply, without pyplot, and once.

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Estimate
     from arcwise.analysis.plotting.figure import Picture
 
-__all__ = ["Drawing", "picture", "plot_rows"]
-
 Drawing: TypeAlias = "Estimate | Series | Comparison"
 """What can draw itself."""
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.charts.series import series_title
-from arcwise.analysis.plotting.style import COLOURS, entitle, finish, literal
+from arcwise.analysis.plotting.style import entitle, finish, literal
 from arcwise.analysis.timeseries.result import shown_range
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
     from arcwise.analysis.timeseries.result import Series
-
-__all__ = ["draw_series", "series_parts", "series_size"]
 
 _COLOUR = COLOURS[0]
 _UNKNOWN = "#d9dde1"

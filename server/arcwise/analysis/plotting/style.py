@@ -17,21 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.plotting.figure import Picture
 
-__all__ = [
-    "COLOURS",
-    "DASHES",
-    "GRID",
-    "INK",
-    "PICTURES",
-    "entitle",
-    "finish",
-    "lines",
-    "literal",
-    "new_figure",
-    "plain_log",
-    "styled",
-]
-
 PICTURES = (".png", ".svg", ".pdf")
 """The files that pictures are written to."""
 

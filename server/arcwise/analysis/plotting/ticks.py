@@ -10,8 +10,6 @@ from matplotlib.ticker import LogLocator, MaxNLocator
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["RoomyLogLocator", "plain_number"]
-
 _ROOM = {"x": 2.7, "y": 5.5}
 """Decades that have room for three numbers each: beside one another, and one above the other."""
 _NARROW = 0.3

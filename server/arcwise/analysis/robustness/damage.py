@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Damage", "damage", "largest_shift"]
-
 _LARGEST = 1 << 18
 """Weights up to which the linear program is worth its seconds."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.likelihood.bootstrap_fit import Fitted, Model
     from arcwise.typing import BoolArray, FloatArray
 
-__all__ = ["ExcessCode", "excess_codes"]
-
 _FILLS = 50
 _FILLED = 0.01
 """Of the standard error of the total: small beside every bound that is drawn from the fit."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["Law", "Reach", "Span", "interval_reach"]
-
 Span: TypeAlias = tuple[float, float]
 
 _SCANNED = 1024

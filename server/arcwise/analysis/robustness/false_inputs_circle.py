@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["circle_reach"]
-
 _ANGLES = 720
 """Directions in which the set of possible moments is measured; a multiple of 4."""
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["ExcessCode", "FitTest", "fit_test"]
-
 BOOTSTRAP = 0.9
 """The part of the level that the bootstrapped test has; the bound on single codes has the rest."""
 

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MOST_CODES"]
-
 MOST_CODES: Final = 2048
 """Of a task that can be tested: without short windows the time grows with their cube, to minutes at 1,600."""

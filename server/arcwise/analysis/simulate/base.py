@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["Population"]
-
 
 class Population(ABC):
     """A law of values on the unit domain.

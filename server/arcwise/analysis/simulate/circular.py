@@ -14,8 +14,6 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["VonMises", "WrappedNormal"]
-
 _BLOCK = 1 << 20
 """Sines and cosines at a time."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-__all__ = ["Continuous"]
-
 _MOST_TURNS = 1_000
 _TAIL = 1e-15
 _ERROR = 1e-9

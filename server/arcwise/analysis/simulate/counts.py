@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["MAX_DEVICES", "as_population", "code_law", "multinomial", "node_law", "simulate_counts"]
-
 MAX_DEVICES = 10**12
 """Beyond it numpy's binomial sampler, which compares logarithms of size n in floats, would begin to err."""
 

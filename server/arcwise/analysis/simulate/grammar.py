@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.simulate.base import Population
 
-__all__ = ["allowed", "parse_population"]
-
 _PLUS = re.compile(r"(?<![0-9.][eE])\+")
 """A plus between parts, not that of an exponent such as 1e+3."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["Atoms", "Beta", "CutNormal", "Histogram", "Mixture", "integrated_normal", "rounded"]
-
 _SUM = 1e-9
 """How far from 1 the sum of stated probabilities may be; they are divided by it."""
 

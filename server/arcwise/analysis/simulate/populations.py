@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.typing import FloatArray
 
-__all__ = ["CIRCLE", "INTERVAL", "RECORDS", "named_population", "uniform"]
-
 
 def uniform() -> Population:
     """Return the uniform distribution on the whole domain."""

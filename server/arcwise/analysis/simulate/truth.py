@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.domains import Domain
 
-__all__ = ["NO_DIRECTION", "SLACK", "Truth", "on_lattice"]
-
 SLACK = 1e-9
 """Places that are nearer are one: floats."""
 

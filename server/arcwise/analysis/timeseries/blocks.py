@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Block", "blocks_of"]
-
 
 class Block(NamedTuple):
     """Epochs from `first` to `last`, both included, and how many reports they have: at least one."""

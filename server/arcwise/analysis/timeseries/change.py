@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["Change", "change"]
-
 _METHOD = (
     "the larger p-value of two F tests that nothing changes: with a covariance for each point, and with one"
 )

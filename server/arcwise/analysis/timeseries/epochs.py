@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = [
-    "DAYS_AHEAD",
-    "MONTH",
-    "Every",
-    "Span",
-    "check_months",
-    "epoch_start",
-    "epochs_in",
-    "epochs_in_step",
-    "merged",
-    "month_starts",
-    "read_epoch",
-    "read_utc",
-    "span_to_dict",
-    "utc",
-]
-
 DAYS_AHEAD = 1
 """For how many days ahead a batch is taken: devices' clocks and time zones are what they are."""
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray
 
-__all__ = ["Point", "Series", "shown_range", "unwrapped"]
-
 _WIDTH = 79
 _LEAST_BAR = 12
 _MOST_NOTES = 6

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["Point", "Series", "change_of", "empty_series", "point_spans", "point_values", "series"]
-
 MAX_POINTS = 100_000
 """More are a mistake: an epoch of a wrong clock, or another task's."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.cli.demo.data import Column
     from arcwise.cli.demo.truth import Result
 
-__all__ = ["demo"]
-
 
 @click.command()
 @click.option("--epsilon", default=1.0, show_default=True, help="Privacy loss of one report, 0.01 to 20.")

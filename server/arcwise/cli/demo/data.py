@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["Column", "Fleet", "demo_fleets", "demo_tasks"]
-
 
 @dataclass(frozen=True)
 class Column:

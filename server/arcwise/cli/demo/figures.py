@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.charts import Chart
     from arcwise.cli.demo.truth import Result
 
-__all__ = ["chart_of"]
-
 
 def chart_of(result: Result) -> Chart:
     """Return the histogram or the rose of one result, with the true one as an outline."""

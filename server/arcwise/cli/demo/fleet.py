@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from arcwise.client import Uplink
     from arcwise.randomness import Randomness
 
-__all__ = ["report_fleet"]
-
 _STEP = 2_000
 
 

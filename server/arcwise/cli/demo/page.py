@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.charts import Chart
     from arcwise.cli.demo.truth import Line, Result
 
-__all__ = ["write_page"]
-
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>

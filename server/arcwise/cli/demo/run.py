@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.cli.demo.data import Fleet
     from arcwise.tasks import Group, Task
 
-__all__ = ["collect", "read_results", "running_server"]
-
 _FLUSH_SECONDS = 60.0
 _ESTIMATE_SECONDS = 60.0
 _STOP_SECONDS = 15.0

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.cli.demo.data import Column
     from arcwise.typing import FloatArray
 
-__all__ = ["Line", "Result", "compare"]
-
 
 @dataclass(frozen=True)
 class Line:

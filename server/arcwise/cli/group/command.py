@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from arcwise.cli.caps import CapOptions
 
-__all__ = ["group"]
-
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Caps
     from arcwise.tasks.group_budget import Sample
 
-__all__ = ["SPLITS", "Request", "made_group"]
-
 SPLITS: Final = ("equal", "estimate", "value", "average")
 
 

@@ -12,8 +12,6 @@ from arcwise.tasks.words import caps_words
 if TYPE_CHECKING:
     from arcwise.tasks import Group
 
-__all__ = ["describe"]
-
 
 def describe(group: Group) -> str:
     """Return what a group asks of devices, a line for each fact and for each task."""

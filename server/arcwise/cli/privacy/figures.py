@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Charge, Group, Task
     from arcwise.tasks.caps import Caps
 
-__all__ = ["Belief", "Limit", "beliefs", "limits", "most_revealing", "output_chart", "percent"]
-
 PRIORS = (0.01, 0.1, 0.5)
 
 

@@ -20,8 +20,6 @@ from arcwise.version import __version__
 if TYPE_CHECKING:
     from arcwise.domains import Domain
 
-__all__ = ["privacy_page"]
-
 _FOLDER = Path(__file__).parent
 
 

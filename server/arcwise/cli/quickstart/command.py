@@ -12,8 +12,6 @@ import click
 
 from arcwise.cli.terminal import writing_files
 
-__all__ = ["program", "quickstart"]
-
 
 def program() -> str:
     """Return the text of the program."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from arcwise.cli.reading import Rows
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["randomize"]
-
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     Batch = tuple[int, bytes, NDArray[Any]]
 
-__all__ = ["WRITABLE", "Reports", "open_reports"]
-
 _BATCH = 1 << 16
 """Most codes of a batch, far below what a server takes."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.kernels import Kernel
     from arcwise.tasks import Task
 
-__all__ = ["extremes", "verified", "window_extremes"]
-
 _WRONG_ROW = "a row does not sum to 2**64, or has a negative weight"
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from arcwise.kernels import Kernel
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["task"]
-
 
 class _Options(CapOptions, CentralOptions):
     """What the shared options give."""

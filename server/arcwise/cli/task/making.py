@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain, Interval
     from arcwise.mechanisms import Mechanism
 
-__all__ = ["NAMES", "mechanism_for"]
-
 # A designed mechanism has no defaults. Later versions of a name replace earlier ones for new tasks.
 _NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.startswith("designed-")}
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["Proposal", "command_line", "proposed", "read_sample"]
-
 _FEWEST = 20
 """Values from which on a step is proposed: of fewer, too many are multiples of something by chance."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["describe", "short_epoch"]
-
 _SHORT_SECONDS = 3_600
 
 

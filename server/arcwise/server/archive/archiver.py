@@ -14,9 +14,9 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from arcwise.analysis.timeseries.epochs import epochs_in
 from arcwise.errors import StoreError
 from arcwise.server.archive.folder import Folder
-from arcwise.server.store.epochs import epochs_in
 from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, StagedSize, staging
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.staging import Staged, StagingStore
     from arcwise.tasks import Task
     from arcwise.wire import Batch
-
-__all__ = ["Archiver"]
 
 _log = logging.getLogger("arcwise.server")
 

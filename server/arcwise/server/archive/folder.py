@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["Folder", "require_pyarrow"]
-
 _MARKER = "_arcwise_archive"
 """Holds the id of the archive, and a digest of its store. Engines read no names that begin with _ or ."""
 _MARKER_BYTES = 100

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.server.estimates.question import Question
     from arcwise.typing import IntArray
 
-__all__ = ["Cache", "Cached", "digest_of", "tag_of"]
-
 _MAX_KEPT = 256
 _MAX_KEPT_BYTES = 32 << 20
 """Of answers that are kept beside each task's own, over all tasks: readers can ask any number."""

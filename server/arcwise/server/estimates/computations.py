@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["PICTURES", "compute", "no_estimate", "no_series", "picture"]
-
 PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 """Media types of pictures, by their names."""
 

@@ -6,11 +6,10 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.analysis.timeseries.blocks import blocks_of
-from arcwise.analysis.timeseries.epochs import Span
+from arcwise.analysis.timeseries.epochs import Span, epochs_in
 from arcwise.analysis.timeseries.series import HIGHEST_LEVEL, MONDAY, point_spans
 from arcwise.errors import ParameterError
 from arcwise.server.problems import Problem
-from arcwise.server.store.epochs import epochs_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -18,17 +17,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.epochs import Every
     from arcwise.server.estimates.question import Question
     from arcwise.tasks import Task
-
-__all__ = [
-    "MAX_COUNTS",
-    "MAX_POINTS",
-    "Part",
-    "block_size",
-    "check_points",
-    "epochs_needed",
-    "in_whole_blocks",
-    "parts_of",
-]
 
 MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.epochs import Every
     from arcwise.tasks import Task
 
-__all__ = ["KINDS", "MAX_SHARES", "Kind", "Question", "parameters_of", "read_question"]
-
 Kind: TypeAlias = Literal["estimate", "series", "difference", "fit", "plan"]
 
 MAX_SHARES: Final = 20

@@ -13,8 +13,6 @@ from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.server.problems import Problem
 
-__all__ = ["MEDIA_TYPES", "disposition", "negotiate", "render"]
-
 MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
 """Representations by name; the first one is sent to whoever takes anything."""
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-__all__ = ["PAGE_AGE", "Answer", "Estimates", "Shown"]
-
 PAGE_AGE = 10.0
 """Seconds for which a page shows an answer again, whatever has been reported meanwhile; see `document`."""
 

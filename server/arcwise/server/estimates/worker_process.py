@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.epochs import Every, Span
     from arcwise.typing import IntArray
 
-__all__ = ["WorkerProcess"]
-
 _Result = TypeVar("_Result")
 _NICE = 10
 _NONE: dict[str, Any] = {}

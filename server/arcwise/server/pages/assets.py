@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from arcwise.analysis.charts import stylesheet
 
-__all__ = ["Asset", "assets"]
-
 _STATIC = Path(__file__).parent / "static"
 _MEDIA_TYPES = {
     "arcwise.css": "text/css; charset=utf-8",

@@ -22,8 +22,6 @@ from arcwise.server.shares import Shares
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence
 
-__all__ = ["Later", "Wanted"]
-
 _LEAST_SECONDS = 10.0
 _TIMES = 20.0
 _BRIEF_SECONDS = 1.0

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.server.store import StoredAction, StoredKey
 
-__all__ = ["OperatorPages"]
-
 _REFRESH = 5
 _ACTIONS = 50
 _PER_PAGE = 50

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["PATIENCE", "REFRESH", "SOON", "show_overview"]
-
 PATIENCE = 0.8
 """Seconds that a page waits for estimates: it comes within a second, with what is there."""
 

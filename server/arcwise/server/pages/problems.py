@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.runtime import Runtime
 
-__all__ = ["login_page", "problem_answer", "problem_page"]
-
 _SILENT = ("key-missing",)
 """Problems of which the login page says nothing: that it is shown is enough."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-__all__ = ["SECURITY_HEADERS", "Pages", "asset", "is_held", "page_tag", "still_tag", "wants_page"]
-
 SECURITY_HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "

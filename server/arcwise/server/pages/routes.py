@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.runtime import Runtime
 
-__all__ = ["page_routes"]
-
 
 def page_routes(runtime: Runtime) -> list[Route]:
     """Return the routes of the pages, and of the files that they link. POST of a login is elsewhere."""

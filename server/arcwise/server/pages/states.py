@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["State", "states_of", "wanted_fit"]
-
 
 class State(NamedTuple):
     """A state: its kind, which has a colour, and its words."""

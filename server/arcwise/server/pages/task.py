@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["TaskPages"]
-
 _RANGE = ("from", "to", "level", "share", "target", "reports_per_device", "memoised", "origin")
 """Parameters of the estimate, which its downloads and its series share."""
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from arcwise.server.gate import Actor
     from arcwise.server.runtime import Runtime
 
-__all__ = ["Viewer"]
-
 
 class Viewer(NamedTuple):
     """Who looks.

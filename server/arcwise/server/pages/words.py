@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Shares
     from arcwise.tasks import Task
 
-__all__ = [
-    "FILTERS",
-    "Asked",
-    "Figure",
-    "figures_of",
-    "headline_of",
-    "notes_of",
-    "origin_words",
-    "range_words",
-    "spaced",
-    "values_words",
-]
-
 
 class Figure(NamedTuple):
     """A number as pages show it.

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
-__all__ = ["configure", "read_settings"]
-
 
 def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSettings:
     """Return the settings: of the options, else of the environment, else of a TOML file, else the defaults.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from arcwise.server.settings import ProcessSettings
     from arcwise.server.whole import Taker
 
-__all__ = ["bounded_protocol"]
-
 _MAX_HEAD_BYTES = 32 << 10
 """Of the path and of the fields of a head, with the trailers of its body."""
 _MAX_FIELDS = 100

@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 
-__all__ = ["allow_files"]
-
 _OTHERS = 256
 """Those that are no connections: the store's, the log, libraries, the process of estimates."""
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.server.settings import Settings
 
-__all__ = ["log_start"]
-
 _MOST_TASKS = 20
 _ID_DIGITS = 8
 

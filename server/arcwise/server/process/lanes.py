@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["STANDING", "Lane", "Standing"]
-
 STANDING = "arcwise.standing"
 """In the scope of a request: the `Standing` of its connection."""
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 else:
     _StreamHandler = logging.StreamHandler  # takes no parameter before Python 3.11
 
-__all__ = ["SparingHandler", "configure_logs", "finish_logs"]
-
 _QUIET = ("uvicorn.access",)
 
 _SECONDS = 60.0

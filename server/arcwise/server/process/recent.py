@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["Recent", "RecentSlot", "RecentSlots"]
-
 SLOT_SECONDS = 10
 _SLOTS = 90
 """A quarter of an hour."""

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.server.whole import Done, Taker
 
-__all__ = ["quickly_accepting", "run"]
-
 _ACCEPTED_AT_ONCE = 32
 """New connections in one turn of the event loop: uvloop takes one of each socket, and a turn can be long.
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Collection
 
-__all__ = ["SlowReaders"]
-
 _BYTES = 512 << 10
 """For every so many of a large answer a client has the same time again: some 17 kB a second by default."""
 

@@ -13,8 +13,6 @@ from arcwise.server.gate import Actor
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
 
-__all__ = ["admin_routes"]
-
 _TASK_BODY = {
     "requestBody": {
         "required": True,

@@ -6,8 +6,6 @@ from importlib.resources import files
 
 from fastapi import APIRouter, HTTPException, Response
 
-__all__ = ["docs_routes"]
-
 _HTML = """<!doctype html>
 <html lang="en">
 <head>

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.runtime import Runtime
 
-__all__ = ["KEYS_MEDIA_TYPE", "gateway_routes"]
-
 KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 
 

@@ -13,8 +13,6 @@ from arcwise.server.process.metrics import Metrics
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
 
-__all__ = ["health_routes"]
-
 
 def health_routes(runtime: Runtime) -> APIRouter:
     """Return the routes about the server itself; those of health need no key."""

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-__all__ = ["asked_task", "reader_routes"]
-
 _FORMS = {**MEDIA_TYPES, **PICTURES}
 
 _Task = Annotated[

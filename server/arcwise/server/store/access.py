@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from arcwise.server.store.records import StoredAction, StoredSession
 
-__all__ = ["MOST_SESSIONS", "Access"]
-
 MOST_SESSIONS = 100
 """Sessions of one key at the same time; a further one ends the oldest."""
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
-__all__ = ["Outcome", "Store"]
-
 
 class Outcome(Enum):
     """What became of a batch."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
-__all__ = ["count_codes", "exact_sum", "summed_counts"]
-
 _SLICE = 1 << 18
 
 

@@ -9,8 +9,6 @@ from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
-__all__ = ["DAYS_AHEAD", "GAP_SECONDS", "epochs_in", "last_closable", "last_open_from", "last_taken"]
-
 GAP_SECONDS = 600
 """For how long a store may have been without a server before it counts as one that was restored."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-__all__ = ["BatchIds", "Counts", "Header", "Record", "TaskState", "read_export", "write_export"]
-
 _FORMAT = 1
 _MOST = 2**62
 _MOST_READ = 2**63

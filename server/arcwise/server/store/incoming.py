@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
 
-__all__ = ["checked_incoming", "taken_clock"]
-
 
 def checked_incoming(records: Iterable[Record], now: int) -> Generator[Record, None, None]:
     """Yield records that are to be merged, each after its checks.

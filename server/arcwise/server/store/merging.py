@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = [
-    "MOST_MERGED",
-    "MOST_REPORTS",
-    "Brought",
-    "refuse_known_batches",
-    "refuse_known_origins",
-    "refuse_more_than_most",
-]
-
 MOST_REPORTS = 2**53
 """Of a task. Floats hold whole numbers up to here exactly, and far beyond it sums wrap. No server takes as
 many: they are a thousand million reports a second for a hundred days."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from arcwise.errors import ParameterError, StoreError
 
-__all__ = ["Migration", "pending", "read_migrations", "refuse_version"]
-
 
 class Migration(NamedTuple):
     """One step from the schema before to `version`.

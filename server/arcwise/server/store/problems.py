@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.records import StoredKey
     from arcwise.typing import IntArray
 
-__all__ = ["counts_problems", "key_exists", "load_task", "task_problems", "time_problems"]
-
 
 def key_exists(key: StoredKey) -> ParameterError:
     """Return the error of a key whose id is taken."""

@@ -8,18 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
-__all__ = [
-    "DeletedData",
-    "SourceChange",
-    "SourceReport",
-    "SourceTask",
-    "StoredAction",
-    "StoredKey",
-    "StoredSession",
-    "StoredSource",
-    "StoredTask",
-]
-
 
 @dataclass(frozen=True)
 class StoredKey:

@@ -11,16 +11,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = [
-    "Closing",
-    "Decided",
-    "brought_releases",
-    "decide",
-    "least_released",
-    "refuse_to_drop_released",
-    "release_problems",
-]
-
 
 class Decided(NamedTuple):
     """How far a store has decided which epochs of a task are released.

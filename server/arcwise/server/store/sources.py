@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.records import StoredTask
     from arcwise.typing import IntArray
 
-__all__ = [
-    "Cell",
-    "Plan",
-    "checked_counts",
-    "checked_ids",
-    "checked_name",
-    "known_batches",
-    "left_epochs",
-    "plan_changes",
-    "refuse_ids_without_counts",
-    "refuse_known_sources",
-    "refuse_to_drop_closed",
-    "refuse_twice",
-    "stored_sources",
-    "unknown_source",
-]
-
 Cell = tuple[bytes, int]
 """The id of a task (32 bytes) and an epoch."""
 

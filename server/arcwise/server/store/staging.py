@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.base import Outcome
     from arcwise.wire import Batch
 
-__all__ = ["ROW_BYTES", "ArchiveFile", "Staged", "StagedSize", "StagingStore", "staging"]
-
 ROW_BYTES = 100
 """What a staged batch takes beside its codes, rounded up."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-__all__ = ["shown_url", "without_password"]
-
 _SECRET = frozenset(
     {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 )

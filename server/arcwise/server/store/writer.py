@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     Done = Callable[[Outcome | StoreError], object]
     _Group = list["_Put"]
 
-__all__ = ["Adds", "Busy", "Watcher", "Writer", "batch_bytes"]
-
 _log = logging.getLogger("arcwise.server")
 
 # One group stays small enough that its commit does not hold up the requests behind it for long: PostgreSQL

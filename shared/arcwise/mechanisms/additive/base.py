@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import Noise
 
-__all__ = ["ApproximateAdditive", "PureAdditive", "inner_epsilon"]
-
 
 class PureAdditive(TableMechanism):
     """Additive noise that is epsilon-LDP without a delta.

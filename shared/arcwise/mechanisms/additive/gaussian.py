@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Interval
     from arcwise.mechanisms.additive.grid import Tail
 
-__all__ = ["GaussianMechanism"]
-
 
 class GaussianMechanism(ApproximateAdditive):
     """The Gaussian mechanism on a grid, clamped, with the analytic calibration; (epsilon, delta)-LDP.

@@ -10,8 +10,6 @@ from arcwise.mechanisms.additive.base import PureAdditive, inner_epsilon
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["GeometricMechanism"]
-
 
 class GeometricMechanism(PureAdditive):
     """The geometric mechanism, clamped: at each grid step the mass falls by ``e^(-epsilon / (N-1))``.

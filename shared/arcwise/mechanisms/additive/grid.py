@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Tail: TypeAlias = Callable[[FloatArray], FloatArray]
 
-__all__ = ["LEAST", "MOST_NODES", "additive_rows", "code_positions", "fit_grid", "most_margin"]
-
 TAIL = 1e-4
 """By default the noise goes beyond the codes, on either side, with at most this probability from any node."""
 

@@ -14,8 +14,6 @@ from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["BoundedLaplaceMechanism", "LaplaceMechanism"]
-
 
 class LaplaceMechanism(PureAdditive):
     """The Laplace mechanism on a grid, clamped.

@@ -10,8 +10,6 @@ from arcwise.mechanisms.additive.base import PureAdditive, inner_epsilon
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-__all__ = ["DiscreteStaircaseMechanism", "StaircaseMechanism"]
-
 
 class StaircaseMechanism(PureAdditive):
     """The staircase mechanism, rounded to a grid and clamped.

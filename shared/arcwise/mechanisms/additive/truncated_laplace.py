@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import TruncatedLaplace
 
-__all__ = ["TruncatedLaplaceMechanism"]
-
 
 class TruncatedLaplaceMechanism(ApproximateAdditive):
     """The truncated Laplacian mechanism on a grid; (epsilon, delta)-LDP.

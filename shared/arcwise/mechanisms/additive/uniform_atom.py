@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import UniformAtom
 
-__all__ = ["UniformAtomMechanism"]
-
 
 class UniformAtomMechanism(ApproximateAdditive):
     """The optimal (0, delta)-LDP additive mechanism, on a grid: its epsilon is 0.

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["check_unit", "exp_tail", "from_centre", "from_end"]
-
 
 def check_unit(x: ArrayLike) -> FloatArray:
     """Return x as an array of floats, or raise `ParameterError` when one of them is not in [0, 1]."""

@@ -21,8 +21,6 @@ from arcwise.mechanisms.closed_forms.checks import exp_tail
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-__all__ = ["Directional", "purkayastha", "von_mises"]
-
 
 class Directional(NamedTuple):
     """A density on the circle of 2 pi around the input, and its moments; the same for every input."""

@@ -20,22 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "HYBRID_FROM",
-    "ThreeOutputsLevels",
-    "duchi_variance",
-    "duchi_worst_variance",
-    "hybrid_share",
-    "hybrid_variance",
-    "hybrid_worst_variance",
-    "randomized_response_nodes",
-    "randomized_response_variance",
-    "randomized_response_worst_variance",
-    "three_outputs_levels",
-    "three_outputs_variance",
-    "three_outputs_worst_variance",
-]
-
 HYBRID_FROM = math.log(
     (-5 + 2 * (6353 - 405 * math.sqrt(241)) ** (1 / 3) + 2 * (6353 + 405 * math.sqrt(241)) ** (1 / 3)) / 27
 )

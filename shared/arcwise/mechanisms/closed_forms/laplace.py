@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "clamped_laplace_expected_error",
-    "clamped_laplace_worst_error",
-    "renormalised_laplace_epsilon",
-    "renormalised_laplace_expected_error",
-    "renormalised_laplace_normaliser",
-    "renormalised_laplace_worst_error",
-]
-
 
 def clamped_laplace_expected_error(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return ``E|y - x|`` of Laplace noise clamped into [0, 1], for inputs x in [0, 1], in the shape of x.

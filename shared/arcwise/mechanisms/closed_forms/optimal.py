@@ -22,17 +22,6 @@ from typing import NamedTuple
 from arcwise.checks import checked_integer, checked_real
 from arcwise.kernels.certificate import check_epsilon
 
-__all__ = [
-    "Levels",
-    "circle_attenuation",
-    "circle_expected_error",
-    "distribution_width",
-    "half_window",
-    "interval_expected_error",
-    "interval_mean",
-    "optimal_levels",
-]
-
 
 class Levels(NamedTuple):
     """The densities of the optimal mechanism and its window, on a domain of length 1.

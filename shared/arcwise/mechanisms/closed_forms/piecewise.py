@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "PiecewiseMember",
-    "least_half_range",
-    "piecewise_parameter",
-    "piecewise_variance",
-    "piecewise_worst_variance",
-    "transformation_variance",
-    "transformation_worst_variance",
-    "unbiased_optimal_range",
-    "unbiased_optimal_variance",
-    "unbiased_optimal_worst_variance",
-]
-
 PiecewiseMember: TypeAlias = Literal["pm", "pm-sub", "pm-opt"]
 
 

@@ -23,8 +23,6 @@ from arcwise.mechanisms.closed_forms.finite import (
 )
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter
 
-__all__ = ["Mixture", "best_mixture", "best_published_variance"]
-
 
 class Mixture(NamedTuple):
     """PM of parameter s with the probability `share`, otherwise three outputs with this a."""

@@ -20,15 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "SquareWaveLevels",
-    "linear_debiased_variance",
-    "square_wave_expected_error",
-    "square_wave_half_window",
-    "square_wave_levels",
-    "square_wave_mean",
-]
-
 
 class SquareWaveLevels(NamedTuple):
     """Half width b of the window, densities inside (p) and outside (q), and the line of the mean."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.noise.base import Size
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-__all__ = ["BodyStaircase"]
-
 _TRIES = 2**20  # candidates without one inside, after which the box around the body is called too large
 _BATCH = 2**14
 

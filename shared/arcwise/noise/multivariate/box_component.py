@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["BoxComponent", "checked_lengths", "checked_points", "peak"]
-
 
 def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return both as tuples of floats, ``0 <= core[j] <= sensitivities[j]``, or raise `ParameterError`."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.noise.base import Size
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["BoxStaircase", "ConfidenceBox"]
-
 
 class ConfidenceBox(NamedTuple):
     """The box of all x with ``|x_j| <= half_widths[j]``.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = ["binomial_coefficients", "box_index", "box_sum", "excess_box_sum", "offset_sum"]
-
 
 def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -> FloatArray:
     """Return ``sum_{i >= 0} b^i prod_l (c_l + i s_l)`` with ``b = e^-epsilon``.

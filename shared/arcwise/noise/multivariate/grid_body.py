@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import BoolArray, IntArray
 
-__all__ = ["Ball", "BodyGridNoise", "Face"]
-
 _BATCH = 2**14
 
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["ATTRIBUTES_MAX", "SENSITIVITY_MAX", "BoxGridNoise", "wrapped"]
-
 ATTRIBUTES_MAX = 64
 """For which the fixed-point numbers that place the weights are long enough."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from arcwise.noise.base import Size
     from arcwise.typing import FloatArray
 
-__all__ = ["ConfidenceDiamond", "IndependentLaplace"]
-
 
 class ConfidenceDiamond(NamedTuple):
     """The set of all x of which the absolute values of the components add up to the radius at most.

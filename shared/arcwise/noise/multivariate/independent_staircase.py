@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.noise.base import Size
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["IndependentGridNoise", "IndependentStaircase"]
-
 
 @dataclass(frozen=True, slots=True)
 class IndependentStaircase:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from arcwise.randomness import Randomness
 
-__all__ = ["INDEX_BITS", "INDEX_DRAWS", "ShellLaw", "below"]
-
 INDEX_DRAWS = 2
 """Draws of 128 bits for an index. With one, the weights at the end would have few digits, and the ratios of
 heights, which all rest on those behind them, would be off by more than there is room for."""

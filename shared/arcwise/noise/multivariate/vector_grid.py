@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import FloatArray, IntArray
 
-__all__ = ["VectorGridNoise", "checked_grid_points", "checked_integers", "checked_positive"]
-
 FARTHEST = 2**50
 """In steps; what is beyond is brought to it, which moves no two values apart."""
 

@@ -10,20 +10,6 @@ from arcwise.server.store.records import StoredAction, StoredSession
 if TYPE_CHECKING:
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = [
-    "actions",
-    "add_session",
-    "begin_action",
-    "end_action",
-    "end_session",
-    "prune_actions",
-    "prune_sessions",
-    "recall",
-    "remember",
-    "see_session",
-    "session",
-]
-
 
 def add_session(connection: Connection, new: StoredSession) -> None:
     """Keep a session; see `Access.add_session`."""

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = ["Array", "bigint_array", "bodies_array", "bytea_array", "integer_array", "register_arrays"]
-
 _INTEGER, _BIGINT, _BYTEA = (
     (23, 1007),
     (20, 1016),

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-__all__ = ["LOCK_SECONDS", "Connection", "Database", "Link"]
-
 Connection = psycopg.Connection[tuple["Any", ...]]
 
 _MIGRATIONS = read_migrations(__package__)

@@ -18,8 +18,6 @@ from arcwise.server.store.postgres.database import LOCK_SECONDS
 if TYPE_CHECKING:
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = ["alone", "keep_open", "let_others_pass", "lock_folding", "lock_sources"]
-
 _ATTEMPTS: Final = (0.2, 0.4, 0.8)
 """Seconds of the first attempts to be alone; all others take as long as the last."""
 _PAUSE: Final = 0.1

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.postgres.database import Connection
     from arcwise.tasks import Task
 
-__all__ = ["bring", "decided", "release", "released", "state"]
-
 _LAST_EPOCH = (1 << 63) - 1
 
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.sources import Cell, Plan
     from arcwise.typing import IntArray
 
-__all__ = ["drop", "replace", "stored"]
-
 _Result = TypeVar("_Result")
 
 

@@ -12,17 +12,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.postgres.database import Connection
 
-__all__ = [
-    "archive_id",
-    "begin_files",
-    "begun_files",
-    "end_files",
-    "forget_archive",
-    "read",
-    "remove",
-    "size",
-]
-
 
 def read(connection: Connection, after: int, most: int, most_bytes: int) -> list[Staged]:
     """Return batches that wait; see `StagingStore.staged`."""

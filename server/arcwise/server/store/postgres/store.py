@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
-__all__ = ["PostgresStore"]
-
 _Result = TypeVar("_Result")
 _LAST_EPOCH = (1 << 63) - 1
 _FETCHED = 50_000

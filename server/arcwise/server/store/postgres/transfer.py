@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.postgres.database import Connection
     from arcwise.tasks import Task
 
-__all__ = ["export", "merge"]
-
 _CHUNK = 4096
 
 

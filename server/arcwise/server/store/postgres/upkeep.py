@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "delete_data", "fold", "forget_ids", "grow", "size", "vacuum"]
-
 
 def grow(connection: Connection) -> None:
     """Let a table grow by a page on the disk, and shrink again: a full disk makes that an error.

@@ -12,19 +12,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.sqlite.database import Database
 
-__all__ = [
-    "actions",
-    "add_session",
-    "begin_action",
-    "change",
-    "end_session",
-    "prune_sessions",
-    "recall",
-    "remember",
-    "see_session",
-    "session",
-]
-
 
 def change(database: Database, statement: str, *values: Any) -> int:
     """Run one statement that changes something; return how many rows it changed."""

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-__all__ = ["BUSY_SECONDS", "LOG_PAGES", "Database", "refuse_names"]
-
 BUSY_SECONDS = 10.0
 _TRY_MILLISECONDS = 5
 LOG_PAGES = 8000

@@ -15,8 +15,6 @@ from arcwise.server.store.sqlite.database import BUSY_SECONDS, Database, refuse_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ReadOnlyDatabase"]
-
 
 class ReadOnlyDatabase(Database):
     """A store's file, opened for each reading and closed after it.

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.sqlite.database import Database
     from arcwise.tasks import Task
 
-__all__ = ["bring", "close", "decided", "decided_of", "released", "state"]
-
 _LAST_EPOCH = (1 << 63) - 1
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-__all__ = ["Row", "pack", "row_problem", "spread", "unpack"]
-
 _CODE = np.dtype("<u2")  # of at most `MAX_CODES`, which are 2^16
 _NUMBER = np.dtype("<i8")
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.sqlite.database import Database
     from arcwise.typing import IntArray
 
-__all__ = ["drop", "replace", "stored"]
-
 _INCOMING = (
     "CREATE TEMPORARY TABLE incoming (task BLOB NOT NULL, id BLOB NOT NULL, epoch INTEGER NOT NULL,"
     " PRIMARY KEY (task, id)) WITHOUT ROWID",

@@ -13,18 +13,6 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.sqlite.database import Database
 
-__all__ = [
-    "archive_id",
-    "begin_files",
-    "begun_files",
-    "end_files",
-    "forget_archive",
-    "stage",
-    "staged",
-    "staged_size",
-    "unstage",
-]
-
 _MOST_ROWS = 256
 """Of one statement: SQLite before 3.32 takes 999 variables."""
 _STEP = 10_000

@@ -42,9 +42,6 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
     from arcwise.wire import Batch
 
-__all__ = ["SQLiteStore"]
-
-
 _LAST_EPOCH = (1 << 63) - 1
 _MOST_IDS = 512
 """Of one statement: SQLite before 3.32 takes 999 variables."""

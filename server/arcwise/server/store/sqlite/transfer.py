@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.export import Record
     from arcwise.server.store.sqlite.database import Database
 
-__all__ = ["export", "merge"]
-
 _CHUNK = 4096
 
 

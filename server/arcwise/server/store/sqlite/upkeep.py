@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
-__all__ = ["check", "delete_data", "prune", "release", "require_room", "size", "vacuum"]
-
 _ROOM = LOG_PAGES * 4096
 """Bytes that the write-ahead log grows to before it is written back."""
 
