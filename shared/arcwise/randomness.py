@@ -12,7 +12,7 @@ import os
 import struct
 from typing import Protocol
 
-DRAW_BYTES = 16
+_DRAW_BYTES = 16
 _DRAW = struct.Struct("<QQ")
 
 _MANY = 4096
@@ -75,13 +75,13 @@ class SystemRandomness:
 
     def draw(self) -> tuple[int, int]:
         """Return ``(r, u)``, two independent uniform integers in [0, 2**64)."""
-        r, u = _DRAW.unpack(os.urandom(DRAW_BYTES))
+        r, u = _DRAW.unpack(os.urandom(_DRAW_BYTES))
         return r, u
 
     def draws(self, count: int) -> bytes:
         """Return the bytes of `count` draws."""
-        block = _mixed(DRAW_BYTES * count) if count >= _MANY else None
-        return os.urandom(DRAW_BYTES * count) if block is None else block
+        block = _mixed(_DRAW_BYTES * count) if count >= _MANY else None
+        return os.urandom(_DRAW_BYTES * count) if block is None else block
 
 
 def _mixed(size: int) -> bytes | None:
@@ -131,12 +131,12 @@ class InsecureSeededRandomness:
 
     def draw(self) -> tuple[int, int]:
         """Return the next ``(r, u)`` of the seeded stream."""
-        r, u = _DRAW.unpack(self._generator.randbytes(DRAW_BYTES))
+        r, u = _DRAW.unpack(self._generator.randbytes(_DRAW_BYTES))
         return r, u
 
     def draws(self, count: int) -> bytes:
         """Return the bytes of the next `count` draws, the same as `count` calls of `draw`."""
-        return self._generator.randbytes(DRAW_BYTES * count)
+        return self._generator.randbytes(_DRAW_BYTES * count)
 
 
 SYSTEM = SystemRandomness()

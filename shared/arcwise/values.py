@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
+        """Leave a class as it is, where typing_extensions is missing."""
         return lambda cls: cls
 
 

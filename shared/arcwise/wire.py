@@ -39,7 +39,7 @@ __all__ = [
 
 MEDIA_TYPE: Final = "application/vnd.arcwise.batch+msgpack"
 WIRE_VERSION: Final = 1
-TASK_ID_BYTES: Final = 32
+_TASK_ID_BYTES: Final = 32
 BATCH_ID_BYTES: Final = 16
 MAX_EPOCH: Final = 2**32 - 1
 MAX_BODY_BYTES: Final = 1 << 20
@@ -192,8 +192,8 @@ def decode_batch(body: bytes) -> Batch:
     version, task_id, batch_id, epoch, codes = fields
     if type(version) is not int or version != WIRE_VERSION:
         raise WireError(f"the wire version is not {WIRE_VERSION}")
-    if type(task_id) is not bytes or len(task_id) != TASK_ID_BYTES:
-        raise WireError(f"the task id is not a bin of {TASK_ID_BYTES} bytes")
+    if type(task_id) is not bytes or len(task_id) != _TASK_ID_BYTES:
+        raise WireError(f"the task id is not a bin of {_TASK_ID_BYTES} bytes")
     if type(batch_id) is not bytes or len(batch_id) != BATCH_ID_BYTES:
         raise WireError(f"the batch id is not a bin of {BATCH_ID_BYTES} bytes")
     if type(epoch) is not int or not 0 <= epoch <= MAX_EPOCH:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from arcwise.client.outbox import Outbox, Parcel, Step
 
-MAX_BATCH_SIZE = 500_000
+_MAX_BATCH_SIZE = 500_000
 """Two-byte codes of a batch of this size fit into the largest body that a server reads."""
 
 TROUBLE_SECONDS = 60.0
@@ -96,7 +96,7 @@ class BaseUplink(ABC):
         clear = self._url.lower().startswith("http:") and not getattr(self._transport, "_seals", False)
         if self._key is not None and clear and not insecure:
             self._check_stays("key would leave this machine unencrypted: insecure must be True")
-        batch_size = checked_integer("batch_size", batch_size, MAX_BATCH_SIZE)
+        batch_size = checked_integer("batch_size", batch_size, _MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
         self._delay = checked_number("delay", delay)

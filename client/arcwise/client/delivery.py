@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
-LONGEST_BACKOFF: Final = 3600.0
-LONGEST_RETRY_AFTER: Final = 86_400.0
-STEPS: Final = (60.0, 3600.0, LONGEST_RETRY_AFTER)
+_LONGEST_BACKOFF: Final = 3600.0
+_LONGEST_RETRY_AFTER: Final = 86_400.0
+STEPS: Final = (60.0, 3600.0, _LONGEST_RETRY_AFTER)
 """The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them."""
 
 
@@ -70,7 +70,7 @@ def backoff_seconds(failures: int, uniform: float) -> float:
         A random number in [0, 1): devices that failed together must not come back together.
     """
     # Twelve doublings pass the hour; a larger exponent could only overflow.
-    return min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
+    return min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
 
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -97,7 +97,7 @@ def retry_after_seconds(text: str | None, now: float) -> float:
     text = text.strip()
     if text.isascii() and text.isdecimal():
         # Long before int() would have to refuse the number of digits, the answer is a day.
-        return LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), LONGEST_RETRY_AFTER)
+        return _LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), _LONGEST_RETRY_AFTER)
     found = _HTTP_DATE.fullmatch(text)
     if found is None or found["month"] not in _MONTHS:
         return 0.0
@@ -107,7 +107,7 @@ def retry_after_seconds(text: str | None, now: float) -> float:
         date = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
     except ValueError:
         return 0.0
-    return min(max(date.timestamp() - now, 0.0), LONGEST_RETRY_AFTER)
+    return min(max(date.timestamp() - now, 0.0), _LONGEST_RETRY_AFTER)
 
 
 def asked_seconds(named: float, uniform: float) -> float:
@@ -187,7 +187,7 @@ class Schedule:
         wait.failures += 1
         if verdict is Verdict.PAUSE:
             # Half of it fixed: a refusal is not cured by asking again soon.
-            wait.until = now + LONGEST_BACKOFF * (1 + self._uniform()) / 2
+            wait.until = now + _LONGEST_BACKOFF * (1 + self._uniform()) / 2
         else:
             wait.until = now + backoff_seconds(wait.failures, self._uniform())
 
@@ -212,8 +212,8 @@ class Schedule:
         What is longer than any wait was written before the clock was set back: it is over.
         Earlier versions also wrote down what the server asked for of a task; everything waits for that, too.
         """
-        self._asked = max(self._asked, now + (asked if asked <= 2.0 * LONGEST_RETRY_AFTER else 0.0))
-        wait = _Wait(failures, now + (own if own <= LONGEST_BACKOFF else 0.0))
+        self._asked = max(self._asked, now + (asked if asked <= 2.0 * _LONGEST_RETRY_AFTER else 0.0))
+        wait = _Wait(failures, now + (own if own <= _LONGEST_BACKOFF else 0.0))
         if scope:
             self._tasks[scope] = wait
         else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.client.reportables import Reportable
     from arcwise.tasks import Group
 
-UNLIMITED = "unlimited"
+_UNLIMITED = "unlimited"
 """What an app gives as caps that accepts a loss without bound."""
 
 _MOST_ANSWERS = 1_000_000
@@ -119,9 +119,9 @@ def policy_of(
     CertificateError
         When a report may spend more than `max_epsilon` or `max_delta`.
     """
-    if not isinstance(caps, (Caps, NoneType)) and not (isinstance(caps, str) and caps == UNLIMITED):
+    if not isinstance(caps, (Caps, NoneType)) and not (isinstance(caps, str) and caps == _UNLIMITED):
         raise ParameterError(
-            f'caps must be None, a Caps such as Caps(lifetime=5.0), or "{UNLIMITED}"; got {shown(caps)}'
+            f'caps must be None, a Caps such as Caps(lifetime=5.0), or "{_UNLIMITED}"; got {shown(caps)}'
         )
     memoize = {} if memoize is None else memoize
     if not isinstance(memoize, Mapping) or not all(type(count) is int for count in memoize.values()):
@@ -157,7 +157,7 @@ def _policy(
     names: set[str] = set()
     remembers = "caps on everything" if _bounds(caps) else None
     for thing in tasks:
-        reportable = _reportable(thing, caps, answers, most, unlimited=chosen == UNLIMITED)
+        reportable = _reportable(thing, caps, answers, most, unlimited=chosen == _UNLIMITED)
         named: Task | Group
         within: tuple[Task, ...] = ()
         if isinstance(reportable, ReportableGroup):
@@ -182,7 +182,7 @@ def _policy(
             f"memoize must name tasks of this client that are in no group, got {unknown}{hint}"
         )
     for reportable in reportables.values():
-        if chosen != UNLIMITED and not reportable.bounded:
+        if chosen != _UNLIMITED and not reportable.bounded:
             raise _unbounded(reportable)
     return Policy(reportables, caps, remembers)
 
@@ -239,7 +239,7 @@ def _unbounded(reportable: Reportable) -> ParameterError:
     allowed = f", {_SUGGESTED} {once}s in all" if cost else ""
     return ParameterError(
         f"no cap limits what a device spends on {kind} {name!r}, where every {once} adds up: give the client "
-        f'caps=Caps({cap}){allowed}, or make the {kind} with caps; caps="{UNLIMITED}" accepts a loss '
+        f'caps=Caps({cap}){allowed}, or make the {kind} with caps; caps="{_UNLIMITED}" accepts a loss '
         "without bound"
     )
 

@@ -10,7 +10,7 @@ from arcwise.server.problems import Problem
 if TYPE_CHECKING:
     from starlette.types import Scope
 
-MAX_TARGET_BYTES: Final = 4096
+_MAX_TARGET_BYTES: Final = 4096
 """Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""
 
 _PATHS = ("/v1/tasks/", "/tasks/")
@@ -19,9 +19,9 @@ _PATHS = ("/v1/tasks/", "/tasks/")
 def too_long(scope: Scope) -> Problem | None:
     """Return the problem of a request whose path and query are too long to be read; None for others."""
     path = scope.get("raw_path") or scope["path"].encode()
-    if len(path.partition(b"?")[0]) + len(scope["query_string"]) <= MAX_TARGET_BYTES:
+    if len(path.partition(b"?")[0]) + len(scope["query_string"]) <= _MAX_TARGET_BYTES:
         return None
-    detail = f"The path and the query of a request may have at most {MAX_TARGET_BYTES} bytes together."
+    detail = f"The path and the query of a request may have at most {_MAX_TARGET_BYTES} bytes together."
     return Problem(414, "uri-too-long", detail)
 
 

@@ -21,7 +21,7 @@ MOST_TABLE_NODES = 1024
 _MOST_NODES = 4096
 """Of `fitted_nodes`, for windows that are less than one code of a grid of the default size."""
 
-MOST_WINDOW_NODES = 16_384
+_MOST_WINDOW_NODES = 16_384
 """Of `optimal_nodes` off a circle: two-byte codes, counts of 128 kB an epoch."""
 
 _WIDE_ENOUGH = 1.375
@@ -62,7 +62,7 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
     the error is up to 1.0625 times the closed form's. Off a circle the limit is 16,384 codes, enough up to
     epsilon 16.6, and the error is up to 1.083 times the closed form's above.
     """
-    most = MAX_CODES if circular else MOST_WINDOW_NODES
+    most = MAX_CODES if circular else _MOST_WINDOW_NODES
     least = 2 * math.ceil(2.0 * math.sqrt(power))
     usual = share * DEFAULT_NODES
     if usual >= _WIDE_ENOUGH * least:

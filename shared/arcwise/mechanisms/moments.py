@@ -23,7 +23,7 @@ _BLOCK = 1 << 21
 """Probabilities that are held at once."""
 
 
-class Sampled(Protocol):
+class _Sampled(Protocol):
     """What moments need of a `Mechanism`, which imports this module."""
 
     @property
@@ -35,7 +35,7 @@ class Sampled(Protocol):
     def code_units(self) -> FloatArray: ...
 
 
-def laws(mechanism: Sampled, units: FloatArray) -> FloatArray:
+def laws(mechanism: _Sampled, units: FloatArray) -> FloatArray:
     """Return the law of the code for each position on the unit domain, shape (n,) to (n, K).
 
     A real input is a mixture of the rows of the two nodes around it.
@@ -51,7 +51,7 @@ def laws(mechanism: Sampled, units: FloatArray) -> FloatArray:
     return mixed
 
 
-def expected_errors(mechanism: Sampled, units: FloatArray, power: float = 1.0) -> FloatArray:
+def expected_errors(mechanism: _Sampled, units: FloatArray, power: float = 1.0) -> FloatArray:
     """Return ``E|decode - x|^power`` on the unit domain for each position, in the shape of `units`.
 
     Infinite beyond the range of a float. Raises `ParameterError` for a power that is not positive and finite.
@@ -65,7 +65,7 @@ def expected_errors(mechanism: Sampled, units: FloatArray, power: float = 1.0) -
     return _joined(parts, units)
 
 
-def worst_error(mechanism: Sampled, power: float) -> float:
+def worst_error(mechanism: _Sampled, power: float) -> float:
     """Return the largest ``E|y - x|^power`` of a report on the unit domain.
 
     On a circle all steps between nodes are alike. On an interval the error of the background falls from the
@@ -80,7 +80,7 @@ def worst_error(mechanism: Sampled, power: float) -> float:
     return float(expected_errors(mechanism, units, power).max())
 
 
-def means(mechanism: Sampled, units: FloatArray) -> FloatArray:
+def means(mechanism: _Sampled, units: FloatArray) -> FloatArray:
     """Return the mean of the decoded report on the unit domain for each position.
 
     On a circle: the mean direction, in [0, 1); the input itself where the first moment vanishes.
@@ -98,7 +98,7 @@ def means(mechanism: Sampled, units: FloatArray) -> FloatArray:
     return _joined(parts, units)
 
 
-def variances(mechanism: Sampled, units: FloatArray) -> FloatArray:
+def variances(mechanism: _Sampled, units: FloatArray) -> FloatArray:
     """Return the mean squared distance of the decoded report from its mean, on the unit domain.
 
     Infinite beyond the range of a float.
@@ -113,7 +113,7 @@ def variances(mechanism: Sampled, units: FloatArray) -> FloatArray:
     return _joined(parts, units)
 
 
-def _distance(mechanism: Sampled, units: FloatArray) -> FloatArray:
+def _distance(mechanism: _Sampled, units: FloatArray) -> FloatArray:
     distance: FloatArray = np.abs(mechanism.code_units() - units[:, None])
     if mechanism.domain.circular:
         distance %= 1.0
@@ -121,7 +121,7 @@ def _distance(mechanism: Sampled, units: FloatArray) -> FloatArray:
     return distance
 
 
-def _blocks(mechanism: Sampled, units: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _blocks(mechanism: _Sampled, units: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
     flat = np.ravel(units)
     size = max(1, _BLOCK // mechanism.kernel.codes)
     for start in range(0, flat.size, size):

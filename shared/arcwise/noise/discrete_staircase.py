@@ -30,7 +30,7 @@ SENSITIVITY_MAX = 2**20
 """Moments add one series for each integer below the sensitivity."""
 
 
-def r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
+def _r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
     """Return the r with the least expectation of a loss, a function of ``|x|`` that does not fall.
 
     As `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. 0 has one sign only, so what is compared
@@ -139,7 +139,7 @@ class DiscreteStaircase(DiscreteNoise):
         """
         if loss is None:
             return cls(epsilon, sensitivity, optimal_r(epsilon, sensitivity, power))
-        return cls(epsilon, sensitivity, r_for_loss(epsilon, sensitivity, checked_loss(loss, power)))
+        return cls(epsilon, sensitivity, _r_for_loss(epsilon, sensitivity, checked_loss(loss, power)))
 
     @property
     def _decay(self) -> float:

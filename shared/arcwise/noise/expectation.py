@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Function: TypeAlias = Callable[[FloatArray], Any]
     Values: TypeAlias = Callable[[FloatArray], FloatArray]
 
-TERMS_MAX = 2**28
+_TERMS_MAX = 2**28
 """Values of a function that a sum may take: some seconds."""
 
 _NEGLIGIBLE = 1e-17  # of a part, beside the sum of all in absolute values, after which a sum ends
@@ -38,7 +38,7 @@ _HALVINGS = 50
 _STRETCHES = 2**14  # at a time
 _BLOCK = 2**16
 _TOO_FAST = "function must grow more slowly: its expectation does not converge within the range of a float"
-_TOO_MANY = f"its sum would have more than {TERMS_MAX:,} terms"
+_TOO_MANY = f"its sum would have more than {_TERMS_MAX:,} terms"
 
 
 def checked_function(name: str, function: Any) -> Values:
@@ -186,7 +186,7 @@ def series_sum(blocks: Iterable[tuple[FloatArray, bool]]) -> float:
         total, size, terms = total + float(block.sum()), size + part, terms + block.size
         if may_end and part <= _NEGLIGIBLE * size:
             return total
-        if terms > TERMS_MAX:
+        if terms > _TERMS_MAX:
             raise ParameterError(f"epsilon must be larger, or the sensitivity smaller: {_TOO_MANY}")
     if part > _REST * size:
         raise ParameterError(_TOO_FAST)
@@ -217,7 +217,7 @@ class Folded:
         most = math.ceil(_WEIGHTS_END / rate)
         periods = min(most, math.ceil(_PROBABLE / rate) + 1)
         while True:
-            if periods > TERMS_MAX // 64:
+            if periods > _TERMS_MAX // 64:
                 raise ParameterError(f"epsilon must be larger, or the function grow more slowly: {_TOO_MANY}")
             self._weights = np.exp(-rate * np.arange(periods))
             size, rest = self._sizes()

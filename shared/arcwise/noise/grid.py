@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function
     from arcwise.typing import FloatArray, IntArray
 
-GRID_POINTS_MAX = 2**22
+_GRID_POINTS_MAX = 2**22
 """What a table of weights may hold: 32 MB."""
 
 _CHUNK = 2**16
@@ -63,7 +63,7 @@ class GridNoise:
     Raises
     ------
     ParameterError
-        When the weights are not such integers, or there are more than `GRID_POINTS_MAX`.
+        When the weights are not such integers, or there are more than `_GRID_POINTS_MAX`.
 
     Examples
     --------
@@ -80,8 +80,8 @@ class GridNoise:
     _inversion: Inversion | None
 
     def __init__(self, weights: Sequence[int], *, first: int, step: float = 1.0) -> None:
-        if not 2 <= len(weights) <= GRID_POINTS_MAX:
-            raise ParameterError(f"weights must be 2 to {GRID_POINTS_MAX} integers, got {len(weights)}")
+        if not 2 <= len(weights) <= _GRID_POINTS_MAX:
+            raise ParameterError(f"weights must be 2 to {_GRID_POINTS_MAX} integers, got {len(weights)}")
         numbers = [checked_integer(f"weights[{n}]", weight, 0, UNIT - 1) for n, weight in enumerate(weights)]
         self._set(np.array(numbers, dtype=np.uint64), checked_integer("first", first, -(2**53), 2**53), step)
 
@@ -116,7 +116,7 @@ class GridNoise:
         Raises
         ------
         ParameterError
-            When the grid would have more than `GRID_POINTS_MAX` points: take a larger step.
+            When the grid would have more than `_GRID_POINTS_MAX` points: take a larger step.
         """
         step = checked_real("step", step, above=0)
         if isinstance(noise, DiscreteNoise):
@@ -125,9 +125,9 @@ class GridNoise:
             reach = min(noise.isf(2.0**-66), noise.support[1]) / step + 1.0
         else:
             raise ParameterError(f"noise must be a distribution of arcwise.noise, got {noise!r}")
-        if not 2.0 * reach + 1.0 <= GRID_POINTS_MAX:
+        if not 2.0 * reach + 1.0 <= _GRID_POINTS_MAX:
             raise ParameterError(
-                f"step must be large enough for at most {GRID_POINTS_MAX} grid points, got {step!r}, "
+                f"step must be large enough for at most {_GRID_POINTS_MAX} grid points, got {step!r}, "
                 f"which needs {2.0 * reach + 1.0:.0f}"
             )
         k = np.arange(1.0, math.ceil(reach) + 1.0)

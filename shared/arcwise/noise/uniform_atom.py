@@ -38,7 +38,7 @@ def optimal_alpha(delta: float, power: float = 1.0) -> float:
     return max(0.0, delta - power * (1.0 - delta))
 
 
-def alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
+def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
     """Return the atom with the least expectation of a loss, a function of ``|x|`` that does not fall.
 
     Notes
@@ -141,7 +141,7 @@ class UniformAtom(ContinuousNoise):
         if loss is None:
             return cls(delta, sensitivity, optimal_alpha(delta, power))
         sensitivity = checked_real("sensitivity", sensitivity, above=0)
-        return cls(delta, sensitivity, alpha_for_loss(delta, sensitivity, checked_loss(loss, power)))
+        return cls(delta, sensitivity, _alpha_for_loss(delta, sensitivity, checked_loss(loss, power)))
 
     @property
     def density(self) -> float:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Fields: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
 """Names and values of header fields, in order."""
 
-LEAST_BYTES: Final = 512
+_LEAST_BYTES: Final = 512
 """The shortest padded message: single reports, and answers to them, are all of this length."""
 
 MAX_HEAD_BYTES: Final = 4096
@@ -69,7 +69,7 @@ def padded(message: bytes) -> bytes:
 
 def padded_length(length: int) -> int:
     """Return the length of a padded message of so many bytes."""
-    return max(LEAST_BYTES, 1 << (length - 1).bit_length())
+    return max(_LEAST_BYTES, 1 << (length - 1).bit_length())
 
 
 def decode_request(message: bytes) -> Request:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.central_privacy.blanket import Blanket
     from arcwise.typing import FloatArray
 
-ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
+_ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
 """The orders whose divergences are added up; the best one for a delta gives the epsilon."""
 
 _POINTS, _POINTS_OF_PAIRS = 160, 80
@@ -33,7 +33,7 @@ _TRIES = 4
 
 
 def renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
-    """Return upper bounds of the Renyi divergences of one release, one for each of `ORDERS`.
+    """Return upper bounds of the Renyi divergences of one release, one for each of `_ORDERS`.
 
     Parameters
     ----------
@@ -55,9 +55,9 @@ def renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
     epsilons = np.linspace(0, high, _POINTS_OF_PAIRS if tries else _POINTS)
     curve = np.exp([min(0.0, blanket.log_delta(epsilon, n, tries)) for epsilon in epsilons.tolist()])
     curve = np.minimum.accumulate(curve)
-    divergences = np.full(ORDERS.size, np.inf)
+    divergences = np.full(_ORDERS.size, np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
-        for place, order in enumerate(ORDERS.tolist()):
+        for place, order in enumerate(_ORDERS.tolist()):
             grown = _integral(epsilons, curve, order - 1) + _integral(epsilons, curve, -order)
             grown += curve[-1] * (_power(order - 1, high, local) + _power(-order, high, local))
             total = order * (order - 1) * grown
@@ -89,5 +89,5 @@ def _integral(epsilons: FloatArray, curve: FloatArray, power: float) -> float:
 
 def log_delta_of_renyi(divergences: FloatArray, epsilon: float) -> float:
     """Return the logarithm of the delta that these divergences give (Canonne, Kamath and Steinke, 2020)."""
-    found = (ORDERS - 1) * (divergences - epsilon + np.log1p(-1 / ORDERS)) - np.log(ORDERS)
+    found = (_ORDERS - 1) * (divergences - epsilon + np.log1p(-1 / _ORDERS)) - np.log(_ORDERS)
     return float(np.min(found[np.isfinite(found)], initial=0.0))

@@ -131,7 +131,7 @@ class Table(NamedTuple):
     prices: tuple[FloatArray, FloatArray, FloatArray]
 
 
-def first_cuts(nodes: int, *, rounds: bool = True) -> Cuts:
+def _first_cuts(nodes: int, *, rounds: bool = True) -> Cuts:
     """Return the inputs to begin with: the nodes and the middles between them, one half of them.
 
     The nodes alone where no input is between them.
@@ -252,7 +252,7 @@ def solve(goal: Goal, outputs: FloatArray) -> Table | None:
     Cuts are added between nodes until the worst case over all inputs is the program's.
     """
     builder = _Builder(goal, outputs)
-    cuts = first_cuts(goal.nodes, rounds=goal.rounds)
+    cuts = _first_cuts(goal.nodes, rounds=goal.rounds)
     bounds = np.tile([0.0, np.inf], (builder.first_move, 1))
     while True:
         result = _run(builder.program(cuts, None), bounds)

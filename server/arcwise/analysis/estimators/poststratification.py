@@ -137,7 +137,7 @@ def post_stratify(
         spread = strata_spread(surveys, parts, level=level)
         if spread is not None:
             found["variance"], found["standard_deviation"] = spread
-    bounds = strata_bounds(surveys, parts)
+    bounds = _strata_bounds(surveys, parts)
     whole = _Whole(mechanism, fewest.few, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
     result = Estimate(
@@ -163,7 +163,7 @@ def post_stratify(
     return wrapped(told_if_wide(result, task), task)
 
 
-def strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
+def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
     """Return bounds of shares of the population that strata make up.
 
     Equal counts are not split alike, and a stratum's weights are learned on some reports of the other strata

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_ROOTS = 37.0
+_MOST_ROOTS = 37.0
 """Standard errors beyond which a float holds no tail."""
 
 _FEW = 5.0
@@ -116,11 +116,11 @@ def roots(samples: Sequence[Sample], up: float) -> float:
             variance += factor**2 * more
             third += factor**3 * skewed
     if left > 0.0 or not variance > 0.0:
-        return MOST_ROOTS if up > 0.0 else -MOST_ROOTS
+        return _MOST_ROOTS if up > 0.0 else -_MOST_ROOTS
     step, error = third / variance, math.sqrt(variance)
     if step * step * _MANY < variance:
         plain = up / error
-        return min(plain + step / error * (plain * plain - 1.0) / 6.0, MOST_ROOTS)
+        return min(plain + step / error * (plain * plain - 1.0) / 6.0, _MOST_ROOTS)
     from scipy.special import gammainc, gammaincc, ndtri
 
     expected = variance / step**2
@@ -130,7 +130,7 @@ def roots(samples: Sequence[Sample], up: float) -> float:
     tail = gammaincc if step > 0.0 else gammainc
     counted, beyond = (number + 1.0, number) if step > 0.0 else (number, number + 1.0)
     left_out = tail(beyond, expected) if beyond > 0.0 else 0.0
-    return min(-float(ndtri(whole * tail(counted, expected) + (1.0 - whole) * left_out)), MOST_ROOTS)
+    return min(-float(ndtri(whole * tail(counted, expected) + (1.0 - whole) * left_out)), _MOST_ROOTS)
 
 
 def furthest(samples: Sequence[Sample], root: float) -> float:

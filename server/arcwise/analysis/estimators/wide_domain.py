@@ -30,13 +30,13 @@ _ROOM = 2.0
 
 def told_if_wide(result: Estimate, task: Task) -> Estimate:
     """Return an estimate whose mean has the note, where there is one."""
-    note = wide_note(result, task)
+    note = _wide_note(result, task)
     if not note or result.mean is None:
         return result
     return replace(result, mean=replace(result.mean, notes=all_notes(result.mean.notes, note)))
 
 
-def wide_note(result: Estimate, task: Task) -> str:
+def _wide_note(result: Estimate, task: Task) -> str:
     """Return what to say of a domain about a hundred times wider than what it holds, or "".
 
     Parameters

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 FEWEST = 10
 """Reports of a simulated survey."""
 
-FEWEST_NODES = 32
+_FEWEST_NODES = 32
 """With fewer, rounding to nodes spreads values by so much that `estimate` warns of it."""
 
 _DRAWN = 1 << 17
@@ -100,7 +100,7 @@ class SimulatedCurve(Curve):
         tick: Callable[[int], None] | None = None,
     ) -> None:
         kernel = mechanism.kernel
-        fewest = FEWEST_NODES if mechanism.rounds else kernel.nodes
+        fewest = _FEWEST_NODES if mechanism.rounds else kernel.nodes
         if min(kernel.nodes, kernel.codes) < fewest:
             raise ParameterError(
                 f"{kernel.nodes} nodes and {kernel.codes} codes are too few to show a distribution"

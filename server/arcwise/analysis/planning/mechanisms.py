@@ -89,7 +89,7 @@ class Family:
         """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
         start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:.15g} --goal {goal}"
         if central is not None:
-            start += f" {statement_words(central)}"
+            start += f" {_statement_words(central)}"
         if self.label == _FOR_POPULATION:
             given = "".join(f" --population {shlex.quote(line)}" for line in self.lines)
             return start + given if given else ""
@@ -107,7 +107,7 @@ class Family:
         )
 
 
-def statement_words(central: CentralStatement) -> str:
+def _statement_words(central: CentralStatement) -> str:
     """Return the options of a command that make a statement."""
     words = f"--central {central.epsilon:.15g} --delta {central.delta:.15g} --reports {central.reports}"
     words += f" --honest {central.honest:.15g}" if central.honest < 1 else ""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_LENGTH = 0.5
 """The resultant length that is assumed of a direction, unless one is given."""
 
-GOALS = {Interval: ("mean", "distribution"), Circle: ("direction", "distribution")}
+_GOALS = {Interval: ("mean", "distribution"), Circle: ("direction", "distribution")}
 """The goals of each kind of domain, its default first."""
 
 
@@ -76,7 +76,7 @@ def check_request(
     """Return a request with its defaults filled in, or raise `ParameterError`."""
     if not isinstance(domain, (Interval, Circle)):
         raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
-    goals = GOALS[type(domain)]
+    goals = _GOALS[type(domain)]
     goal = goals[0] if goal is None else goal
     if goal not in goals:
         names = " or ".join(f'"{name}"' for name in goals)
@@ -113,7 +113,7 @@ def check_request(
         domain=domain,
         goal=goal,
         epsilon=None if epsilon is None else check_epsilon(epsilon),
-        error=None if error is None else read_error(error, domain),
+        error=None if error is None else _read_error(error, domain),
         reports=None if reports is None else _checked_reports(reports, goal),
         populations=tuple(zip(called, parsed, strict=True)),
         lines=lines,
@@ -125,7 +125,7 @@ def check_request(
     )
 
 
-def read_error(error: float | str, domain: Domain) -> float:
+def _read_error(error: float | str, domain: Domain) -> float:
     """Return an error as a share of the range or the period.
 
     Parameters

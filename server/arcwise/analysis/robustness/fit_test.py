@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
-BOOTSTRAP = 0.9
+_BOOTSTRAP = 0.9
 """The part of the level that the bootstrapped test has; the bound on single codes has the rest."""
 
 _MOST_ALONE = 0.1
@@ -147,7 +147,7 @@ def _words(test: FitTest) -> list[str]:
             lines.append(
                 "  no single code stands out: the counts as a whole are too far from every population"
             )
-        if test.p_bound <= (1 - BOOTSTRAP) * test.level:
+        if test.p_bound <= (1 - _BOOTSTRAP) * test.level:
             lines.append("  a code is more frequent than any population could make it")
     of_g_squared = "too few reports for it" if test.p_g_squared is None else f"p {_p(test.p_g_squared)}"
     lines.append(
@@ -192,7 +192,7 @@ def _span(damage: Damage) -> str:
     return f"{low:.4g} to {high:.4g}"
 
 
-SHARES = (0.01, 0.05)
+_SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""
 
 
@@ -264,7 +264,7 @@ def fit_test(
     mechanism = mechanism_of(task)
     if not 0.001 <= level <= 0.5:
         raise ParameterError(f"level must be from 0.001 to 0.5, got {level!r}")
-    least = math.ceil(3 / (BOOTSTRAP * level) - 1e-9)
+    least = math.ceil(3 / (_BOOTSTRAP * level) - 1e-9)
     if seed is not None and seed < 0:
         raise ParameterError(f"seed must be at least 0, got {seed!r}")
     if draws < least:
@@ -309,12 +309,12 @@ def _tested(
     tails = betainc(np.maximum(observed, 0.5), n - observed + 1, largest_probabilities(kernel))
     tails[observed == 0] = 1.0
     p_bound = min(kernel.codes * float(tails.min()), 1.0)
-    p_value = min(p_bootstrap / BOOTSTRAP, p_bound / (1 - BOOTSTRAP), 1.0)
+    p_value = min(p_bootstrap / _BOOTSTRAP, p_bound / (1 - _BOOTSTRAP), 1.0)
 
-    critical = _critical(statistics[1:, 0], p_values[1:].min(axis=1), BOOTSTRAP * level)
+    critical = _critical(statistics[1:, 0], p_values[1:].min(axis=1), _BOOTSTRAP * level)
     flagged: tuple[ExcessCode, ...] = ()
     if p_value <= level:
-        certain = kernel.codes * tails <= (1 - BOOTSTRAP) * level
+        certain = kernel.codes * tails <= (1 - _BOOTSTRAP) * level
         flagged, _ = excess_codes(model, observed, fitted, critical, certain, level)
     code = int(np.argmax(residuals(observed, fitted.codes)))
     # What liars could do is told of the distribution that the estimates show, without what was found.
@@ -338,7 +338,7 @@ def _tested(
         gap=gap,
         flagged=flagged,
         damage=tuple(
-            each for k in SHARES for each in damage(mechanism, shown, k, reports=n, critical=critical)
+            each for k in _SHARES for each in damage(mechanism, shown, k, reports=n, critical=critical)
         ),
     )
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""
 
-MAX_COUNTS = 1 << 22
+_MAX_COUNTS = 1 << 22
 """Counts of a series, one for each code of each point: 32 MB, read, sent to another process and estimated."""
 
 
-MAX_WHOLE_POINTS = 60
-MAX_WHOLE_COUNTS = 20_000
+_MAX_WHOLE_POINTS = 60
+_MAX_WHOLE_COUNTS = 20_000
 """Points with reports, and counts in them, of a series that takes a whole estimate for each: together some
 fifteen seconds of a core at most."""
 
@@ -143,7 +143,7 @@ def check_points(task: Task, question: Question, filled: int) -> None:
         question.between or question.quantiles or question.origin is not None or question.target == "users"
     ):
         return
-    most = min(MAX_WHOLE_POINTS, MAX_WHOLE_COUNTS // task.mechanism.kernel.codes)
+    most = min(_MAX_WHOLE_POINTS, _MAX_WHOLE_COUNTS // task.mechanism.kernel.codes)
     if filled > max(most, 1):
         raise Problem(
             422,
@@ -169,7 +169,7 @@ def _within(epochs: Sequence[int], span: Span) -> slice:
 def _points(task: Task, known: Collection[int], span: Span, every: Every) -> list[Span]:
     if not known:
         return []
-    most = min(MAX_POINTS, MAX_COUNTS // task.mechanism.kernel.codes)
+    most = min(MAX_POINTS, _MAX_COUNTS // task.mechanism.kernel.codes)
     try:
         return [Span(*point) for point in point_spans(task, known, every=every, span=span, most=most)]
     except ParameterError:  # more, or one that has no end

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-SLOT_SECONDS = 10
+_SLOT_SECONDS = 10
 _SLOTS = 90
 """A quarter of an hour."""
 
@@ -100,7 +100,7 @@ class RecentSlots:
         self._lock = threading.Lock()
 
     def _slot(self) -> _Slot:
-        number = int((self._monotonic() - self._start) // SLOT_SECONDS)
+        number = int((self._monotonic() - self._start) // _SLOT_SECONDS)
         last = self._slots[-1]
         if number > last.number:
             last = _Slot(number)
@@ -134,8 +134,8 @@ class RecentSlots:
         """Return what happened in the last seconds, at most a quarter of an hour."""
         with self._lock:
             now = self._monotonic() - self._start
-            last = int(now // SLOT_SECONDS)
-            wanted = min(math.ceil(seconds / SLOT_SECONDS), _SLOTS)
+            last = int(now // _SLOT_SECONDS)
+            wanted = min(math.ceil(seconds / _SLOT_SECONDS), _SLOTS)
             first = max(last - wanted + 1, 0)
             found = {slot.number: slot for slot in self._slots if slot.number >= first}
             every = [found.get(number) or _Slot(number) for number in range(first, last + 1)]
@@ -148,7 +148,7 @@ class RecentSlots:
                     bins[place] = bins.get(place, 0) + number
             worst = max(slot.worst for slot in every)
             return Recent(
-                seconds=now - first * SLOT_SECONDS,
+                seconds=now - first * _SLOT_SECONDS,
                 reports=sum(slot.reports for slot in every),
                 batches=sum(slot.batches for slot in every),
                 replayed=sum(slot.replayed for slot in every),
@@ -159,7 +159,7 @@ class RecentSlots:
                 commit_worst=worst if bins else None,
                 slots=tuple(
                     RecentSlot(
-                        now - slot.number * SLOT_SECONDS,
+                        now - slot.number * _SLOT_SECONDS,
                         slot.reports,
                         slot.batches,
                         sum(slot.refused.values()),

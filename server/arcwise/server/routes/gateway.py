@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.runtime import Runtime
 
-KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
+_KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 
 
 def gateway_routes(runtime: Runtime) -> APIRouter:
@@ -28,14 +28,14 @@ def gateway_routes(runtime: Runtime) -> APIRouter:
         GATEWAY_PATH,
         summary="The configuration of the gateway's newest key",
         response_class=Response,
-        responses={200: {"content": {KEYS_MEDIA_TYPE: {}}}},
+        responses={200: {"content": {_KEYS_MEDIA_TYPE: {}}}},
     )
     async def configuration() -> Response:
         """Return ``application/ohttp-keys``: for operators to compare, since it has to ship with the app."""
         if runtime.gateway is None:
             raise _no_gateway()
         return Response(
-            runtime.gateway.configuration, media_type=KEYS_MEDIA_TYPE, headers={"Cache-Control": "no-store"}
+            runtime.gateway.configuration, media_type=_KEYS_MEDIA_TYPE, headers={"Cache-Control": "no-store"}
         )
 
     return router

@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
     Tail: TypeAlias = Callable[[FloatArray], FloatArray]
 
-TAIL = 1e-4
+_TAIL = 1e-4
 """By default the noise goes beyond the codes, on either side, with at most this probability from any node."""
 
 LEAST = 2.0**-33 * (1.0 + 1e-6)
 """The least probability of a code: weights of 2**31 or more, which rounding moves by less than 2**-31."""
 
-MOST_WEIGHTS = 110_000
+_MOST_WEIGHTS = 110_000
 """A weight takes nine bytes in a task, as does the output value of a code, and a task at most 2**20 bytes."""
 
 MOST_NODES = 330  # without a margin the table is square
 
 DEFAULT_NODES = (65, 33, 17, 9, 5, 3, 2)
-DEFAULT_WEIGHTS = 22_000
+_DEFAULT_WEIGHTS = 22_000
 """The default is the largest of these numbers of nodes whose table has no more numbers: 200 kB in a task."""
 
 AnyNoise = TypeVar("AnyNoise", bound="Noise")
@@ -71,7 +71,7 @@ def fit_grid(
         nodes = check_nodes(nodes, MOST_NODES)
     if reach is not None:
         reach = checked_real("reach", reach, least=0, most=MAX_CODES)
-    most = DEFAULT_WEIGHTS if nodes is None else MOST_WEIGHTS
+    most = _DEFAULT_WEIGHTS if nodes is None else _MOST_WEIGHTS
     for candidate in DEFAULT_NODES if nodes is None else (nodes,):
         steps = candidate - 1
         fitted = noise(steps)
@@ -91,11 +91,11 @@ def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int
     # A cell is half a step to either side, so the cell of the largest noise is the last one.
     whole = math.ceil(support - 0.5) if math.isfinite(support) else None
     if reach is None:
-        wanted = math.ceil(noise.interval(1.0 - TAIL)[1]) if whole is None else whole
+        wanted = math.ceil(noise.interval(1.0 - _TAIL)[1]) if whole is None else whole
     else:
         wanted = round(reach * steps) if whole is None else min(round(reach * steps), whole)
     if pure:
-        wanted = min(wanted, MOST_WEIGHTS)  # too large a table already, but not too large for an array
+        wanted = min(wanted, _MOST_WEIGHTS)  # too large a table already, but not too large for an array
         most = most_margin(noise.sf, steps, wanted)
     elif whole is None:
         most = math.floor(noise.interval(1.0 - 2.0 * LEAST)[1] + 0.5)

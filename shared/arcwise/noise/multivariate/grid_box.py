@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import FloatArray, IntArray
 
-ATTRIBUTES_MAX = 64
+_ATTRIBUTES_MAX = 64
 """For which the fixed-point numbers that place the weights are long enough."""
 
 SENSITIVITY_MAX = 2**32
 """In grid steps. A box then has sides of less than 2**50 points, which floats hold exactly."""
 
-RESOLUTION = 64
+_RESOLUTION = 64
 """Grid steps to a sensitivity, unless steps are given: rounding then adds 1 / 49,152 of its square."""
 
 _CHUNK = 2**16  # numbers at a time, so that a sampler's intermediate arrays stay in the cache
@@ -175,7 +175,7 @@ class BoxGridNoise(VectorGridNoise):
             The moment ``E|X_j|^power`` is the least.
         """
         lengths, _ = checked_lengths(sensitivities, sensitivities)
-        widths = checked_positive("steps", steps, [s / RESOLUTION for s in lengths])
+        widths = checked_positive("steps", steps, [s / _RESOLUTION for s in lengths])
         ratios = [math.ceil(Fraction(s) / Fraction(w)) for s, w in zip(lengths, widths, strict=True)]
         for s, w, ratio in zip(lengths, widths, ratios, strict=True):
             if ratio > SENSITIVITY_MAX:
@@ -344,9 +344,9 @@ class BoxGridNoise(VectorGridNoise):
 
 def _checked_sensitivities(values: Any) -> tuple[int, ...]:
     sensitivities = checked_integers("sensitivities", values, 1, SENSITIVITY_MAX)
-    if not 1 <= len(sensitivities) <= ATTRIBUTES_MAX:
+    if not 1 <= len(sensitivities) <= _ATTRIBUTES_MAX:
         raise ParameterError(
-            f"sensitivities must be 1 to {ATTRIBUTES_MAX} integers, got {len(sensitivities)}"
+            f"sensitivities must be 1 to {_ATTRIBUTES_MAX} integers, got {len(sensitivities)}"
         )
     return sensitivities
 

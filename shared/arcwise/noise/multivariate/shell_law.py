@@ -29,7 +29,7 @@ heights, which all rest on those behind them, would be off by more than there is
 
 INDEX_BITS = 128 * INDEX_DRAWS
 
-INDICES_MAX = 2**16
+_INDICES_MAX = 2**16
 """Indices with a weight of their own."""
 
 _TAIL_BITS = 80  # the indices without a weight of their own have less than 2**-80 together
@@ -76,7 +76,7 @@ class ShellLaw:
     Raises
     ------
     ParameterError
-        When there would be more than `INDICES_MAX` weights.
+        When there would be more than `_INDICES_MAX` weights.
 
     Notes
     -----
@@ -163,9 +163,9 @@ class ShellLaw:
         power, places = 1, 0  # b^i is power / 2**places
         left, weights = 1 << (INDEX_BITS + _SPARE), list[int]()
         while left >> (INDEX_BITS + _SPARE - _TAIL_BITS):
-            if len(weights) == INDICES_MAX:
+            if len(weights) == _INDICES_MAX:
                 raise ParameterError(
-                    f"epsilon must be large enough for at most {INDICES_MAX} shells, got {self.epsilon!r} "
+                    f"epsilon must be large enough for at most {_INDICES_MAX} shells, got {self.epsilon!r} "
                     f"for {len(self._slopes)} attributes"
                 )
             weight = power * self.points(len(weights)) * scale >> (places + shift)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from arcwise.kernels.certificate import Certificate
     from arcwise.typing import FloatArray, IntArray
 
-FARTHEST = 2**50
+_FARTHEST = 2**50
 """In steps; what is beyond is brought to it, which moves no two values apart."""
 
 
@@ -108,7 +108,7 @@ def _nearest(values: ArrayLike, steps: FloatArray) -> IntArray:
     if not np.isfinite(array).all():
         raise ParameterError("values must be finite, got an infinite one or a NaN")
     with np.errstate(over="ignore"):
-        exact = np.clip(array / steps, -FARTHEST, FARTHEST)
+        exact = np.clip(array / steps, -_FARTHEST, _FARTHEST)
     whole = np.floor(exact)
     part = exact - whole
     whole += part >= 0.5
@@ -117,7 +117,7 @@ def _nearest(values: ArrayLike, steps: FloatArray) -> IntArray:
     widths = np.broadcast_to(steps, array.shape)
     for place in zip(*np.nonzero(unclear), strict=True):
         quotient = Fraction(float(array[place])) / Fraction(float(widths[place])) + Fraction(1, 2)
-        whole[place] = min(max(math.floor(quotient), -FARTHEST), FARTHEST)
+        whole[place] = min(max(math.floor(quotient), -_FARTHEST), _FARTHEST)
     return whole.astype(np.int64)
 
 
