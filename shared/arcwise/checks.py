@@ -15,20 +15,10 @@ if TYPE_CHECKING:
 
 
 def as_float(value: object) -> float | None:
-    """Return a real number as a float, which may be infinite or NaN; None for anything else.
+    """Return a real number as a float, which may be infinite or NaN, and None for anything else.
 
-    A bool is not a number here. Neither is a numpy duration, which is an integer to Python, nor a number that
-    cannot say what it is.
-
-    Raises
-    ------
-    OverflowError
-        When the number is too large for a float.
-
-    Examples
-    --------
-    >>> as_float(7), as_float("7"), as_float(True)
-    (7.0, None, None)
+    A bool is not a number here, nor is a numpy duration, which is an integer to Python, nor a number whose
+    class fails to convert it. Raises `OverflowError` if the number is too large for a float.
     """
     if type(value) is float:
         return value
@@ -54,22 +44,9 @@ def real_or_nan(value: object) -> float:
 
 
 def checked_bool(name: str, value: object) -> bool:
-    """Return True or False, numpy's too, as a bool.
+    """Return True or False, also one of numpy's, as a bool, and raise `ParameterError` for anything else.
 
-    Nothing else has a truth value here: "no" and "false" are true to Python.
-
-    Raises
-    ------
-    ParameterError
-        When it is anything else.
-
-    Examples
-    --------
-    >>> checked_bool("create", False)
-    False
-    >>> checked_bool("create", "no")
-    Traceback (most recent call last):
-    arcwise.errors.ParameterError: create must be True or False, got 'no'
+    Strings such as "no" and "false" are true to Python, so truth values are not accepted.
     """
     if type(value) is bool:
         return value
@@ -88,33 +65,10 @@ def checked_real(
     below: float = math.inf,
     advice: str = "",
 ) -> float:
-    """Return a finite real number as a float; -0.0 becomes 0.0, so that equal values have equal bytes.
+    """Return a finite real number as a float, or raise `ParameterError` with a message that ends in `advice`.
 
-    Parameters
-    ----------
-    name
-        Of the argument, for messages.
-    value
-        What was given.
-    least, most
-        Bounds that the number may equal.
-    above, below
-        Bounds that it may not.
-    advice
-        What the message ends with.
-
-    Raises
-    ------
-    ParameterError
-        When the value is not a real number, not finite or out of bounds.
-
-    Examples
-    --------
-    >>> checked_real("level", 0.95, above=0, below=1)
-    0.95
-    >>> checked_real("power", 0, above=0)
-    Traceback (most recent call last):
-    arcwise.errors.ParameterError: power must be positive and finite, got 0.0
+    The number may equal `least` and `most`, but not `above` and `below`. -0.0 becomes 0.0, so that equal
+    values have equal bytes.
     """
     number = value if type(value) is float else real_or_nan(value)  # most are, and each report is checked
     if least <= number <= most and above < number < below:  # false for NaN
@@ -141,20 +95,9 @@ def checked_integer(
     advice: str = "",
     error: type[Exception] = ParameterError,
 ) -> int:
-    """Return an integer, numpy's too, of at least `least` and, if given, at most `most`.
+    """Return an integer, also one of numpy's, of at least `least` and, if given, at most `most`.
 
-    Raises
-    ------
-    error
-        When it is not; the message ends with `advice`.
-
-    Examples
-    --------
-    >>> checked_integer("nodes", 128, 2, 256)
-    128
-    >>> checked_integer("nodes", 1.0, 2, 256)
-    Traceback (most recent call last):
-    arcwise.errors.ParameterError: nodes must be an integer from 2 to 256, got 1.0
+    It raises `error` for anything else, with a message that ends in `advice`.
     """
     number = value if type(value) is int else _index(value)
     if number is None or number < least or (most is not None and number > most):

@@ -35,34 +35,11 @@ _ADVICE["U"] = _ADVICE["S"]
 
 
 def read_column(values: Any, name: str = "values") -> FloatArray:
-    """Return a column as an array of floats in which NaN stands for what is missing.
+    """Return a column as an array of floats of the same shape, in which NaN stands for missing values.
 
-    Parameters
-    ----------
-    values
-        A number or None; a list or another sequence of them, of any depth; an array; a column of pandas,
-        Polars or Arrow (chunked, nullable and dictionary-encoded too).
-    name
-        Of the argument, for messages.
-
-    Returns
-    -------
-    numpy.ndarray
-        Of the shape of `values`; for a single number of shape ().
-
-    Raises
-    ------
-    DomainError
-        When they are no numbers (booleans, strings, decimals and times among them) or a whole table; it says
-        what to do.
-
-    Examples
-    --------
-    >>> read_column([7, None, 2.5])
-    array([7. , nan, 2.5])
-    >>> read_column(["7"])
-    Traceback (most recent call last):
-    arcwise.errors.DomainError: values must be numbers, got dtype <U1: parse the numbers first
+    The column is a number or None, a sequence of them of any depth, an array, or a column of pandas, Polars
+    or Arrow (also chunked, nullable or dictionary-encoded). Raises `DomainError`, with advice, for a whole
+    table and for anything but numbers, such as booleans, strings, decimals and times.
     """
     if isinstance(values, np.ma.MaskedArray):
         numbers = np.array(_from_array(values.data, name))

@@ -34,14 +34,10 @@ def duration(seconds: float) -> str:
 
 
 def written(*numbers: float, digits: int) -> tuple[str, ...]:
-    """Return numbers in words that show how far apart they are.
+    """Return finite numbers as text with enough digits to show how far apart they are.
 
-    Parameters
-    ----------
-    numbers
-        Finite.
-    digits
-        Significant digits of each, more where their range would have fewer than two of them; at most 17.
+    Each has `digits` significant digits, or more, up to 17, if their range would otherwise have fewer than
+    two.
 
     Examples
     --------

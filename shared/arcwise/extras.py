@@ -8,16 +8,9 @@ from arcwise.errors import MissingExtraError
 
 
 def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
-    """Raise `MissingExtraError`, which names the command to install the extra, where a library is missing.
+    """Raise `MissingExtraError`, which names the command that installs the extra, if a library is missing.
 
-    Parameters
-    ----------
-    extra
-        That brings the libraries.
-    libraries
-        Names of their packages.
-    user
-        What needs them.
+    `libraries` are names of packages, and `user` is the feature that needs them.
     """
     missing = [name for name in libraries if not installed(name)]
     if missing:

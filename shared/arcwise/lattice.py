@@ -32,32 +32,12 @@ _BETWEEN: Final = 'it is between two steps: round it, or give the domain roundin
 
 
 class Lattice:
-    """Values at equal distances, numbered from 0: what a domain with a step has.
+    """The values of a domain with a step: at equal distances, and numbered from 0.
 
-    Parameters
-    ----------
-    step
-        The distance of two values.
-    rounding
-        What becomes of a number between two values: "refuse", "nearest" or "stochastic".
-    length
-        Of the domain: a whole number of steps, by the rule above.
-    farthest
-        The largest absolute value of a bound of the domain.
-    circular
-        Whether the value after the last one is the first.
-
-    Attributes
-    ----------
-    steps
-        How many steps the length has.
-    size
-        How many values there are: as many as steps on a circle, one more on an interval.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds, or there are fewer than 2 values.
+    The length of the domain is a whole number of steps, by the rule of this module, and `farthest` is the
+    largest absolute value of a bound. A number between two values is refused, or rounded to the nearest or at
+    random, as `rounding` specifies. There are at least 2 values (`size`): as many as steps on a circle, one
+    more on an interval.
     """
 
     __slots__ = ("_circular", "_length", "_rounding", "size", "step", "steps")
@@ -86,12 +66,8 @@ class Lattice:
     def place(self, exact: float, domain: object) -> float:
         """Return the number of the value that lies `exact` steps from the first, from 0 to ``size - 1``.
 
-        Between two values it is `exact` itself where the rounding is "stochastic".
-
-        Raises
-        ------
-        DomainError
-            When it is between two values and the rounding is "refuse"; it names `domain`.
+        Between two values it is `exact` itself if the rounding is "stochastic"; if it is "refuse",
+        `DomainError`, which names `domain`, is raised.
         """
         whole = math.floor(exact + 0.5)
         if self._rounding != "nearest" and abs(exact - whole) > TOLERANCE:
@@ -151,12 +127,9 @@ def places_of(wrong: BoolArray) -> str:
 def lattice_of(
     step: float | None, rounding: object, *, length: float, farthest: float, circular: bool
 ) -> Lattice | None:
-    """Return the lattice of a domain with these arguments, or None where the step is None.
+    """Return the lattice of a domain with these arguments, or None if `step` is None.
 
-    Raises
-    ------
-    ParameterError
-        When they are no step and no rounding of this domain.
+    Any rounding but "refuse" needs a step.
     """
     if not isinstance(rounding, str) or rounding not in _ROUNDINGS:
         known = ", ".join(f'"{known}"' for known in _ROUNDINGS)

@@ -11,14 +11,9 @@ if TYPE_CHECKING:
 
 
 def lazy_names(package: str, places: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package whose public names are imported when they are asked for.
+    """Return the ``__getattr__`` of a package whose public names are imported when they are first used.
 
-    Parameters
-    ----------
-    package
-        Its ``__name__``.
-    places
-        The modules, named relatively to the package, and the public names that each holds.
+    `places` maps modules, named relative to the package, to the public names that they hold.
     """
     where = {name: module for module, names in places.items() for name in names}
 

@@ -38,12 +38,9 @@ class Form(NamedTuple):
     notes: Sequence[str] = ()
 
     def html(self, picture: str = "") -> str:
-        """Return the form as HTML.
+        """Return the form as HTML, with a finished element such as ``<svg>`` as its picture, if one is given.
 
-        Parameters
-        ----------
-        picture
-            An element that is ready, such as ``<svg>``. On a narrow screen it can be scrolled.
+        On a narrow screen the picture can be scrolled.
         """
         head, *rest = map(escape, self.head)
         tables = "".join(table.html() for table in self.tables)

@@ -82,16 +82,10 @@ def entry_time(now: float) -> int:
 
 
 class Balance:
-    """What an account has spent: in all, and within its rolling window.
+    """The amounts that an account has spent, in total and within its rolling window.
 
-    Attributes
-    ----------
-    epsilon, delta
-        Spent in all, in micro-epsilon and in units of 2**-64.
-    window
-        Length of the window that `recent` is about, in seconds; 0 while no rolling cap was ever kept.
-    recent_epsilon, recent_delta
-        Spent within the window.
+    Epsilon is in micro-epsilon, delta in units of 2**-64. The window is in seconds, and 0 as long as no
+    rolling cap was ever kept.
     """
 
     __slots__ = ("delta", "epsilon", "recent_delta", "recent_epsilon", "window")
@@ -206,12 +200,9 @@ class Budget(NamedTuple):
 
 
 def budget(balances: list[tuple[Item, Balance]]) -> Budget:
-    """Return the budget of the first account of a bill, with the reports that the whole bill allows.
+    """Return the budget of a bill's first account, with the number of reports that the whole bill allows.
 
-    Parameters
-    ----------
-    balances
-        The items of the bill of one report, each with its account's balance as it is now.
+    `balances` holds every item of the bill of one report, with the current balance of the item's account.
     """
     item, balance = balances[0]
     lefts = [left for item, balance in balances for left in _reports_left(item, balance)]

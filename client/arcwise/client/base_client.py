@@ -147,12 +147,9 @@ class BaseClient(Generic[UplinkT]):
 
 
 def _chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
-    """Return the ledger, or one in memory where nothing has to be remembered.
+    """Return the given ledger, or a ledger in memory if none is given and nothing has to be remembered.
 
-    Raises
-    ------
-    ParameterError
-        When there is none and something has to.
+    Raises `ParameterError` if none is given and the policy depends on what was reported earlier.
     """
     if ledger is not None:
         if not isinstance(ledger, Ledger):

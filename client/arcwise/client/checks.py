@@ -14,17 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_options(cls: type, given: Iterable[str], options: type) -> None:
-    """Raise `TypeError` for the first name that is not an option.
-
-    Parameters
-    ----------
-    cls
-        The class that was called.
-    given
-        The names of its further keyword arguments.
-    options
-        The typed dictionary of what they may be.
-    """
+    """Raise `TypeError` for the first keyword argument of `cls` that the typed dictionary `options` lacks."""
     for name in given:
         if name not in options.__annotations__:
             from inspect import signature  # takes long to import, and nobody waits for an error

@@ -60,14 +60,10 @@ def classify(status: int) -> Verdict:
 
 
 def backoff_seconds(failures: int, uniform: float) -> float:
-    """Return the wait after so many failures in a row: full jitter, from up to 1 s, doubling, to up to 1 h.
+    """Return the wait after one or more failures in a row: a random share of an exponential backoff.
 
-    Parameters
-    ----------
-    failures
-        At least 1.
-    uniform
-        A random number in [0, 1): devices that failed together must not come back together.
+    The backoff doubles from 1 s to at most 1 h. `uniform` is a random number in [0, 1), so that devices that
+    failed together do not come back together.
     """
     # Twelve doublings pass the hour; a larger exponent could only overflow.
     return min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
@@ -82,15 +78,11 @@ _HTTP_DATE: Final = re.compile(
 
 
 def retry_after_seconds(text: str | None, now: float) -> float:
-    """Return the wait that a ``Retry-After`` header asks for, from 0 to 24 h; 0 when it asks for nothing.
+    """Return the wait that a ``Retry-After`` header asks for, from 0 to 24 h; 0 if it asks for none.
 
-    Parameters
-    ----------
-    text
-        Seconds or an HTTP date, which ends in GMT. What is neither is ignored: a date without a zone would be
-        read in the device's own, and the wait would tell it.
-    now
-        The Unix time that a date is compared with.
+    The header holds seconds or an HTTP date in GMT, which is compared with the Unix time `now`. Anything else
+    is ignored: a date without a zone would be read in the device's own zone, and the wait would reveal that
+    zone.
     """
     if text is None:
         return 0.0
@@ -111,17 +103,11 @@ def retry_after_seconds(text: str | None, now: float) -> float:
 
 
 def asked_seconds(named: float, uniform: float) -> float:
-    """Return for how long to wait where a server names so many seconds: one to two times the next step.
+    """Return the wait for a server that asks for `named` seconds: one to two times the step it rounds up to.
 
-    A server behind a relay could tell each device a number of its own, and know it again when it comes back
-    after as many seconds. So a wait says which of three steps was named, and nothing more.
-
-    Parameters
-    ----------
-    named
-        From 0 to 24 h, what `retry_after_seconds` returns; 0 for none.
-    uniform
-        A random number in [0, 1), a new one each time.
+    A server behind a relay could ask each device for a different wait and recognise the device when it comes
+    back after that time. So a wait reveals only which of three steps was asked for. `named` is from 0 (no
+    wait) to 24 h, and `uniform` is a new random number in [0, 1) for each wait.
     """
     return next(step for step in STEPS if named <= step) * (1.0 + uniform) if named > 0 else 0.0
 
@@ -137,12 +123,9 @@ class _Wait:
 
 
 class Schedule:
-    """When a task's batches may be tried, given how earlier attempts went, by a monotonic clock.
+    """The times from which each task's batches may be tried, given how earlier attempts ended.
 
-    Parameters
-    ----------
-    uniform
-        A source of random numbers in [0, 1), for the jitter.
+    They are times of a monotonic clock. `uniform` returns random numbers in [0, 1) for the jitter.
     """
 
     __slots__ = ("_all", "_asked", "_tasks", "_uniform")
@@ -162,19 +145,10 @@ class Schedule:
         return max(self._asked, self._all.until, wait.until)
 
     def record(self, verdict: Verdict, task_id: str, now: float, retry_after: float) -> None:
-        """Take note of how an attempt ended.
+        """Record how an attempt to send a batch of this task ended.
 
-        Parameters
-        ----------
-        verdict
-            What `classify` made of the answer.
-        task_id
-            The task whose batch was tried.
-        now
-            The time of the monotonic clock.
-        retry_after
-            Seconds that the server asked to wait, before `asked_seconds`. Everything waits, whatever it
-            answered.
+        `now` is the time of the monotonic clock. `retry_after` is the number of seconds that the server asked
+        for, before `asked_seconds`; all tasks wait for it, whatever the verdict is.
         """
         if retry_after:
             self._asked = max(self._asked, now + asked_seconds(retry_after, self._uniform()))

@@ -30,12 +30,9 @@ _REPEATED = {"retry", "kept", "paused", "failed"}
 
 
 class EventLog:
-    """Events on their way to the log and to the app.
+    """A log of events, which are also kept for the app's callback until `emit` calls it.
 
-    Parameters
-    ----------
-    on_event
-        The app's callback, or None. What it raises is logged and goes no further.
+    An exception that the callback raises is logged and goes no further.
     """
 
     __slots__ = ("_last", "_on_event", "_waiting")

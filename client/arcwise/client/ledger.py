@@ -105,14 +105,10 @@ class Ledger(QueueOwner):
 
     @abstractmethod
     def _attach(self, outbox: Outbox) -> OpenTransaction:
-        """Return what opens transactions of this ledger at a Unix time, whose reports go to this queue.
+        """Return a function that opens transactions at a Unix time, whose reports go to this queue.
 
-        They raise `LedgerError` when the ledger cannot be read or written; nothing has changed then.
-
-        Raises
-        ------
-        ParameterError
-            When it is not a queue that reports of this ledger can go to.
+        Raises `ParameterError` if the reports of this ledger cannot go to the queue. The transactions raise
+        `LedgerError`, with nothing changed, if the ledger cannot be read or written.
         """
 
     @abstractmethod

@@ -15,52 +15,42 @@ if TYPE_CHECKING:
 
 
 class OutboxOptions(NamedTuple):
-    """What an uplink asks of its queue.
-
-    Attributes
-    ----------
-    batch_size
-        Most codes in one batch.
-    capacity
-        Most codes in the queue. In memory, threads that report at the same moment can exceed it by one each:
-        room is looked for before a report is charged.
-    delay
-        Longest random time, in seconds, that a code waits before it joins a batch.
-    lease
-        For how many seconds a batch that is being sent is left alone by other processes.
-    environment
-        Whose clocks, randomness and processes it goes by.
-    """
+    """The settings that an uplink gives to its queue."""
 
     batch_size: int
+    """The largest number of codes in a batch."""
     capacity: int
+    """The largest number of codes in the queue.
+
+    In memory, threads that report at the same moment can exceed it by one code each, because the room is
+    checked before a report is charged.
+    """
     delay: float = 0.0
+    """The longest random time, in seconds, that a code waits before it joins a batch."""
     lease: float = 0.0
+    """The time, in seconds, for which other processes leave a batch alone that is being sent."""
     environment: Environment = MACHINE
+    """The source of time, randomness and process numbers."""
 
 
 class Parcel(NamedTuple):
-    """A sealed batch on its way: the same bytes at every attempt, so that the server counts them once.
+    """A sealed batch on its way, with the same bytes at every attempt so that the server counts them once.
 
-    Attributes
-    ----------
-    task_id, task_name
-        The id of the task, 64 hex digits, and its name, for logs.
-    reports
-        How many codes are in it.
-    body
-        The body of the request.
-    put_back, finish
-        One of them is called after an attempt: to let it wait again, or to be done with it, which was
-        acknowledged (None) or dropped for a reason.
+    After each attempt either `put_back` or `finish` is called.
     """
 
     task_id: str
+    """64 hex digits."""
     task_name: str
+    """The name for logs."""
     reports: int
+    """The number of codes in the batch."""
     body: bytes
+    """The body of the request."""
     put_back: Callable[[], None]
+    """Lets the batch wait for another attempt."""
     finish: Callable[[str | None], object]
+    """Ends the batch; takes None if the server acknowledged it, else the reason why it was dropped."""
 
 
 class Send(NamedTuple):
@@ -95,16 +85,11 @@ class Outbox(Protocol):
         """Return how many reports are pending, were acknowledged, and were given up for which reason."""
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
-        """Return the next parcel to send, or for how many seconds there is none.
+        """Return the next parcel to send, or the time in seconds for which there is none.
 
-        Parameters
-        ----------
-        now
-            The time of the monotonic clock.
-        interval
-            For how many seconds codes wait for more to travel with.
-        ready_at
-            The earliest time at which a parcel of the task with this id may be tried.
+        `now` is the time of the monotonic clock, `interval` the number of seconds that codes wait for more to
+        travel with, and `ready_at` returns the earliest time at which a parcel of the task with this id may
+        be tried.
         """
 
     def expire(self, seconds: float) -> int:

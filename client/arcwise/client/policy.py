@@ -34,14 +34,9 @@ _SUGGESTED = 5
 
 
 class Policy:
-    """The reportables of a client by name, and what all of them keep to.
+    """The tasks and groups of a client by name, and the caps that all of them share.
 
-    Attributes
-    ----------
-    reportables
-        What can be reported: tasks and groups by their names.
-    remembers
-        Why the ledger has to outlive the process, or None when nothing depends on it.
+    `remembers` names a setting for which the ledger has to outlive the process; it is None if there is none.
     """
 
     __slots__ = ("_bills", "_everything", "remembers", "reportables")
@@ -60,13 +55,7 @@ class Policy:
         self._everything = bill([(EVERYTHING, "everything", Charge(0, 0), caps)])
 
     def reportable(self, name: str) -> Reportable:
-        """Return the reportable of this name.
-
-        Raises
-        ------
-        UnknownTaskError
-            When there is none.
-        """
+        """Return the task or group of this name, or raise `UnknownTaskError` if there is none."""
         reportable = self.reportables.get(name) if isinstance(name, str) else None
         if reportable is None:
             known = ", ".join(map(repr, self.reportables))
@@ -85,12 +74,9 @@ class Policy:
         return reportable
 
     def bill(self, name: str | None) -> Bill:
-        """Return what a report of this name is charged to, its own account first; without a name, everything.
+        """Return the bill of a report of this name, with its own account first; None stands for everything.
 
-        Raises
-        ------
-        UnknownTaskError
-            When there is no task or group of this name.
+        Raises `UnknownTaskError` if there is no task or group of this name.
         """
         if name is None:
             return self._everything
@@ -110,14 +96,10 @@ def policy_of(
     max_epsilon: float | None,
     max_delta: float,
 ) -> Policy:
-    """Return the policy of these arguments of `Client`.
+    """Check these arguments of `Client` and return the policy that they describe.
 
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds, or no cap bounds what a device spends.
-    CertificateError
-        When a report may spend more than `max_epsilon` or `max_delta`.
+    Raises `ParameterError` if an argument is invalid or no cap bounds what a device spends, and
+    `CertificateError` if a report may spend more than `max_epsilon` or `max_delta`.
     """
     if not isinstance(caps, (Caps, NoneType)) and not (isinstance(caps, str) and caps == _UNLIMITED):
         raise ParameterError(

@@ -150,12 +150,10 @@ class ReportableGroup:
         return unbounded < (self.group.sample or len(self._tasks))
 
     def located(self, value: Any) -> dict[str, float]:
-        """Return by task name where its value lies among the nodes, without what is None.
+        """Return by task name the position of each value among the task's nodes, without values of None.
 
-        Raises
-        ------
-        ParameterError, UnknownTaskError, DomainError
-            For anything but a mapping from task names to values in their domains or None.
+        Raises `ParameterError`, `UnknownTaskError` or `DomainError` for anything but a mapping from task
+        names to None or values in their domains.
         """
         if not isinstance(value, Mapping):
             raise ParameterError(

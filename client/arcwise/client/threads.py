@@ -94,16 +94,12 @@ class Threads:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> R:
-        """Call a function in a thread, after the earlier calls with the same key; return what it returns.
+        """Call a function in a thread, after the earlier calls with the same key, and return its result.
 
-        A call that has begun goes on when this is cancelled, and `left` gets its future at its end. One that
-        has not begun is not made then, nor when the calls before it have not got on for as long as its
-        `patience`, in seconds. Without patience (None) it is made in any case.
-
-        Raises
-        ------
-        LedgerError
-            When it was not made, for want of patience or of a thread.
+        If this coroutine is cancelled, a call that has begun goes on, and `left` gets its future when it
+        ends; a call that has not begun is dropped. A call is also dropped, with `LedgerError`, if the calls
+        before it have made no progress for `patience` seconds. With a patience of None the call is never
+        dropped, but `LedgerError` is still raised if no thread can be started.
         """
         run: Callable[[], R] = partial(contextvars.copy_context().run, partial(function, *args, **kwargs))
         call = self._queue(key, patience, run)

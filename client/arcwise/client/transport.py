@@ -434,12 +434,9 @@ def _appended(content: bytes, part: bytes, most: int) -> bytes:
 
 
 def checked_response(status: object, retry_after: object) -> Response:
-    """Return a `Response`, its status a plain integer; an app's own transport may return anything.
+    """Return a `Response` with a plain integer as its status, or raise `TypeError` for other types.
 
-    Raises
-    ------
-    TypeError
-        When it is something else.
+    The check is needed because an app's own transport may return anything.
     """
     if (
         not isinstance(status, int)  # an `http.HTTPStatus` is one
@@ -495,12 +492,9 @@ def _let_forks_wait() -> None:
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
-    """Build the request without a client's defaults: no cookies, no list of supported encodings.
+    """Build a request without a client's defaults, which are cookies and a list of supported encodings.
 
-    Raises
-    ------
-    ParameterError
-        When there is a header that reports do not have.
+    Raises `ParameterError` for a header that reports do not have.
     """
     import encodings.idna  # noqa: F401 (Python imports it with the first name that is looked up)
 

@@ -13,20 +13,11 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  #
 
 
 def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a line of names and a line for each row.
+    """Write a line of column names and a line for each row; a value that is absent or None is an empty cell.
 
     A text that a spreadsheet would take for a formula gets an apostrophe in front, and so does one that
-    begins with an apostrophe: taking one away from each text that has it gives back what was written. Numbers
-    stay numbers, with all their digits.
-
-    Parameters
-    ----------
-    file
-        Opened with ``newline=""``.
-    columns
-        Their names, in order.
-    rows
-        Values by column; what is absent or None is an empty cell.
+    begins with an apostrophe: removing one from each text that has it restores the original. Numbers stay
+    numbers, with all their digits. The file must be opened with ``newline=""``.
     """
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(_cell(name) for name in columns)

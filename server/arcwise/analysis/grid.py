@@ -22,15 +22,9 @@ SINGLE_VALUES = 24
 class Values(NamedTuple):
     """The values of a lattice on which nothing is rounded, by the cells of `cell_edges`.
 
-    Attributes
-    ----------
-    first, last
-        Numbers of the first and the last value of each cell, shape (N,): one and the same, but for the end
-        zones of the clamp placement.
-    size
-        How many values there are.
-    steps
-        How many steps the domain is long.
+    `first` and `last`, shape (N,), are the numbers of the first and the last value of each cell, and are
+    equal except in the end zones of the clamp placement. `size` is the number of values, and `steps` the
+    length of the domain in steps.
     """
 
     first: IntArray
@@ -141,14 +135,10 @@ def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
 
 
 def arc_cover(edges: FloatArray, first: float, length: float) -> FloatArray:
-    """Return which part of each cell lies in the arc that starts at `first`, shape (M,).
+    """Return the share of each cell that lies in the arc that starts at `first`, shape (M,).
 
-    Parameters
-    ----------
-    edges
-        Shape (M+1,): the cells in turns, increasing by 1 in all, from any start.
-    first, length
-        In turns; an arc of 1 or more is the whole circle, of 0 or less is empty.
+    All lengths are in turns. The edges, shape (M+1,), increase by 1 in all, from any start. An arc of the
+    length 1 or more is the whole circle, one of 0 or less is empty.
     """
     if length >= 1.0:
         return np.ones(len(edges) - 1)

@@ -76,19 +76,9 @@ class Against(NamedTuple):
         return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
 
     def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray] | None:
-        """Return the other reports and their task, None where there are none to compare with.
+        """Return the other reports and their task, or None where there are none to compare with.
 
-        Parameters
-        ----------
-        task, span
-            Of these reports, and their epochs.
-        store
-            The store that they are from, or None.
-
-        Raises
-        ------
-        click.UsageError, click.ClickException
-            When options contradict one another, reports would be in both samples, or there are none.
+        `task`, `span` and `store` are those of the first sample; no report may be in both samples.
         """
         times = self.against_from, self.against_to
         other_task = task if self.against_task is None else Task.load(self.against_task)

@@ -57,15 +57,7 @@ def central_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def read_statement(
     options: CentralOptions, delta: float | None, reports: int | None
 ) -> CentralStatement | None:
-    """Return the statement that the options name, None without --central.
-
-    Raises
-    ------
-    click.UsageError
-        When --central has no --reports, or an option of it is given without it.
-    ParameterError
-        When a value is out of its bounds.
-    """
+    """Return the central statement that the options name, or None without --central."""
     epsilon = options["central"]
     asked = {name: options.get(name) for name in ("honest", "reports_each", "releases")}
     beside: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}

@@ -34,19 +34,9 @@ _MOST = 2**63
 
 
 class CountFile:
-    """Counts by task and epoch, as a file has them; checked against a task when they are asked for.
+    """Counts by task and epoch as a file has them, checked against a task when they are asked for.
 
-    Parameters
-    ----------
-    text
-        Of the file.
-    option
-        That named it, for errors.
-
-    Raises
-    ------
-    ParameterError
-        When it is not such a file.
+    `option` is the option that named the file, for errors.
     """
 
     def __init__(self, text: str, option: str) -> None:
@@ -89,10 +79,7 @@ class CountFile:
     def by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the reports per code, shape (K,), of each epoch that the file has of a task.
 
-        Raises
-        ------
-        ParameterError
-            When they do not fit the task.
+        Raises `ParameterError` when they do not fit the task.
         """
         codes = task.mechanism.kernel.codes
         found: dict[int, IntArray] = {}
@@ -105,13 +92,7 @@ class CountFile:
 
 
 def write_counts(path: Path, result: BatchCounts, *, as_csv: bool) -> None:
-    """Write counts as CSV, or as JSON with what was rejected.
-
-    Raises
-    ------
-    OSError
-        When the file cannot be written.
-    """
+    """Write counts as CSV, or as JSON together with the rejected rows."""
     if as_csv:
         with path.open("w", newline="", encoding="utf-8") as file:
             write_rows(file, _COLUMNS, _rows(result))

@@ -73,12 +73,9 @@ def dashboard(
 
 
 def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the settings that withhold estimates, and what to say of them.
+    """Return the settings that withhold estimates, and notes on them for the user.
 
-    Raises
-    ------
-    ParameterError
-        When more would be shown than the server of the store shows.
+    Raises `ParameterError` when more would be shown than the server of the store shows.
     """
     with closing(open_store(url, read_only=True)) as opened:
         known = {name: opened.recall(name) for name in _REMEMBERED}

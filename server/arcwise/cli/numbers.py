@@ -45,25 +45,11 @@ def read_numbers(
 ) -> FloatArray:
     """Return the numbers of a file, shape (n,), at least one; NaN where a value is missing.
 
-    One a line; a column of a CSV file, whose name may be left out where there is one column; a JSON array;
-    JSON lines; or a column of a Parquet file. Where JSON holds objects, the column is the key. Empty
-    fields of a CSV file are left out.
-
-    Parameters
-    ----------
-    path
-        Of the file; "-" is stdin. The suffix says only whether it is Parquet, or separated by tabs.
-    column
-        The name of the column or the key.
-    option
-        That named the file, for errors.
-    missing
-        Whether values may be missing; empty fields of a CSV file are then missing values.
-
-    Raises
-    ------
-    click.ClickException
-        When it cannot be read, has no such column, or holds something else than finite numbers.
+    The file has one number a line; a column of CSV, whose name may be left out where there is one column; a
+    JSON array; JSON lines; or a column of Parquet. Where JSON holds objects, `column` is the key. The path
+    "-" is stdin; the suffix says only whether the file is Parquet, or separated by tabs. Empty fields of a
+    CSV file are left out, or are missing values if `missing` allows them. `option` is the option that named
+    the file, for errors.
     """
     if path.suffix.lower() in PARQUET:
         values = _of_parquet(path, column, option)

@@ -49,18 +49,10 @@ def read_own_data(
     rounding: str | None = None,
     stepped: bool = True,
 ) -> OwnData:
-    """Return the values of a file and their domain: as the options say, or with bounds taken from the values.
+    """Return the values of a file and their domain, from the options or with bounds taken from the values.
 
-    What is proposed is said on stderr, and that it reveals something of the values.
-
-    Parameters
-    ----------
-    path, column
-        Of `--data` and `--column`.
-    domain_text, circle, step, rounding
-        Of the options of these names, None where they are not given.
-    stepped
-        Whether a step is proposed for values that are multiples of one, where bounds are taken from them.
+    Notes on stderr say what is proposed, and that it reveals something of the values. With `stepped`, a step
+    is proposed together with bounds for values that are multiples of one.
     """
     values = read_own_numbers(path, column)
     if domain_text is not None or circle is not None:

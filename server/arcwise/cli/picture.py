@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 def checked_picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Return the path of a `--plot` option.
-
-    Raises
-    ------
-    click.UsageError
-        When its suffix is not that of a picture.
-    MissingExtraError
-        When what draws is not installed.
-    """
+    """Return the path of a `--plot` option, after checking its suffix and that a picture can be drawn."""
     if path is not None and path.suffix not in PICTURES:
         raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(path)!r}")
     if path is not None:

@@ -46,14 +46,8 @@ _BLOCK = 1 << 16
 class Rows(NamedTuple):
     """Some rows of a file.
 
-    Attributes
-    ----------
-    first
-        The number of the first one, from 1 on, headings not counted.
-    values, times
-        Their columns, times None where none are asked for.
-    done, total
-        How far the file has been read, in its own measure.
+    `first` is the number of the first row, from 1 on, headings not counted. `times` is None where no times
+    are asked for. `done` and `total` say how far the file has been read, in a unit of its own.
     """
 
     first: int
@@ -64,13 +58,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows]:
-    """Yield the rows of a file, in the form that its suffix names.
-
-    Raises
-    ------
-    click.ClickException
-        When the file cannot be read, is not what its suffix says, or has no such column.
-    """
+    """Yield the rows of a file, in the form that its suffix names."""
     names = [column] if time_column is None else [column, time_column]
     first = 1
     with _reading(path):
@@ -82,16 +70,9 @@ def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows
 def read_seconds(times: Any) -> FloatArray:
     """Return times as Unix seconds, NaN where one is missing.
 
-    Parameters
-    ----------
-    times
-        An Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless they say;
-        dates, times and offsets may be mixed).
-
-    Raises
-    ------
-    DomainError
-        When it is nothing of these; it names the first text that is no time.
+    `times` is an Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless
+    they name an offset; dates, times and offsets may be mixed). Raises `DomainError` for anything else,
+    naming the first text that is no time.
     """
     if not installed("pyarrow"):
         return _plain_seconds(times)

@@ -13,12 +13,9 @@ if TYPE_CHECKING:
 
 
 def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> StoredTask | None:
-    """Return the task of a store with this name or id; None where there is none.
+    """Return the task of a store with this name or id, or None where there is none.
 
-    Raises
-    ------
-    ParameterError
-        When several tasks have the name; the message names the argument and the ids.
+    Raises `ParameterError`, with the argument and the ids, when several tasks have the name.
     """
     found = [each for each in stored if text in (each.task.name, each.task.id)]
     if len(found) > 1:

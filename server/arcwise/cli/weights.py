@@ -23,16 +23,10 @@ if TYPE_CHECKING:
 def weighted(
     counted: Iterable[tuple[Task, dict[int, IntArray], Span]], file: TextIO, **options: Any
 ) -> Outcome:
-    """Return the estimate of the population that some tasks' populations make up.
+    """Return the estimate for the population that the populations of some tasks make up.
 
-    Parameters
-    ----------
-    counted
-        Each task with its counts by epoch and the epochs that are asked for.
-    file
-        A JSON object of the tasks' names and how much of the population each is.
-    options
-        Those of `post_stratify`.
+    Each task comes with its counts by epoch and the epochs that are asked for. `file` holds a JSON object
+    with the name of each task and its weight in the population; `options` are those of `post_stratify`.
     """
     try:
         weights = json.load(file)

@@ -48,13 +48,7 @@ def reproductions() -> dict[str, Reproduction]:
 
 
 def find(name: str) -> Reproduction:
-    """Return the reproduction of this name.
-
-    Raises
-    ------
-    ParameterError
-        When there is none; the message lists the names.
-    """
+    """Return the reproduction of this name."""
     known = reproductions()
     if name not in known:
         hint = did_you_mean(name, known)

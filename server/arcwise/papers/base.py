@@ -21,15 +21,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Table:
-    """Numbers with headings: what the CSV file holds.
-
-    Attributes
-    ----------
-    columns
-        Headings, one for each column.
-    rows
-        Numbers or words, one for each column.
-    """
+    """A table of numbers and words with column headings: the content of a CSV file."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[float | int | str]]
@@ -50,22 +42,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Check:
-    """One published value, formula, limit or claim beside what is computed here.
+    """One published value, formula, limit or claim beside the computed value.
 
-    Attributes
-    ----------
-    what
-        Which value, in words.
-    published
-        As it is printed in the source, or follows from what is.
-    computed
-        As it came out.
-    tolerance
-        The largest relative deviation that rounding in print explains.
-    erratum
-        Why the published value is wrong, where it is; "" otherwise.
-    formula
-        Whether the source prints no number but a formula, a limit or a claim, of which this is a value.
+    `what` names the value in words. `published` is as printed in the source, or follows from what is printed.
+    `tolerance` is the largest relative deviation that rounding in print explains. `erratum` says why the
+    published value is wrong, and is "" if it is right. `formula` means that the source prints no number, but
+    a formula, a limit or a claim that this value follows from.
     """
 
     what: str
@@ -88,18 +70,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reproduction found.
+    """The outcome of a reproduction.
 
-    Attributes
-    ----------
-    tables
-        By a short name, which becomes part of the name of a CSV file.
-    picture
-        The panels of the picture.
-    checks
-        Published values beside computed ones.
-    findings
-        Sentences: what was found, where the publication errs. Numbers in them are computed.
+    `tables` are by a short name, which becomes part of the name of a CSV file. `findings` are sentences on
+    the results and on errors of the publication; numbers in them are computed.
     """
 
     tables: dict[str, Table]
@@ -116,18 +90,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One table or figure of a source, by name.
+    """One table or figure of a source, by its name for `arcwise reproduce NAME`: lower case, with hyphens.
 
-    Attributes
-    ----------
-    name
-        What `arcwise reproduce NAME` calls it: lower case, with hyphens.
-    source
-        The publication and the number of the table or figure in it.
-    title
-        What it shows, in one line.
-    run
-        Computes it. ``full`` asks for the size of the publication where the default is a sample.
+    `source` is the publication and the number of the table or figure in it, `title` a line on its content.
+    The first argument of `run` asks for the size of the publication where the default is a sample.
     """
 
     name: str

@@ -27,20 +27,10 @@ _ORDER = 48
 def interval_error(
     x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: float, *, truncate: bool = True
 ) -> FloatArray:
-    """Return ``E|y - x|^power`` for a piecewise constant density of y.
+    """Return ``E|y - x|^power`` for a piecewise constant density of y and inputs in [0, 1], shape (n,).
 
-    Parameters
-    ----------
-    x
-        Inputs in [0, 1], shape (n,).
-    edges
-        Where the m pieces begin and end, ascending, shape (m + 1,) or (n, m + 1); also outside [0, 1].
-    levels
-        The density on each piece, shape (m,) or (n, m).
-    power
-        At least 1.
-    truncate
-        Whether y is moved into [0, 1] first.
+    The m pieces have ascending edges, shape (m + 1,) or (n, m + 1), also outside [0, 1], and the densities
+    `levels`, shape (m,) or (n, m). With `truncate`, y is moved into [0, 1] first. `power` is at least 1.
     """
     x = np.asarray(x, dtype=np.float64)[..., None]
     edges = np.asarray(edges, dtype=np.float64)
@@ -56,14 +46,8 @@ def interval_error(
 def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: float) -> FloatArray:
     """Return ``E d(y, x)^power`` for a piecewise constant density of y, with ``d = min(|y-x|, 1 - |y-x|)``.
 
-    Parameters
-    ----------
-    x
-        Inputs in [0, 1), shape (n,).
-    edges, levels
-        As for `interval_error`; every edge is less than one turn away from its x.
-    power
-        At least 1.
+    The arguments are as for `interval_error`, with inputs in [0, 1); every edge is less than one turn away
+    from its x.
     """
     z = np.asarray(edges, dtype=np.float64) - np.asarray(x, dtype=np.float64)[..., None]
     k = power + 1.0

@@ -40,16 +40,8 @@ def _noise_missed_detection(
 ) -> FloatArray:
     """Return the least missed detection under noise between 0 and `shift`, by Neyman and Pearson.
 
-    Parameters
-    ----------
-    noise
-        Is constant between edges, or nearly so.
-    shift
-        The distance of both inputs.
-    edges
-        Ascending; what lies beyond the first and the last is one cell each.
-    false_alarm
-        Shape (n,).
+    The noise is constant between the ascending edges, or nearly so; the parts beyond the first and the last
+    are one cell each.
     """
     places = np.concatenate([[-np.inf], edges, [np.inf]])
     masses = [np.diff(noise.cdf(places - by)) for by in (0.0, shift)]

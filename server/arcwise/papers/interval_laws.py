@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.mechanisms.closed_forms.optimal import optimal_levels
 from arcwise.mechanisms.closed_forms.piecewise import least_half_range, piecewise_parameter
 from arcwise.mechanisms.closed_forms.square_wave import square_wave_half_window
@@ -74,16 +74,10 @@ def square_wave_pieces(x: FloatArray, epsilon: float) -> Pieces:
 
 
 class Line(NamedTuple):
-    """One line of a figure.
+    """One line of a figure, with the colour and the dash that it has in every figure.
 
-    Attributes
-    ----------
-    name
-        As in the legend.
-    error
-        (x, epsilon, power) -> ``E|y - x|^power``, in the shape of x.
-    colour, dash
-        The same in every figure.
+    `name` is its name in the legend, and `error` maps (x, epsilon, power) to ``E|y - x|^power``, in the shape
+    of x.
     """
 
     name: str

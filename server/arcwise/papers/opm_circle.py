@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.design.circle import CircularLoss, circle_bound
-from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms.directional import purkayastha, von_mises
 from arcwise.mechanisms.closed_forms.optimal import circle_expected_error
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table

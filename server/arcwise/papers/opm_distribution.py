@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
 from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.planning.distribution import FEWEST, users
-from arcwise.analysis.plotting.style import COLOURS
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.threads import one_thread
 from arcwise.domains import Interval
@@ -101,17 +101,9 @@ PM-OPT as a table; "PTT, margins" the member that the slides' authors call the u
 def error_of(mechanism: Mechanism, line: str | FloatArray, reports: int, seed: int) -> float:
     """Return the Wasserstein-1 distance of one survey's estimate to its users, as a share of the range.
 
-    Parameters
-    ----------
-    mechanism
-        On [0, 1].
-    line
-        The population, as `as_population` takes it; or values, of which users are drawn, and which are the
-        users where there are as many.
-    reports
-        One for each user.
-    seed
-        Of users and devices. Users are the same for every mechanism.
+    The mechanism is on [0, 1], and each user sends one report. `line` is a population, as `as_population`
+    takes it, or values: users are drawn from them, or are the values themselves if there are as many. The
+    seed is for users and devices; users are the same for every mechanism.
     """
     generator = np.random.default_rng([_SEED, seed])
     if not isinstance(line, str) and line.size == reports:
@@ -146,19 +138,9 @@ def errors_of(
 
 
 def on_values(values: FloatArray, name: str) -> Reproduction:
-    """Return the experiment with one population: users who have these values, in shares of the range.
+    """Return the experiment with one population: at least 10 users with these values, in shares of the range.
 
-    Parameters
-    ----------
-    values
-        Shape (n,), from 0 to 1; at least 10.
-    name
-        Of the population, for tables and pictures.
-
-    Raises
-    ------
-    ParameterError
-        When there are fewer.
+    `name` is that of the population, for tables and pictures.
     """
     if values.size < FEWEST:
         raise ParameterError(f"values must be at least {FEWEST}, got {values.size}")

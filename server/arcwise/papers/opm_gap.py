@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.design import randomized_response
-from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.interval_laws import EPSILONS, SOURCE, UNIT, below

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.exact import interval_error
 from arcwise.papers.interval_laws import (

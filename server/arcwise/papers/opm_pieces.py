@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.design import optimal_pieces, search_pieces
-from arcwise.analysis.plotting.style import COLOURS
 from arcwise.domains import Interval
 from arcwise.mechanisms.closed_forms.optimal import (
     circle_expected_error,

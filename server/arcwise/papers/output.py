@@ -15,18 +15,9 @@ if TYPE_CHECKING:
 
 
 def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "png") -> list[Path]:
-    """Write the tables and the picture of an outcome into a folder, and return their paths.
+    """Write the tables and the picture ("png" or "svg") of an outcome into a folder, and return their paths.
 
-    Parameters
-    ----------
-    folder
-        Must exist.
-    name
-        Of the reproduction; the files' names start with it.
-    outcome
-        What to write.
-    picture
-        "png" or "svg".
+    The folder must exist. The files' names start with `name`, that of the reproduction.
     """
     paths = []
     for table_name, table in outcome.tables.items():

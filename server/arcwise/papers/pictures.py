@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES, finish, plain_log
+from arcwise.analysis.charts.look import COLOURS
+from arcwise.analysis.plotting.style import DASHES, finish, plain_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,16 +28,10 @@ def mark(method: str, *args: Any, **options: Any) -> Mark:
 
 
 def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -> Mark:
-    """Return a name beside its line, in place of a legend.
+    """Return a name beside its line and in its colour, in place of a legend.
 
-    Parameters
-    ----------
-    x, y
-        The point, in the units of the data.
-    text, colour
-        What to write, in the colour of its line.
-    options
-        Of `Axes.annotate`; `offset` is the distance from the point in points, (3, 3) by default.
+    The point is in the units of the data. `options` are those of `Axes.annotate`; `offset` is the distance
+    from the point in points, (3, 3) by default.
     """
     place = {"xytext": options.pop("offset", (3, 3)), "textcoords": "offset points"}
     return mark("annotate", text, (x, y), color=colour, fontsize=8.5, **place, **options)
@@ -49,20 +44,11 @@ def look(colour: int, dash: int = 0) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes.
+    """One pair of axes; marks are drawn in their order.
 
-    Attributes
-    ----------
-    marks
-        What is drawn, in this order.
-    x, y, title
-        Labels.
-    xlim, ylim
-        The first and the last number; None for what fits.
-    log, plain
-        Axes ("x", "y" or "xy") that are logarithmic, and axes whose numbers are written plainly.
-    legend
-        Options of the legend; None for none.
+    A limit of `xlim` or `ylim` that is None fits the data. `log` and `plain` ("x", "y" or "xy") are the axes
+    that are logarithmic, and those whose numbers are written plainly. `legend` has options, and is None for
+    no legend.
     """
 
     marks: Sequence[Mark]
@@ -78,20 +64,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels side by side and one below the other.
+    """Panels side by side and one below the other, in rows.
 
-    Attributes
-    ----------
-    rows
-        The panels of each row.
-    size
-        Width and height in inches.
-    grid
-        Options of `Figure.subplots`.
-    legend
-        Options of a legend for all panels, which names what the first panel shows; None for none.
-    colours
-        The label of a scale of colours; "" for no scale.
+    The size is in inches, and `grid` has options of `Figure.subplots`. `legend` has options of a legend for
+    all panels, made from the first panel; None for no legend. `colours` is the label of a scale of colours;
+    "" for no scale.
     """
 
     rows: Sequence[Sequence[Panel]]

@@ -8,19 +8,9 @@ from arcwise.papers.base import Check
 def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratum: str = "") -> Check:
     """Return the check of a value against its print.
 
-    Parameters
-    ----------
-    what
-        Which value, in words.
-    text
-        The digits as they are printed, such as "199.92".
-    computed
-        As it came out.
-    units
-        How many units of the last printed digit it may differ by: 1/2 where the source rounds, 1 where it
-        cuts digits off.
-    erratum
-        Why the print is wrong, where it is.
+    `text` has the digits as they are printed, such as "199.92"; the value may differ by `units` units of the
+    last one: 1/2 if the source rounds, 1 if it cuts digits off. `erratum` says why the print is wrong, if it
+    is.
     """
     published = float(text)
     decimals = len(text.partition(".")[2])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note
 from arcwise.papers.published import printed

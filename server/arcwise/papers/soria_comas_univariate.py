@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.noise import Laplace, Staircase
 from arcwise.papers.base import Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Mark, Panel, Picture, look, mark, note

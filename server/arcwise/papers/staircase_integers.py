@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.noise import DiscreteStaircase, Geometric, Staircase, optimal_gamma, optimal_r
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note

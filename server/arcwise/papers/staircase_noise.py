@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.noise import Laplace, Staircase
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note

@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS, DASHES
+from arcwise.analysis.charts.look import COLOURS
+from arcwise.analysis.plotting.style import DASHES
 from arcwise.noise import AnalyticGaussian, Laplace, Staircase, TruncatedLaplace
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark

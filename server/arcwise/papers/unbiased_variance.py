@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.design import figures
-from arcwise.analysis.plotting.style import COLOURS
 from arcwise.mechanisms.closed_forms.finite import (
     duchi_worst_variance,
     hybrid_worst_variance,

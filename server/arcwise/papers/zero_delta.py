@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from arcwise.analysis.plotting.style import COLOURS
+from arcwise.analysis.charts.look import COLOURS
 from arcwise.noise import AnalyticGaussian, UniformAtom, optimal_alpha
 from arcwise.papers.base import Check, Outcome, Progress, Reproduction, Table
 from arcwise.papers.pictures import Panel, Picture, look, mark, note

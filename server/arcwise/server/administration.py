@@ -39,26 +39,11 @@ def audited(
     now: float,
     key_id: str = "",
 ) -> _Result:
-    """Change something in a store, with an entry in its audit log; return what the change returns.
+    """Make a change to a store and record it in the audit log; return the result of the change.
 
-    The entry is written first, with the outcome "unknown", which stays if the process dies. A change that
-    returns False has the outcome "unchanged".
-
-    Parameters
-    ----------
-    store
-        Where.
-    action, subject, key_id
-        See `StoredAction`.
-    change
-        Changes it.
-    now
-        The time in Unix seconds.
-
-    Raises
-    ------
-    StoreError
-        When the store cannot be written; without its entry nothing is changed.
+    The entry is written first, with the outcome "unknown", which stays if the process dies. If it cannot be
+    written, `StoreError` is raised and nothing is changed. A change that returns False gets the outcome
+    "unchanged".
     """
     number = store.begin_action(StoredAction(int(now), key_id, action, subject, "unknown"))
     try:
@@ -72,21 +57,11 @@ def audited(
 
 
 class Administration:
-    """Changes tasks and keys for whoever has an admin key or a session of one.
+    """Changes tasks and keys on behalf of holders of an admin key or of a session begun with one.
 
-    Every method raises `Problem`: 401 and 403 for everybody else, 503 when the store cannot be changed. What
-    is changed counts in this worker when the method returns, and in others within ten seconds.
-
-    Parameters
-    ----------
-    store
-        Returns the store.
-    refresh
-        Reads keys and tasks from the store.
-    catalogue, gate
-        The tasks and the keys, as `refresh` leaves them.
-    clock
-        The machine's clock.
+    Every method raises `Problem`: 401 or 403 for everybody else, 503 when the store cannot be changed. When a
+    method returns, its change is in effect in this worker; other workers follow within ten seconds. `refresh`
+    reads keys and tasks from the store into `gate` and `catalogue`.
     """
 
     def __init__(
@@ -105,20 +80,10 @@ class Administration:
         self._naming = asyncio.Lock()  # from the look at a name to the task that has it
 
     async def make_task(self, actor: Actor, text: bytes) -> tuple[Task, bool]:
-        """Serve a task from now on; return it, and whether it is new.
+        """Serve a task, given as the JSON of its file; return it, and whether it is new.
 
-        Parameters
-        ----------
-        actor
-            Who does it.
-        text
-            The task as its file holds it, JSON.
-
-        Raises
-        ------
-        Problem
-            422 when it is no valid task, or its central statement is not true; 409 when another open task
-            has its name.
+        Raises `Problem`: 422 when the task is invalid or its central statement is not true, 409 when another
+        open task has its name.
         """
         require(actor, "admin")
         task = await asyncio.to_thread(_read_task, text)
@@ -134,12 +99,9 @@ class Administration:
         return task, True
 
     async def close_task(self, actor: Actor, task_id: str) -> None:
-        """Take no more reports of a task. No worker counts one when this has returned.
+        """Stop taking reports of a task; when this returns, no worker counts one any more.
 
-        Raises
-        ------
-        Problem
-            404 when there is no such task.
+        Raises a 404 `Problem` when there is no such task.
         """
         self._task(actor, task_id)
         now = int(self._clock.time())
@@ -148,10 +110,7 @@ class Administration:
     async def open_task(self, actor: Actor, task_id: str) -> None:
         """Take reports of a closed task again.
 
-        Raises
-        ------
-        Problem
-            404 when there is no such task; 409 when another open task has its name.
+        Raises `Problem`: 404 when there is no such task, 409 when another open task has its name.
         """
         task = self._task(actor, task_id)
         async with self._naming:
@@ -162,19 +121,9 @@ class Administration:
     async def make_key(
         self, actor: Actor, scope: str, *, tasks: Iterable[str] | None = None, label: str = ""
     ) -> tuple[str, StoredKey]:
-        """Make a key; return it, to be shown once and never to be cached, and what the store has of it.
+        """Make a key; return its text, to be shown once and never cached, and its entry in the store.
 
-        Parameters
-        ----------
-        actor
-            Who does it.
-        scope, tasks, label
-            See `new_key`.
-
-        Raises
-        ------
-        Problem
-            422 when they are not valid; 404 when a task is not known.
+        Raises `Problem`: 422 when `new_key` refuses the arguments, 404 when a task is not known.
         """
         require(actor, "admin")
         good_for = None if tasks is None else list(tasks)
@@ -193,12 +142,9 @@ class Administration:
         return secret, key
 
     async def revoke_key(self, actor: Actor, key_id: str) -> None:
-        """Revoke a key and end its sessions. To revoke it twice changes nothing.
+        """Revoke a key and end its sessions; revoking it again changes nothing.
 
-        Raises
-        ------
-        Problem
-            404 when there is no such key.
+        Raises a 404 `Problem` when there is no such key.
         """
         require(actor, "admin")
         if all(key.id != key_id for key in self._gate.keys):

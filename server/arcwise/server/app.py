@@ -135,13 +135,9 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
 def create_dashboard(settings: Settings, *, clock: Clock = time) -> FastAPI:
     """Return an ASGI app that shows a store to this machine, without keys, and changes nothing.
 
-    Of `settings` it takes the store, which must exist, `min_reports`, `min_reports_days` and
-    `estimates_apart`. Servers may go on writing the store. Whatever is not GET or HEAD is refused.
-
-    Raises
-    ------
-    StoreError
-        At start, when the store cannot be opened.
+    Of `settings` it uses the store, which must exist, `release`, `min_reports`, `min_reports_days` and
+    `estimates_apart`. Servers may keep writing to the store. Requests other than GET and HEAD are refused.
+    The app raises `StoreError` at its start when the store cannot be opened.
     """
     runtime = Runtime(settings, clock, read_only=True)
     app = _app(runtime, settings)

@@ -47,20 +47,13 @@ class _Reading:
 
 
 class Bodies:
-    """Reads the bodies of requests.
+    """Reads the bodies of requests, within bounds on their size, their time and the memory of all of them.
 
-    When there is no room for more, the body that has had some for longest gives way, after a second at least;
-    otherwise the one that asks for more is turned away. So senders that stop halfway cannot keep others out,
-    and among senders that are quick the first are served.
-
-    Parameters
-    ----------
-    most
-        Bytes of the largest body.
-    most_at_once
-        Bytes of all bodies that are being read at the same moment, without the first 16 KiB of each.
-    seconds
-        Within which a body must be there, from its head on.
+    When there is no room for more, the body that has held some for longest gives way if it has had at least a
+    second; otherwise the body that asks for more is turned away. So senders that stop halfway cannot keep
+    others out, and among quick senders the first are served. `most` and `most_at_once` are bytes, the latter
+    of all bodies being read, without the first 16 KiB of each. A body must arrive within `seconds` after its
+    head.
     """
 
     def __init__(self, *, most: int, most_at_once: int, seconds: float) -> None:
@@ -82,20 +75,10 @@ class Bodies:
             raise _too_large(most)
 
     async def read(self, scope: Scope, receive: Receive, *, most: int | None = None) -> bytes:
-        """Return the body of a request.
+        """Return the body of a request; `most` replaces the largest size in bytes for this body.
 
-        Parameters
-        ----------
-        scope, receive
-            Of the request, as ASGI has them.
-        most
-            Bytes of this body, where it is another number.
-
-        Raises
-        ------
-        Problem
-            400 when the connection ends before the body, 408 when it is slow, 413 when it is too large, 503
-            when too much is being read.
+        Raises `Problem`: 400 when the connection ends before the body, 408 when it is slow, 413 when it is
+        too large, 503 when too much is being read.
         """
         most = self._most if most is None else most
         for name, value in scope["headers"]:

@@ -16,15 +16,11 @@ if TYPE_CHECKING:
 
 
 class Catalogue:
-    """Tasks by id, and which of them are closed, as the store had them when it was last read.
+    """The tasks by id, and which of them are closed, as of the last reading of the store.
 
-    A task that a store has once is served until it is closed: devices still have it, whatever became of its
-    file. Closed tasks take no reports; their estimates stay.
-
-    Parameters
-    ----------
-    given
-        The tasks that the server was started with; they come first.
+    A task that is in the store is served until it is closed, whatever becomes of its file, because devices
+    still have it. Closed tasks take no reports, but their estimates stay. The tasks that the server was
+    started with, `given`, come first.
     """
 
     def __init__(self, given: Iterable[Task]) -> None:
@@ -53,19 +49,11 @@ class Catalogue:
         return [task_id for task_id, task in self._tasks.items() if task.name == normal]
 
     def find(self, text: str, among: Container[str] | None = None) -> Task:
-        """Return the task of an id, or the one open task of a name.
+        """Return the task with this id, or else the only open task with this name.
 
-        Parameters
-        ----------
-        text
-            An id, or else a name.
-        among
-            The ids of the tasks that whoever asks may know of; None: all.
-
-        Raises
-        ------
-        Problem
-            404 when there is none; 409 when several open tasks have the name; the ids are in both.
+        `among` holds the ids that the sender of the request may know of; None means all. Raises `Problem`:
+        404 when there is no such task, 409 when several open tasks have the name; its detail lists the ids of
+        tasks with the name.
         """
         if text in self._tasks and (among is None or text in among):
             return self._tasks[text]

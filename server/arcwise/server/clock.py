@@ -32,17 +32,12 @@ class Clock(Protocol):
 
 
 class EpochClock:
-    """The machine's clock, and the time that is believed.
+    """The machine's clock, and the believed time, which closes epochs.
 
-    The store remembers the latest time that was ever believed. It rises to the machine's clock, at most two
-    seconds in a second that a worker runs; the believed time is the lower one of the two. So it goes down
-    with the machine's clock at once, and up slowly after a jump, and after a time without a server. Several
-    workers are no faster than one: each starts from what the store has.
-
-    Parameters
-    ----------
-    clock
-        The machine's clock.
+    The store remembers the latest time ever believed, which rises towards the machine's clock by at most two
+    seconds for each second that a worker runs. The believed time is the lower of the two: it follows the
+    machine's clock down at once, and rises slowly after a jump or a time without a server. Several workers
+    are no faster than one, because each starts from the time in the store.
     """
 
     def __init__(self, clock: Clock = time) -> None:
@@ -91,20 +86,11 @@ class EpochClock:
             return max(self._latest, min(now, self._latest + _RATE * (self._clock.monotonic() - self._at)))
 
     def keep(self, store: Store, *, is_empty: bool) -> None:
-        """Take over what other workers believed, and let the store remember what this one does.
+        """Take over the time that other workers believed, and store the time that this worker believes.
 
-        Parameters
-        ----------
-        store
-            Shared by the workers.
-        is_empty
-            Whether no report is counted yet. There is nothing to close then, and the machine's time is taken
-            as it is: many a machine has none when it starts.
-
-        Raises
-        ------
-        StoreError
-            When the store cannot be read or written; the time goes on.
+        `is_empty` says that no report is counted yet. There is nothing to close then, and the machine's time
+        is taken as it is, because many machines do not know the time when they start. Raises `StoreError`
+        when the store cannot be read or written; the believed time goes on all the same.
         """
         now = self._clock.time()
         reached = self._reached(now)  # of a worker that has just started: the machine's time

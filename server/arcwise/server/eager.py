@@ -11,15 +11,11 @@ _Result = TypeVar("_Result")
 
 
 class Eager(Generic[_Result]):
-    """An awaitable that has run to its first wait; await it to go on from there.
+    """An awaitable that has already run to its first wait; await it to continue from there.
 
-    Make it in the task that will await it. A timer costs several microseconds of event loop, and a request
-    that came in one piece never waits: `is_done` says whether one is needed.
-
-    Parameters
-    ----------
-    awaitable
-        What to start; whatever it raises before it waits is raised here.
+    Make it in the task that will await it. An exception raised before the first wait is raised here. A timer
+    costs several microseconds of event loop, and a request that came in one piece never waits: `is_done` says
+    whether a timer is needed.
     """
 
     def __init__(self, awaitable: Awaitable[_Result]) -> None:

@@ -37,14 +37,10 @@ _READING = ("read", "metrics")
 
 
 class Actor(NamedTuple):
-    """Who asks for something.
+    """The sender of a request, with the key and the session that identify it.
 
-    Attributes
-    ----------
-    key
-        The key that was sent, or that the session was begun with; None: nobody needs one.
-    session
-        The session of the cookie; None where the key itself was sent, or none is needed.
+    `key` was sent, or began the session; it is None where nobody needs one. `session` is that of the cookie;
+    it is None where the key itself was sent, or none is needed.
     """
 
     key: StoredKey | None
@@ -81,20 +77,12 @@ class Actor(NamedTuple):
 
 
 class Gate:
-    """Decides whether a request may do what it asks for, and whether it may yet.
+    """Decides whether a request is allowed, and whether it has to wait.
 
-    Parameters
-    ----------
-    open
-        True: everybody may report and read. False: nobody may without a key. None: without a key, only this
-        machine may, and only while the store has never had a key. Tasks are managed with an admin key only,
-        whatever stands here.
-    per_key, per_address
-        Requests a minute that one key, one address may make; 0: no limit.
-    public_url
-        Where browsers find the server; "" where the Host header says it.
-    clock
-        The machine's clock.
+    If `open` is True, everybody may report and read; if False, nobody may without a key; if None, without a
+    key only this machine may, and only while the store has never had a key. Managing tasks always takes an
+    admin key. `per_key` and `per_address` are requests a minute, 0 for no limit. `public_url` is where
+    browsers find the server, or "" to use the Host header.
     """
 
     def __init__(
@@ -131,22 +119,12 @@ class Gate:
         return self._loaded and not self._keys and is_local(scope)
 
     def check(self, scope: Scope, needed: str, task_id: str | None = None) -> StoredKey | None:
-        """Let a request pass; return its key, or None where it needs none.
+        """Let a request pass and return its key, or None where it needs none.
 
-        Parameters
-        ----------
-        scope
-            The ASGI scope of the request.
-        needed
-            The scope of the keys that may do it: "ingest", "read", "metrics" or "admin".
-        task_id
-            The task that it is about; None: all, which a key for some tasks cannot have.
-
-        Raises
-        ------
-        Problem
-            401 when there is no key, or none that is good; 403 when it is good for something else, or a form
-            of another origin sends a cookie; 429 when the address or the key asks too often.
+        `scope` is the ASGI scope, and `needed` the scope of keys that may do it. A `task_id` of None stands
+        for all tasks, which a key for some tasks may not access. Raises `Problem`: 401 without a valid key,
+        403 when the key is valid for something else or a form of another origin sends a cookie, 429 when the
+        address or the key asks too often.
         """
         self.slow_down_address(scope)
         if needed != "admin" and self.is_open(scope):
@@ -168,16 +146,11 @@ class Gate:
         return actor.readable(task_ids)
 
     def actor(self, scope: Scope) -> Actor:
-        """Return who asks, for pages that show each what they may see.
+        """Return the sender of a request, for pages that show each reader what they may see.
 
-        A key or a session that is sent counts, also where none is needed: so somebody can log in to a server
-        that is open, and manage its tasks.
-
-        Raises
-        ------
-        Problem
-            401 when there is neither a key nor a session that is good, and one is needed; 403 when a form of
-            another origin sends a cookie; 429 when the address or the key asks too often.
+        A key or a session counts even where none is needed, so that somebody can log in to an open server and
+        manage its tasks. Raises `Problem`: 401 when a key or a session is needed and none is valid, 403 when
+        a form of another origin sends a cookie, 429 when the address or the key asks too often.
         """
         self.slow_down_address(scope)
         is_open = self.is_open(scope)
@@ -198,23 +171,17 @@ class Gate:
             return reader_of("", scope)
 
     def slow_down_address(self, scope: Scope) -> None:
-        """Count a request of an address, before its key is looked at: so trying keys is slow, too.
+        """Count a request of an address before its key is examined, so that trying keys is slow, too.
 
-        Raises
-        ------
-        Problem
-            429 when the address asks too often.
+        Raises a 429 `Problem` when the address asks too often.
         """
         if self._per_address.is_limited and VIA_RELAY not in scope:
             _slow_down(self._per_address.wait(address_of(scope)))
 
     def key(self, sent: bytes) -> StoredKey:
-        """Return the good key that these bytes are.
+        """Return the valid key that these bytes are.
 
-        Raises
-        ------
-        Problem
-            401 when they are none, or one that is revoked.
+        Raises `Problem`: 401 when they are no key or a revoked one, 503 before keys are loaded.
         """
         if not self._loaded:
             raise store_busy("The server is not running.")
@@ -271,12 +238,10 @@ class Gate:
 
 
 def require(actor: Actor, needed: str, task_id: str | None = None) -> None:
-    """Refuse who may not do something; see `Gate.check`.
+    """Refuse an actor who may not do something; see `Gate.check`.
 
-    Raises
-    ------
-    Problem
-        403 when the key is good for something else, or for other tasks.
+    Raises `Problem`: 401 when there is no key, 403 when the key is valid for something else or for other
+    tasks.
     """
     if actor.may(needed, task_id):
         return

@@ -52,21 +52,10 @@ _LOGGER = logging.getLogger("arcwise.server")
 
 
 class Gateway:
-    """Opens requests, hands the reports in them to `Ingest`, and encrypts its answers.
+    """Opens encrypted requests, hands their reports to `Ingest`, and encrypts its answers.
 
-    Parameters
-    ----------
-    ingest
-        Takes the reports.
-    clock
-        The machine's clock, by which replaced keys end.
-    settings
-        With the file of keys.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be read.
+    Replaced keys expire by `clock`. Raises `StoreError` when the file of keys that `settings` name cannot be
+    read.
     """
 
     def __init__(self, ingest: Ingest, clock: Clock, settings: Settings) -> None:

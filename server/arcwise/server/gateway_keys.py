@@ -21,14 +21,9 @@ _MOST_KEYS = 255
 
 
 class KeptKey(NamedTuple):
-    """A key of the file.
+    """A key of the file, and the Unix time after which it opens no requests.
 
-    Attributes
-    ----------
-    key
-        What opens requests.
-    until
-        Unix seconds after which it opens none; None: it is the newest, and is valid until it is replaced.
+    `until` is None for the newest key, which is valid until it is replaced.
     """
 
     key: GatewayKey
@@ -36,13 +31,7 @@ class KeptKey(NamedTuple):
 
 
 class GatewayKeyFile:
-    """The file, which is read and replaced as a whole.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-    """
+    """The file of gateway keys, which is read and replaced as a whole."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -50,10 +39,8 @@ class GatewayKeyFile:
     def read(self) -> list[KeptKey]:
         """Return the keys, the newest first.
 
-        Raises
-        ------
-        StoreError
-            When the file cannot be read, or is not one of keys. What it holds is not repeated.
+        Raises `StoreError`, which does not repeat the content, when the file cannot be read or is not a file
+        of keys.
         """
         from arcwise.oblivious import GatewayKey
 
@@ -80,14 +67,9 @@ class GatewayKeyFile:
         return [kept.key for kept in self.read() if kept.until is None or now < kept.until]
 
     def make(self) -> GatewayKey:
-        """Make the file with a first key, and return it.
+        """Make the file with a first key, and return the key.
 
-        Raises
-        ------
-        ParameterError
-            When there is such a file already.
-        StoreError
-            When it cannot be written.
+        Raises `ParameterError` when there is such a file already, and `StoreError` when it cannot be written.
         """
         from arcwise.oblivious import GatewayKey
 

@@ -26,28 +26,13 @@ _LONGEST = 512
 def new_key(
     scope: str, *, tasks: Iterable[str] | None = None, label: str = "", now: float
 ) -> tuple[str, StoredKey]:
-    """Make a key; return it, to be shown once, and what a store keeps.
+    """Make a key; return its text, to be shown once, and the entry that a store keeps.
 
     A key is ``arcwise_SCOPE_ID_SECRET``: the prefix lets scanners of source code find keys that were
-    published by mistake, the id finds its row, and the secret is 256 random bits. That is why a plain SHA-256
-    is enough: slow hashes protect what people choose, and nobody guesses 256 bits.
-
-    Parameters
-    ----------
-    scope
-        "ingest", "read", "metrics" or "admin".
-    tasks
-        Ids (hex) of the tasks that it is good for; all unless given.
-    label
-        Words for people, up to 200 characters.
-    now
-        Unix seconds.
-
-    Raises
-    ------
-    ParameterError
-        When the scope is another one, the label is too long or not printable, no task is given in `tasks`, or
-        tasks are given for a key that is not about some of them.
+    published by mistake, the id finds its row, and the secret is 256 random bits. Therefore a plain SHA-256
+    is enough: slow hashes protect passwords that people choose, and nobody guesses 256 bits. `tasks` are the
+    ids (hex) of the tasks that the key is valid for, or None for all, as for every admin or metrics key.
+    `label` has up to 200 printable characters, and `now` is in Unix seconds.
     """
     if scope not in SCOPES:
         raise ParameterError(f"scope must be one of {', '.join(SCOPES)}; got {scope!r}")

@@ -51,11 +51,8 @@ def own_path(text: str) -> str:
 async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_BYTES) -> dict[str, list[str]]:
     """Return the fields of a form, each with its values.
 
-    Raises
-    ------
-    Problem
-        415 when the body is not a form as browsers send it without files; 413 when it has more than `most`
-        bytes; 422 when it cannot be read.
+    Raises `Problem`: 415 when the body is not a form as browsers send it without files, 413 when it has more
+    than `most` bytes, 422 when it cannot be read.
     """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
@@ -77,12 +74,7 @@ async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_B
 def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
     """Return the routes that begin and end sessions.
 
-    Parameters
-    ----------
-    runtime
-        Of the app.
-    show
-        Makes the page of a problem; None: the problem's document.
+    `show` makes the page of a problem; without it, the problem's document is sent.
     """
     router = APIRouter(include_in_schema=False)
     per_address, in_all = LOGINS_PER_MINUTE

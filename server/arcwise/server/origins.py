@@ -25,13 +25,7 @@ _PREFLIGHT_SECONDS = 86_400
 
 
 def checked_origins(origins: object) -> tuple[str, ...]:
-    """Return the origins as a tuple, each as a browser writes it in its Origin header, or "*" alone for all.
-
-    Raises
-    ------
-    ParameterError
-        When one is no origin.
-    """
+    """Return the origins as a tuple, each as browsers write it in an Origin header, or "*" alone for all."""
     if isinstance(origins, str) or not isinstance(origins, Iterable):
         raise ParameterError(f"allow_origins must be a list of origins, got {origins!r}")
     found = tuple(origins)
@@ -49,10 +43,7 @@ def checked_origins(origins: object) -> tuple[str, ...]:
 def checked_public_url(url: object) -> str:
     """Return the origin at which browsers find a server, or "" where none is given.
 
-    Raises
-    ------
-    ParameterError
-        When it is no origin, or one of plain HTTP that is not this machine: nobody could log in there.
+    Plain HTTP is accepted for this machine only: elsewhere nobody could log in over it.
     """
     if url != "" and not (isinstance(url, str) and _ORIGIN.fullmatch(url)):
         raise ParameterError(
@@ -69,20 +60,10 @@ def checked_public_url(url: object) -> str:
 
 
 def check_same_origin(scope: Scope, public_url: str = "") -> None:
-    """Refuse a request that changes something unless a page of this server's own origin sends it.
+    """Raise a 403 `Problem` unless a page of this server's own origin sends the request.
 
-    Parameters
-    ----------
-    scope
-        The ASGI scope of the request.
-    public_url
-        The origin at which browsers find the server; "": that of the scheme and the Host of the request.
-
-    Raises
-    ------
-    Problem
-        403 when Sec-Fetch-Site says anything but same-origin; when it is not sent and Origin is another one;
-        when neither is sent.
+    Sec-Fetch-Site must be same-origin. Where it is not sent, Origin must be `public_url`, or if that is "",
+    the origin that the scheme and the Host of the request make.
     """
     sites = _values(scope, b"sec-fetch-site")
     if sites:

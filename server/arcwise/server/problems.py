@@ -20,20 +20,11 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
-    """An error with the document that describes it.
+    """An error with the problem document that describes it.
 
-    Parameters
-    ----------
-    status
-        HTTP status.
-    kind
-        Names the problem's type, ``urn:arcwise:problem:{kind}``; never changes its meaning.
-    detail
-        A sentence for people: what is wrong and what to do. Holds nothing that a device sent.
-    headers
-        Further headers of the response.
-    uri
-        The problem's type where a standard has registered another one.
+    `kind` names the problem's type, ``urn:arcwise:problem:{kind}``, and never changes its meaning; `uri`
+    replaces the type where a standard has registered another one. `detail` is a sentence for people about
+    what is wrong and what to do, and holds nothing that a device sent.
     """
 
     def __init__(
@@ -96,14 +87,7 @@ def install_problem_handlers(
 ) -> None:
     """Answer every error of the app with a problem document, or its page, and count it by its kind.
 
-    Parameters
-    ----------
-    app
-        Whose errors.
-    count
-        Is called with each kind.
-    page
-        Returns the page of a problem, or None where its document is to be sent.
+    `page` returns the page of a problem, or None where its document is to be sent.
     """
     from fastapi.exceptions import RequestValidationError
 

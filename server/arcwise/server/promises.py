@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=16)  # `arcwise serve` asks before it listens, and the app when it starts
 def check_statement(task: Task, called: str = "") -> None:
-    """Check the central statement of a task, if it has one: 20 ms, and seconds for several releases.
+    """Raise `CertificateError` when a task has a central statement that is not true.
 
-    Raises
-    ------
-    CertificateError
-        When it is not true; see `check_promise` for `called`.
+    It takes 20 ms, and seconds for several releases. See `check_promise` for `called`.
     """
     if task.central is not None:
         # Only here: SciPy is a third of a second of the start of a server without such tasks.
@@ -33,14 +30,10 @@ def check_statement(task: Task, called: str = "") -> None:
 
 
 def check_new(store: Store, tasks: Iterable[Task]) -> None:
-    """Check the central statements of those tasks that a store does not have yet.
+    """Check the central statements of the tasks that a store does not have yet.
 
-    The id of a task covers its kernel and its statement, so what was found true once stays true.
-
-    Raises
-    ------
-    CertificateError
-        When one is not true.
+    The id of a task covers its kernel and its statement, so a statement that was found true stays true.
+    Raises `CertificateError` when one is not true.
     """
     promising = [task for task in tasks if task.central is not None]
     known = {entry.task.id for entry in store.tasks()} if promising else set()
@@ -50,14 +43,10 @@ def check_new(store: Store, tasks: Iterable[Task]) -> None:
 
 
 def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record, None, None]:
-    """Yield records that are to be merged into a store, each new task after the checks of one that is sent.
+    """Yield records that are to be merged into a store, after checking each new task like one that is sent.
 
-    Raises
-    ------
-    CertificateError
-        When its central statement is not true.
-    ParameterError
-        When it is open, and an open task of the store has its name.
+    Raises `CertificateError` when a central statement is not true, and `ParameterError` when a new open task
+    has the name of an open task of the store.
     """
     stored = store.tasks()
     known = {entry.task.id for entry in stored}

@@ -19,18 +19,12 @@ _ROTATION_SECONDS = 600.0
 
 
 class Rate:
-    """At most so many requests a minute from each sender, as many at once, in memory only.
+    """Allows each sender at most `per_minute` requests a minute, and as many at once, in memory only.
 
     The generic cell rate algorithm: one number per sender, the time at which its bucket is empty again.
-    Senders are known by a digest under a random key that is drawn anew every ten minutes, with which all of
-    them are forgotten. No more than 100,000 are kept; those that asked least of late are forgotten first.
-
-    Parameters
-    ----------
-    per_minute
-        Requests a minute; 0: no limit.
-    clock
-        Seconds that only go forward.
+    Senders are known by a digest under a random key that is drawn anew every ten minutes, when all senders
+    are forgotten. At most 100,000 are kept; those that asked least recently are forgotten first. A
+    `per_minute` of 0 means no limit.
 
     Examples
     --------

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
 
 
 class Lateness(NamedTuple):
-    """For how long after its epoch a batch is taken.
+    """The time after an epoch of a task in which its batches are still taken.
 
-    Attributes
-    ----------
-    task
-        Whose epochs.
-    seconds, epochs
-        How long that is, one of them 0: seconds that the task states, or whole epochs.
+    It is either `seconds`, which the task states, or whole `epochs`; the other one is 0.
     """
 
     task: Task
@@ -40,14 +35,10 @@ class Lateness(NamedTuple):
 
 
 class Releasing(NamedTuple):
-    """What the settings say of closing and releasing epochs; a task may say more.
+    """The settings for closing and releasing epochs; a task may add its own.
 
-    Attributes
-    ----------
-    release
-        "live", or "closed-epochs" for all tasks.
-    retention_days
-        Lateness of tasks that state none.
+    `release` is "live", or "closed-epochs" for all tasks. `retention_days` is the lateness of tasks that
+    state none.
     """
 
     release: str

@@ -57,28 +57,11 @@ _log = logging.getLogger("arcwise.server")
 
 
 class Runtime:
-    """Everything of an app that is more than its routes.
+    """The components of an app other than its routes.
 
-    Parameters
-    ----------
-    settings
-        How the server is set up.
-    clock
-        The machine's clock.
-    read_only
-        Show what the store has and change nothing in it: no reports are taken, no key is known, and only this
-        machine is served, whatever `settings` say.
-
-    Attributes
-    ----------
-    pages
-        Makes pages of templates.
-    read_only
-        As above.
-    store_bytes
-        What the store takes on disk, at most a minute old.
-    keys_by_scope
-        How many keys the store has that are not revoked, by their scope.
+    With `read_only` it shows the store and changes nothing in it: no reports are taken, no key is known, and
+    only this machine is served, whatever `settings` say. `store_bytes` is the size of the store on disk, at
+    most a minute old. `keys_by_scope` counts the keys that are not revoked.
     """
 
     def __init__(self, settings: Settings, clock: Clock = time, *, read_only: bool = False) -> None:
@@ -198,26 +181,16 @@ class Runtime:
         return self._settings
 
     def store(self) -> Store:
-        """Return the store.
-
-        Raises
-        ------
-        StoreError
-            When the app does not run.
-        """
+        """Return the store; raise `StoreError` when the app does not run."""
         if self._store is None:
             raise StoreError("the app has not started: run it under a server, or enter its lifespan")
         return self._store
 
     async def start(self) -> None:
-        """Open the store and take requests.
+        """Open the store and begin to take requests.
 
-        Raises
-        ------
-        StoreError
-            When the store cannot be opened.
-        CertificateError
-            When the central statement of a task that the store does not have yet is not true.
+        Raises `StoreError` when the store cannot be opened, and `CertificateError` when the central statement
+        of a task that the store does not have yet is not true.
         """
         settings = self._settings
         self._store = store = open_store(settings.store, read_only=self.read_only)
@@ -326,13 +299,7 @@ class Runtime:
         await asyncio.to_thread(self._tidying.join, _TIDY_END_SECONDS)
 
     def refresh(self) -> None:
-        """Read keys and tasks from the store; may be called from any thread.
-
-        Raises
-        ------
-        StoreError
-            When it cannot be read.
-        """
+        """Read keys and tasks from the store, on any thread; raise `StoreError` when it cannot be read."""
         store = self.store()
         with self._refreshing:  # what was read first must not be taken over last
             keys = [] if self.read_only else store.keys()
@@ -421,12 +388,9 @@ class Runtime:
             self._stopping.wait(_CLOCK_SECONDS)
 
     def show_store(self) -> None:
-        """Let /metrics show how large the store is and its sources; may be called from any thread.
+        """Update the size and the sources of the store in /metrics, on any thread.
 
-        Raises
-        ------
-        StoreError
-            When it cannot be read.
+        Raises `StoreError` when the store cannot be read.
         """
         names = {task_id: task.name for task_id, task in self.catalogue.tasks.items()}
         store = self.store()
@@ -434,24 +398,18 @@ class Runtime:
         self.store_bytes = store.size
 
     def keep_time(self) -> None:
-        """Let the store remember how late it is, and follow what other workers know; from any thread.
+        """Let the store remember the believed time, and follow that of other workers, on any thread.
 
-        Raises
-        ------
-        StoreError
-            When it cannot.
+        Raises `StoreError` when the store cannot be read or written.
         """
         store = self.store()
         is_empty = not self.catalogue.newest and all(entry.newest is None for entry in store.tasks())
         self.epoch_clock.keep(store, is_empty=is_empty)
 
     def close_epochs(self) -> None:
-        """Close the epochs that are over, of tasks that are shown by closed ones alone; from any thread.
+        """Close the epochs that are over, of tasks that are shown by closed epochs alone, on any thread.
 
-        Raises
-        ------
-        StoreError
-            When the store cannot; what is not closed is not shown.
+        Raises `StoreError` when the store fails; epochs that are not closed are not shown.
         """
         store, unsure_until = self.store(), self.epoch_clock.unsure_until
         for task in list(self.catalogue.tasks.values()):

@@ -55,22 +55,13 @@ class _Known(NamedTuple):
 class Sessions:
     """Begins, finds and ends sessions.
 
-    A token is 32 random bytes and a mark, a MAC of them under a secret of the store. Only tokens with a good
-    mark are looked up, so that whoever makes cookies up costs no reading of the store. The mark lets nobody
-    in: the digest must be in the store.
+    A token is 32 random bytes and a mark, a MAC of them under a secret of the store. Only tokens with a valid
+    mark are looked up, so that invented cookies cost no reading of the store. The mark lets nobody in: the
+    digest must be in the store.
 
-    Parameters
-    ----------
-    store
-        Returns the store.
-    seconds
-        When a session ends, from its beginning on.
-    idle_seconds
-        When it ends, from its last use on. What pages fetch by themselves is no use.
-    public_url
-        Where browsers find the server; "" where the Host header says it.
-    clock
-        The machine's clock.
+    A session ends `seconds` after its beginning, or `idle_seconds` after its last use; requests that a page
+    makes by itself do not count as use. `public_url` is where browsers find the server, or "" to use the Host
+    header.
     """
 
     def __init__(
@@ -92,12 +83,9 @@ class Sessions:
         self._telling: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Read what marks are made with; on any thread, when the store is open.
+        """Read the secret that marks are made with, on any thread, when the store is open.
 
-        Raises
-        ------
-        StoreError
-            When the store cannot be read.
+        Raises `StoreError` when the store cannot be read.
         """
         self._key = blake2b(self._store().secret, person=b"arcwise-session").digest()
 
@@ -125,12 +113,9 @@ class Sessions:
             self._see(session)
 
     def check_https(self, scope: Scope) -> None:
-        """Refuse a login that would be of no use.
+        """Refuse a login over plain HTTP to anything but this machine: the browser would drop the cookie.
 
-        Raises
-        ------
-        Problem
-            403 when a browser asks over plain HTTP for anything but this machine: it would drop the cookie.
+        Raises a 403 `Problem`.
         """
         origins = [value for name, value in scope["headers"] if name == b"origin"]
         if self._is_secure(scope) and any(origin.startswith(b"http://") for origin in origins):
@@ -146,10 +131,7 @@ class Sessions:
     async def begin(self, scope: Scope, key: StoredKey) -> str:
         """Begin a session with a new token and end that of the request; return the value of Set-Cookie.
 
-        Raises
-        ------
-        StoreError
-            When the store cannot be written.
+        Raises `StoreError` when the store cannot be written.
         """
         await self._end(scope)
         random = secrets.token_bytes(_RANDOM_BYTES)
@@ -162,21 +144,15 @@ class Sessions:
     async def end(self, scope: Scope) -> str:
         """End the session of a request; return the value of Set-Cookie that takes the cookie back.
 
-        Raises
-        ------
-        StoreError
-            When the store cannot be written.
+        Raises `StoreError` when the store cannot be written.
         """
         await self._end(scope)
         return self._cookie(scope, "", "; Max-Age=0")
 
     def prune(self) -> None:
-        """Forget what is over; may be called from any thread.
+        """Forget the sessions that are over, on any thread.
 
-        Raises
-        ------
-        StoreError
-            When the store cannot be written.
+        Raises `StoreError` when the store cannot be written.
         """
         self._store().prune_sessions(int(self._clock.time()), self._idle_seconds)
 
@@ -267,12 +243,9 @@ class Sessions:
 
 
 def session_of(scope: Scope) -> StoredSession | None:
-    """Return the session of a request, after `Sessions.attach`; None where it has no cookie.
+    """Return the session of a request, after `Sessions.attach`, or None where it has no cookie.
 
-    Raises
-    ------
-    Problem
-        401 when there is a cookie and its session is over; 503 when the store cannot be read.
+    Raises `Problem`: 401 when there is a cookie and its session is over, 503 when the store cannot be read.
     """
     session = scope.get(_PLACE, False)
     if isinstance(session, Problem):

@@ -36,14 +36,8 @@ STORED_TASKS: Final = _Stored()
 def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
     """Read every ``*.json`` in a directory as a task or the tasks of a group, in the order of file names.
 
-    A task that stands in several files, such as its own and that of its group, is one task.
-
-    Raises
-    ------
-    TaskError
-        When there is no such directory, no task in it, or a file that is neither.
-    CertificateError
-        When a task's kernel does not satisfy its epsilon.
+    A task that stands in several files, such as its own and that of its group, is one task. Raises
+    `TaskError` when there is no such directory, no task in it, or a file that is neither.
     """
     folder = Path(directory)
     if folder.is_file():
@@ -64,20 +58,12 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
 
 
 class Setting(NamedTuple):
-    """The declaration of a setting, beside its name and its type.
+    """The declaration of a setting, apart from its name and its type.
 
-    Attributes
-    ----------
-    read_as
-        Type of what options, the environment and a file hold.
-    help
-        What it does, for the command's help and docs/reference/settings.md.
-    default
-        The default as a file would state it; "" where it cannot be stated.
-    must_be, allows
-        What a value must be, for a message, and whether a value is so.
-    option, metavar
-        The option where it has another name, as those of lists do, and the word for its value.
+    `read_as` is the type of the values in options, the environment and a file. `help` is for the command's
+    help and docs/reference/settings.md. `default` is the default as a file would state it, or "" where it
+    cannot be stated. `allows` checks a value, and `must_be` says for a message what a value must be. `option`
+    is the option where it has another name, as those of lists do, and `metavar` the word for its value.
     """
 
     read_as: Any
@@ -398,11 +384,6 @@ class ProcessSettings(Settings):
     """The settings of `arcwise serve`: those of the app, and those of the process around it.
 
     docs/reference/settings.md has them in a table; see `Settings` for those of the app.
-
-    Raises
-    ------
-    ParameterError, TaskError, CertificateError
-        As `Settings`.
     """
 
     estimates_apart: bool = _declared(True, bool, _APART, "True or False", _is_bool, stated="true")

@@ -19,23 +19,17 @@ _GONE_AT_ONCE = 64
 
 
 class Turns:
-    """Lets requests begin one after the other, the first that came first.
+    """Lets requests begin one after the other, in the order in which they came.
 
-    A pass of the event loop runs all that is ready, and a report needs several of them: to be read, to be
-    handed to the store, to be answered. With a listing of each of a few hundred connections in every pass it
-    would wait for seconds. What a request does after its first wait is not held up, so a slow one keeps no
-    other from beginning.
+    A pass of the event loop runs everything that is ready, and a report needs several passes: to be read, to
+    be handed to the store, to be answered. With a listing for each of a few hundred connections in every
+    pass, it would wait for seconds. The work of a request after its first wait is not held up, so a slow
+    request keeps no other from beginning.
 
-    Parameters
-    ----------
-    busy
-        Whether reports wait for the store. Then the next turn comes after a pause: the store's thread needs
-        the interpreter, which a loop that never rests gives up only every 5 ms.
-    at_once
-        How many begin in a pass.
-    pause
-        Seconds. The store's thread gives the interpreter up at each statement, and a pause that is shorter
-        than its commit makes it wait for the loop again and again.
+    In each pass `at_once` requests begin. While reports wait for the store, as `busy` says, the next turn
+    comes after a pause in seconds: the store's thread needs the interpreter, which a loop that never rests
+    gives up only every 5 ms. The thread gives the interpreter up at each statement, so a pause that is
+    shorter than its commit makes it wait for the loop again and again.
     """
 
     def __init__(self, busy: Callable[[], bool], at_once: int = 1, pause: float = 0.001) -> None:

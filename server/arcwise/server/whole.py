@@ -25,12 +25,9 @@ class Taker(Protocol):
 
 
 class Ready:
-    """An answer that is known whole; an ASGI app that gives it, for a connection that cannot write it.
+    """A complete answer that is also an ASGI app, for connections that cannot write the answer themselves.
 
-    Parameters
-    ----------
-    status, fields, content
-        Of the answer; the fields say how long the content is.
+    The `fields` say how long the content is.
     """
 
     __slots__ = ("content", "fields", "status")

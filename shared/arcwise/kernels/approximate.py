@@ -23,19 +23,15 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
     """Return the least delta for which the kernel is (epsilon, delta)-LDP, in units of 2**-64, rounded up.
 
     ``max over inputs s, t of sum_j max(0, w[s][j] - e^epsilon w[t][j]) / 2**64``, with the rational lower
-    bound of e^epsilon: the hockey-stick divergence of two rows. A value between two nodes has a mixture of
-    their rows, and the divergence is convex in the pair of rows: no real input exceeds the nodes.
-
-    Raises
-    ------
-    CertificateError
-        When the kernel has too many rows and codes to compare all pairs of rows.
+    bound of e^epsilon, is the hockey-stick divergence of two rows. A value between two nodes has a mixture of
+    their rows, and the divergence is convex in the pair of rows, so no real input exceeds the nodes. Raises
+    `CertificateError` if the kernel has too many rows and codes to compare all pairs of rows.
 
     Notes
     -----
-    All exact. A term counts where ``w[s][j] > floor(E w[t][j])``, a comparison of integers. What the terms
-    add up to is ``sum_j w[s][j] - E sum_j w[t][j]`` over those that do; both sums are integers, added up as
-    halves of 32 bits.
+    The computation is exact. A term counts if ``w[s][j] > floor(E w[t][j])``, a comparison of integers. The
+    terms that count add up to ``sum_j w[s][j] - E sum_j w[t][j]``; both sums are of integers, and are
+    computed from halves of 32 bits.
     """
     import numpy as np
 

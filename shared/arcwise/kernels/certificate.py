@@ -57,19 +57,8 @@ def exp_lower_bound(epsilon: float) -> Fraction:
     """Return a rational number that is at most e^epsilon, and less than it by under 2**-50 relatively.
 
     The Taylor series of a non-negative argument has positive terms only, so dropping the tail and rounding
-    every term down can only make the sum smaller.
-
-    Parameters
-    ----------
-    epsilon
-        A non-negative finite float, taken as `exact_epsilon` says.
-
-    Examples
-    --------
-    >>> float(exp_lower_bound(1.0))
-    2.718281828459045
-    >>> exp_lower_bound(0.0)
-    Fraction(1, 1)
+    every term down can only make the sum smaller. `exact_epsilon` gives the exact number that the float
+    `epsilon` stands for.
     """
     checked_real("epsilon", epsilon, least=0)
     numerator, denominator = exact_epsilon(epsilon).as_integer_ratio()
@@ -136,19 +125,9 @@ class Certificate(Value):
 
 
 def certify(ratio: Fraction | None, epsilon: float) -> Certificate:
-    """Return the certificate of pure epsilon-LDP of a kernel with this exact `ratio`.
+    """Return the certificate of pure epsilon-LDP of a kernel with this exact ratio of weights.
 
-    Raises
-    ------
-    CertificateError
-        When the ratio exceeds the rational lower bound of e^epsilon.
-
-    Examples
-    --------
-    >>> from arcwise.kernels import TableKernel
-    >>> kernel = TableKernel(((3 * 2**62, 2**62), (2**62, 3 * 2**62)))
-    >>> print(certify(kernel.ratio(), epsilon=1.1))
-    epsilon = 1.1, delta = 0: largest ratio of two weights 3 <= e^epsilon (checked in rational arithmetic)
+    Raises `CertificateError` if the ratio exceeds the rational lower bound of e^epsilon, or is None.
     """
     if ratio is None:
         raise CertificateError(

@@ -17,16 +17,11 @@ _OPEN = np.uint32(1 << 31)
 
 
 class Inversion:
-    """The vectorised sampler of rows that are given as running sums.
+    """The vectorised sampler of rows that are given as the running sums of their K weights, up to 2**64.
 
     A draw's leading bits choose a cell of a guide table (Chen and Asau 1974). Most cells lie inside the draws
     of one code, and their entry is the answer; in the others a binary search between the cell's first and
-    last code compares the whole draw. At least four cells a code keep the second kind rare.
-
-    Parameters
-    ----------
-    ends
-        Row by row, the running sums of the K weights; each ends with 2**64.
+    last code compares the whole draw. With at least four cells per code, the second kind is rare.
     """
 
     def __init__(self, ends: Sequence[Sequence[int]]) -> None:

@@ -23,18 +23,9 @@ if TYPE_CHECKING:
 def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, ...], ...]:
     """Return integer rows near these probabilities whose exact ratio is at most e^epsilon.
 
-    Parameters
-    ----------
-    probabilities
-        Shape (N, K), positive, each row with the sum 1 up to rounding, and ratios within a column of at most
-        e^epsilon up to rounding.
-    epsilon
-        The bound that the integers keep exactly.
-
-    Raises
-    ------
-    ParameterError
-        When no integer rows within the bounds sum to 2**64: the probabilities are not what they must be.
+    The probabilities have the shape (N, K) and are positive; up to rounding, rows sum to 1 and the ratios
+    within a column are at most e^epsilon. Raises `ParameterError` if they are not, so that no such rows sum
+    to 2**64.
     """
     rows = nearest_rows(probabilities)
     growth = exp_lower_bound(epsilon)
@@ -70,12 +61,8 @@ def nearest_rows(probabilities: ArrayLike) -> tuple[tuple[int, ...], ...]:
 def fill_row(row: Sequence[int], low: Sequence[int], high: Sequence[int]) -> list[int]:
     """Return the row with every weight moved into [low, high] and the sum made exactly 2**64.
 
-    What is missing or too much goes to the codes where it changes the weight least relatively.
-
-    Raises
-    ------
-    ParameterError
-        When the bounds leave no room for the sum.
+    The difference from 2**64 goes to the codes where it changes the weight least relatively. Raises
+    `ParameterError` if the bounds leave no room for the sum.
     """
     weights = list(map(min, map(max, row, low), high))
     missing = UNIT - sum(weights)

@@ -42,25 +42,19 @@ def fitted_nodes(share: float) -> int:
 
 
 def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
-    """Return how many nodes keep the error of OPM on a grid within 2 % of its closed form, at least 128.
+    """Return how many nodes, at least 128, keep the error of OPM on a grid within 2 % of its closed form.
 
-    Parameters
-    ----------
-    share
-        Of the codes, that the window has: 2 C of `closed_forms.optimal.optimal_levels`.
-    power
-        Exponent of the loss.
-    circular
-        Whether the window wraps: K = N then, and K = N + W - 1 otherwise.
+    `share` is the window's share of the codes, 2 C of `closed_forms.optimal.optimal_levels`, and `power` the
+    exponent of the loss. If `circular`, the window wraps and K = N; otherwise K = N + W - 1.
 
     Notes
     -----
-    What the grid adds to the error is about ``power / (3 W^2)`` of it, and less if W is even and is the share
-    of a whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
-    ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that is so up to epsilon
+    The grid adds about ``power / (3 W^2)`` of the error to it, and less if W is even and is the share of a
+    whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
+    ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that holds up to epsilon
     6.2, or 8.3. On a circle two-byte codes allow it up to epsilon 19.4; above, windows have 3 codes or 2, and
     the error is up to 1.0625 times the closed form's. Off a circle the limit is 16,384 codes, enough up to
-    epsilon 16.6, and the error is up to 1.083 times the closed form's above.
+    epsilon 16.6; above, the error is up to 1.083 times the closed form's.
     """
     most = MAX_CODES if circular else _MOST_WINDOW_NODES
     least = 2 * math.ceil(2.0 * math.sqrt(power))
@@ -77,20 +71,15 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
 def table_nodes(window: float, span: float, variance: float) -> int:
     """Return a number of nodes for a table of at most 20,000 weights with little grid error.
 
-    Parameters
-    ----------
-    window
-        Length of the window, in units of the way that it slides.
-    span
-        Length of the output range, in the same unit.
-    variance
-        Of the continuous mechanism on [0, 1]: rounding to nodes adds up to 1/(4 (N-1)^2) to it.
+    The lengths of the window and of the output range (`span`) are in units of the way that the window slides.
+    `variance` is that of the continuous mechanism on [0, 1]; rounding to nodes adds up to 1/(4 (N-1)^2) to
+    it.
 
     Notes
     -----
-    It compares the sum of three relative errors of the variance, at first order: rounding the window, twice,
-    and rounding the output range, four times (for small epsilon the variance is that range to the power of 4
-    over the window's square), and the rounding of values.
+    The result has the least sum of three relative errors of the variance, at first order: of rounding the
+    window, twice; of rounding the output range, four times (for small epsilon the variance is that range to
+    the power of 4 over the window's square); and of rounding values.
     """
 
     def error(nodes: int) -> float:
@@ -104,25 +93,11 @@ def table_nodes(window: float, span: float, variance: float) -> int:
 
 
 def window_table(nodes: int, window: float, span: float, epsilon: float) -> tuple[FloatArray, FloatArray]:
-    """Return the rows of a sliding window with margins, and the unbiased output values on [0, 1].
+    """Return the rows of a sliding window with margins and the unbiased output values on [0, 1].
 
-    Parameters
-    ----------
-    nodes
-        N.
-    window
-        Length of the window, in units of the way that it slides.
-    span
-        Length of the output range in the same unit, at least ``1 + window``.
-    epsilon
-        Codes inside the window are e^epsilon times as likely as those outside.
-
-    Returns
-    -------
-    rows
-        Shape (N, K).
-    units
-        Shape (K,).
+    Their shapes are (N, K) and (K,). The lengths of the window and of the output range (`span`, at least
+    ``1 + window``) are in units of the way that the window slides. Codes inside the window are e^epsilon
+    times as likely as those outside.
     """
     import numpy as np
 

@@ -60,11 +60,8 @@ def installed() -> Mapping[tuple[str, int], tuple[EntryPoint, ...]]:
 def load(key: tuple[str, int], points: tuple[EntryPoint, ...]) -> type[Mechanism]:
     """Return the class that the entry points of a name and version stand for.
 
-    Raises
-    ------
-    ParameterError
-        When there are several, when it cannot be imported, or is no mechanism of this name and version that
-        leaves drawing and certifying to arcwise.
+    Raises `ParameterError` if there are several, if the class cannot be imported, or if it is not a mechanism
+    of this name and version that leaves drawing and certifying to arcwise.
     """
     what = f"mechanism {key[0]!r} version {key[1]}"
     if len(points) > 1:

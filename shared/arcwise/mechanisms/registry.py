@@ -103,13 +103,7 @@ def mechanism_to_fields(mechanism: Mechanism) -> list[Any]:
 
 
 def mechanism_from_fields(fields: Any, domain: Domain, epsilon: float) -> Mechanism:
-    """Return the mechanism that `mechanism_to_fields` described, with its very integers.
-
-    Raises
-    ------
-    ParameterError
-        When the fields do not describe a known mechanism on this domain.
-    """
+    """Return the mechanism that `mechanism_to_fields` described, with exactly the same integers."""
     try:
         name, version, (kind, placement, *kernel) = fields
         cls = MECHANISMS.get((name, version))

@@ -66,12 +66,9 @@ def checked_function(name: str, function: Any) -> Values:
 
 
 def checked_loss(loss: Any, power: float) -> Values:
-    """Return a loss as a checked function of ``|x|`` that does not fall between the places it is asked about.
+    """Return a loss as a function of ``|x|`` that raises `ParameterError` if its values fall.
 
-    Raises
-    ------
-    ParameterError
-        When a power is given as well.
+    Only the places that it is evaluated at are compared. A power other than 1 must not be given as well.
     """
     if power != 1.0:
         raise ParameterError("give either power or loss: each of them is a loss")
@@ -111,23 +108,10 @@ def integral(
 ) -> float:
     """Return the sum of a function's integrals over pieces of the line, from 0 outwards.
 
-    Parameters
-    ----------
-    function
-        Of an array of shape (n,); smooth but for a few kinks and jumps.
-    pieces
-        Low and high ends.
-    points
-        Where the function jumps.
-    endless
-        Whether the last piece ends where the probabilities of a noise without end do: then it must be
-        negligible.
-
-    Raises
-    ------
-    ParameterError
-        When an integral is not known to a billionth of the sum of all, in absolute values, or the last one
-        is not negligible.
+    The function takes an array of shape (n,), and is smooth but for a few kinks and for jumps, which are at
+    `points`. With `endless`, the last piece ends where the probabilities of a noise without end do, and must
+    be negligible. Raises `ParameterError` if it is not, or if an integral is not known to a billionth of the
+    sum of all in absolute values.
     """
     low, high = np.array([stretch for piece in pieces for stretch in _cut(*piece, points)]).T
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -172,12 +156,9 @@ def _cut(low: float, high: float, points: FloatArray) -> Iterable[tuple[float, f
 
 
 def series_sum(blocks: Iterable[tuple[FloatArray, bool]]) -> float:
-    """Return the sum of terms that come in blocks, each with a word on whether the sum may end there.
+    """Return the sum of terms that come in blocks, each with a flag for whether the sum may end there.
 
-    Raises
-    ------
-    ParameterError
-        When the terms end, or are too many, before they are negligible.
+    Raises `ParameterError` if the terms end, or become too many, before they are negligible.
     """
     total = size = part = 0.0
     terms = 0
@@ -194,21 +175,10 @@ def series_sum(blocks: Iterable[tuple[FloatArray, bool]]) -> float:
 
 
 class Folded:
-    """``G(t) = sum over k >= 0 of e^(-rate k) f(k period + t)`` for t in [0, period].
+    """The function ``G(t) = sum over k >= 0 of e^(-rate k) f(k period + t)`` for t in [0, period].
 
-    Parameters
-    ----------
-    function
-        Of an array of shape (n,).
-    rate
-        Positive.
-    period
-        Positive.
-
-    Raises
-    ------
-    ParameterError
-        When the terms are not negligible before the weights end, or are too many.
+    `function` is f and takes an array of shape (n,). Raises `ParameterError` if the terms are not negligible
+    before the weights end, or are too many.
     """
 
     def __init__(self, function: Values, rate: float, period: float) -> None:

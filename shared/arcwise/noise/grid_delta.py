@@ -18,20 +18,14 @@ _HALF = np.uint64(32)
 def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> int:
     """Return ``max over 0 < |d| <= reach of sum_k max(0, w[k] - e^epsilon w[k + d])``, rounded up.
 
-    Parameters
-    ----------
-    weights
-        Shape (n,), with the sum 2**64; outside the table the weights are 0.
-    epsilon
-        At least 0; e^epsilon stands for its rational lower bound, which makes the result larger.
-    reach
-        The largest shift. Shifts of n or more all give 2**64.
+    The n weights have the sum 2**64, and are 0 outside the table, so shifts of n or more all give 2**64.
+    e^epsilon stands for its rational lower bound, which makes the result larger.
 
     Notes
     -----
-    All exact. Whether a term counts is a comparison of integers, ``w[k] > floor(E w[k + d])``. What the
-    terms add up to is ``sum w[k] - E sum w[k + d]`` over those that do, and both are sums of integers, added
-    up as halves of 32 bits because a sum can be 2**64.
+    The computation is exact. A term counts if ``w[k] > floor(E w[k + d])``, a comparison of integers. The
+    terms that count add up to ``sum w[k] - E sum w[k + d]``; both sums are of integers, and are computed from
+    halves of 32 bits because a sum can be 2**64.
     """
     if reach >= weights.size:
         return UNIT

@@ -286,20 +286,16 @@ def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray
 
 
 def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, beyond: FloatArray) -> float:
-    """Return a number that no law's expected weight is below, on any support.
+    """Return a lower bound of the expected weight of every law, on any support.
 
-    Parameters
-    ----------
-    weights
-        Of 0, 1, ..., N.
-    beyond
-        Of N + 1, N + 1 + D, N + 1 + 2 D, ..., with the sensitivity D; farther out weights are no less.
+    `weights` are those of 0, 1, ..., N, and `beyond` those of N + 1, N + 1 + D, N + 1 + 2 D, ..., with the
+    sensitivity D; farther out weights are no less.
 
     Notes
     -----
-    Of the masses beyond N the program knows the tails ``G_k = P(X >= N + 1 + k D)`` alone, and of privacy
-    there ``G_k <= e^epsilon G_(k+1) + delta``, and that the positive parts that end beyond N are together at
-    least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. Every law keeps that. Whatever the solver's
+    Of the masses beyond N the program knows only the tails ``G_k = P(X >= N + 1 + k D)``. Of privacy there it
+    knows ``G_k <= e^epsilon G_(k+1) + delta``, and that the positive parts that end beyond N are together at
+    least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. Every law satisfies that. Whatever the solver's
     tolerance, its multipliers, once they are not negative and none is above that of its shift's delta, prove
     ``cost >= least of what they leave of the costs - delta sum of the multipliers of deltas``.
     """

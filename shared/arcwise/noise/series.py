@@ -34,27 +34,15 @@ def gamma_moment(scale: float, power: float) -> float:
 def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> FloatArray:
     """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exact.
 
-    Parameters
-    ----------
-    rate
-        Positive.
-    power
-        At least 0; ``0**0`` counts as 1.
-    offset
-        Any shape, non-negative, at most a few units.
-    unit
-        Positive; inside the power, so that nothing overflows unless the sum does.
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape of `offset`; infinite beyond the range of a float.
+    The rate is positive and the power at least 0, with ``0**0`` as 1. Offsets are non-negative, at most a few
+    units. `unit` is positive, and stands inside the power so that nothing overflows unless the sum does; then
+    the result is infinite.
 
     Notes
     -----
     From rate 0.5 on the terms are added up until they no longer count. Below, about ``1 / rate`` terms would
-    be needed: there the first N are added and the rest is the Euler-Maclaurin formula, whose integral is an
-    incomplete gamma function and whose derivatives are Taylor coefficients of
+    be needed: there the first N are added, and the Euler-Maclaurin formula gives the rest; its integral is an
+    incomplete gamma function and its derivatives are Taylor coefficients of
     ``e^(-rate h) (1 + h / (N + offset))^power``. With N = power + 20 each further order gains a factor of 4
     or more.
     """

@@ -73,12 +73,9 @@ def padded_length(length: int) -> int:
 
 
 def decode_request(message: bytes) -> Request:
-    """Return the request that bytes hold, padded or not.
+    """Return the request that a message of the known-length form holds, padded or not.
 
-    Raises
-    ------
-    WireError
-        When they are not a request of the known-length form, or its head is too large.
+    Raises `WireError` if the bytes are not such a request, or its head is too large.
     """
     reader = _Reader(message)
     if reader.integer() != _REQUEST:
@@ -88,12 +85,9 @@ def decode_request(message: bytes) -> Request:
 
 
 def decode_response(message: bytes) -> Response:
-    """Return the final response that bytes hold, padded or not.
+    """Return the final response that a message of the known-length form holds, padded or not.
 
-    Raises
-    ------
-    WireError
-        When they are not a response of the known-length form, or its head is too large.
+    Raises `WireError` if the bytes are not such a response, or its head is too large.
     """
     reader = _Reader(message)
     if reader.integer() != _RESPONSE:

@@ -61,16 +61,10 @@ def _schedule(info: bytes) -> _Schedule:
 
 
 class Context:
-    """What both ends know of one message.
+    """The secret that both ends of one message share, from which its keys are derived.
 
-    Parameters
-    ----------
-    exchanged
-        The secret of the key exchange.
-    kem
-        Both public keys, the message's own first.
-    schedule
-        Of `_schedule`.
+    It is derived from the result of the key exchange and from `kem`, both public keys with the message's own
+    first.
     """
 
     __slots__ = ("_schedule", "_secret")
@@ -93,19 +87,10 @@ class Context:
 
 
 class Sender:
-    """Encrypts messages to one public key.
+    """The sending end, which encrypts messages to one public key of 32 bytes.
 
-    Parameters
-    ----------
-    public
-        32 bytes.
-    info
-        What both ends say that it is for.
-
-    Raises
-    ------
-    WireError
-        When nothing can be encrypted to this key: it is of low order, and every secret with it is known.
+    `info` is the purpose that both ends state. Raises `WireError` for a key of low order, with which every
+    shared secret is known.
     """
 
     __slots__ = ("_key", "_public", "_schedule")
@@ -129,19 +114,9 @@ class Sender:
 
 
 class Receiver:
-    """Decrypts messages with one private key.
+    """The receiving end, which decrypts messages with one private key of 32 bytes.
 
-    Parameters
-    ----------
-    private
-        32 bytes.
-    info
-        What both ends say that it is for.
-
-    Attributes
-    ----------
-    public
-        The public key, 32 bytes.
+    `info` is the purpose that both ends state, and `public` holds the 32 bytes of the public key.
     """
 
     __slots__ = ("_key", "_schedule", "public")
@@ -152,12 +127,9 @@ class Receiver:
         self.public = self._key.public_key().public_bytes_raw()
 
     def open(self, encapsulated: bytes, sealed: bytes) -> tuple[bytes, Context]:
-        """Return the message, and what is known.
+        """Return the decrypted message and the secret that both ends share.
 
-        Raises
-        ------
-        WireError
-            When it is not one for this key, or was changed.
+        Raises `WireError` if the message is not encrypted to this key, or was changed.
         """
         try:
             exchanged = self._key.exchange(X25519PublicKey.from_public_bytes(encapsulated))

@@ -53,25 +53,8 @@ class UnknownKeyError(WireError):
 class KeyConfig(Value):
     """The public half of a gateway's key, which an app ships with.
 
-    Parameters
-    ----------
-    key_id
-        The number that requests name it by, 0 to 255.
-    public_key
-        32 bytes of X25519.
-
-    Raises
-    ------
-    ParameterError
-        When one of them is out of these bounds.
-    WireError
-        When nothing can be encrypted to this key, as to one of low order.
-
-    Examples
-    --------
-    >>> config = GatewayKey.generate(1).config
-    >>> decode_key_configs(encode_key_configs([config])) == [config]
-    True
+    Requests name the key by `key_id`, from 0 to 255; the public key has 32 bytes of X25519. Raises
+    `WireError` if nothing can be encrypted to the key, such as one of low order.
     """
 
     __match_args__ = ("key_id", "public_key")
@@ -89,19 +72,10 @@ class KeyConfig(Value):
 
 
 class GatewayKey(Value):
-    """A gateway's key, which opens what is encrypted to its `config`.
+    """A gateway's key, which opens requests that are encrypted to its `config`.
 
-    Parameters
-    ----------
-    key_id
-        The number that requests name it by, 0 to 255.
-    private_key
-        32 bytes of X25519. They are not shown.
-
-    Raises
-    ------
-    ParameterError
-        When one of them is out of these bounds.
+    Requests name the key by `key_id`, from 0 to 255; the private key has 32 bytes of X25519, which are not
+    shown.
     """
 
     __match_args__ = ("key_id", "private_key")
@@ -143,10 +117,7 @@ def encode_key_configs(configs: Iterable[KeyConfig]) -> bytes:
 def decode_key_configs(data: bytes) -> list[KeyConfig]:
     """Return the configurations in the suite of this module, in their order; others are left out.
 
-    Raises
-    ------
-    WireError
-        When the bytes are not ``application/ohttp-keys``, or hold no key of this suite.
+    Raises `WireError` if the bytes are not ``application/ohttp-keys``, or hold no key of this suite.
     """
     configs = []
     rest = data
@@ -199,24 +170,12 @@ class _Exchange:
 
 
 class Sent(_Exchange):
-    """An encapsulated request, and what opens its answer.
-
-    Attributes
-    ----------
-    message
-        The bytes to send, of the media type ``message/ohttp-req``.
-    """
+    """An encapsulated request (``message/ohttp-req``), with the secret that opens its answer."""
 
     __slots__ = ()
 
     def open_answer(self, message: bytes) -> bytes:
-        """Return what the gateway answered.
-
-        Raises
-        ------
-        WireError
-            When the bytes are not an answer to this request.
-        """
+        """Return the gateway's answer; raise `WireError` if the bytes do not answer this request."""
         cipher, nonce = self._answer_cipher(message[:_SALT_BYTES])
         try:
             return cipher.decrypt(nonce, message[_SALT_BYTES:], b"")
@@ -225,13 +184,7 @@ class Sent(_Exchange):
 
 
 class Opened(_Exchange):
-    """A request that a gateway has opened, and what encrypts its answer.
-
-    Attributes
-    ----------
-    message
-        What the request holds, a message of Binary HTTP.
-    """
+    """A request of Binary HTTP that a gateway has opened, with the secret that encrypts its answer."""
 
     __slots__ = ()
 
@@ -252,21 +205,10 @@ def encapsulate(config: KeyConfig, message: bytes) -> Sent:
 
 
 def open_request(keys: Sequence[GatewayKey], message: bytes) -> Opened:
-    """Return what an encapsulated request holds.
+    """Return the request that bytes of ``message/ohttp-req`` hold, opened with one of a gateway's keys.
 
-    Parameters
-    ----------
-    keys
-        Those of the gateway, with different ids.
-    message
-        Bytes of ``message/ohttp-req``.
-
-    Raises
-    ------
-    UnknownKeyError
-        When the request names another key, or other algorithms.
-    WireError
-        When the bytes are not an encapsulated request, or not one to that key.
+    The keys must have different ids. Raises `UnknownKeyError` if the request names another key or other
+    algorithms, and `WireError` if it is not an encapsulated request, or not one to that key.
     """
     if len(message) < REQUEST_OVERHEAD:
         raise WireError("the request is too short to be an encapsulated one")

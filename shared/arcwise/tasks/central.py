@@ -149,12 +149,9 @@ class CentralStatement(Value):
 
 
 def checked_central(value: object, name: str) -> CentralStatement:
-    """Return the statement that is given, or that a map of bytes or of a file describes.
+    """Return a statement, given as such or as a map from bytes or a file, or raise `TaskError`.
 
-    Raises
-    ------
-    TaskError
-        When it is neither, a key is missing or not known, or a value is out of its bounds.
+    A map must hold all keys of `CentralStatement` and no others.
     """
     if isinstance(value, CentralStatement):
         return value

@@ -21,14 +21,10 @@ _WIDE = 9
 
 
 def warn_if_coarse(mechanism: Mechanism, *, stacklevel: int) -> None:
-    """Warn where the worst error of OPM for a single value is more than 1.02 times its closed form's.
+    """Warn if the worst error of OPM for a single value is more than 1.02 times that of its closed form.
 
-    Parameters
-    ----------
-    mechanism
-        Any; others than `OptimalCircular` and the clamped `OptimalPiecewise`, and lattices, are left alone.
-    stacklevel
-        Of `warnings.warn`, counted from the caller.
+    Only `OptimalCircular` and the clamped `OptimalPiecewise`, without a lattice, are checked. `stacklevel` is
+    that of `warnings.warn`, counted from the caller.
     """
     kernel = mechanism.kernel
     if mechanism.lattice is not None or not isinstance(kernel, WindowKernel) or kernel.window >= _WIDE:

@@ -139,10 +139,7 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
 def fields_from_json(data: Any) -> tuple[list[Any], Any]:
     """Return the fields that a JSON object of a task holds, and the id that it states.
 
-    Raises
-    ------
-    TaskError
-        When a key is missing, or something else stands where an object or a decimal string must.
+    Raises `TaskError` if a key is missing, or if a value is not the object or decimal string that it must be.
     """
     if isinstance(data, dict) and "arcwise_group" in data:
         raise TaskError(

@@ -26,16 +26,10 @@ def each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
 
 
 def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
-    """Return what `from_json` makes of a file.
+    """Return the result of `from_json` for the content of a JSON file.
 
-    Raises
-    ------
-    TaskError
-        When the file does not hold it, or cannot be read; the message names the file.
-    FileNotFoundError
-        When there is no such file.
-    CertificateError
-        When a kernel in it does not satisfy its epsilon.
+    Raises `TaskError` if the file is invalid or cannot be read, `CertificateError` if a kernel in it does not
+    satisfy its epsilon, and `FileNotFoundError` if there is no such file. The messages name the file.
     """
     import json
     from os import PathLike

@@ -48,24 +48,11 @@ def mechanism_for(
     nodes: int | None = None,
     power: float | None = None,
 ) -> Mechanism:
-    """Return the mechanism that serves a goal.
+    """Return the mechanism that serves the goal of a task.
 
-    Parameters
-    ----------
-    goal, domain, epsilon, expected_reports
-        As of a `Task`.
-    nodes
-        In place of the goal's own number.
-    power
-        Of the loss that it is to be optimal for, for the goals "value" and "direction"; 1 unless given.
-
-    Raises
-    ------
-    TaskError
-        When a solver has to design the mechanism, or the goal is no loss of single reports and a power is
-        given.
-    ParameterError
-        When `nodes` or `power` is out of its bounds.
+    `nodes` replaces the goal's own number. `power` is that of the loss that the mechanism is optimal for, by
+    default 1, for the goals "value" and "direction". Raises `TaskError` if a solver has to design the
+    mechanism, or if a power is given for the goal "distribution", which is not a loss of single reports.
     """
     if goal == "mean":
         raise TaskError(

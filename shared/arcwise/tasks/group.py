@@ -353,17 +353,7 @@ def _below(bound: int, randomness: Randomness) -> int:
 
 
 def load_task_or_group(path: str | os.PathLike[str]) -> Task | Group:
-    """Return the task or the group in a file.
-
-    Raises
-    ------
-    TaskError
-        When the file is neither, or cannot be read; the message names the file.
-    FileNotFoundError
-        When there is no such file.
-    CertificateError
-        When a kernel in it does not satisfy its epsilon.
-    """
+    """Return the task or the group in a file; raises the same errors as `load_json`."""
 
     def read(data: Any) -> Task | Group:
         return (Group if isinstance(data, dict) and "arcwise_group" in data else Task).from_json(data)

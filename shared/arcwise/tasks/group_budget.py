@@ -42,29 +42,12 @@ def epsilon_shares(
     sample: Sample = "auto",
     weights: Mapping[str, float] | None = None,
 ) -> tuple[int | None, dict[str, float]]:
-    """Return how many tasks of a group a device reports in a round, and the epsilon of each task.
+    """Return the number k of a group's tasks that a device reports in a round, and the epsilon of each task.
 
-    Parameters
-    ----------
-    names
-        Of the d tasks.
-    epsilon
-        What a round may cost.
-    sample
-        k, ``None`` or d for all, or "auto" for `wang_sample`. Each task has epsilon/k.
-    weights
-        By name: where all tasks are reported, each has a share of epsilon that is proportional to its weight.
-        Unless given, all shares are equal.
-
-    Returns
-    -------
-    tuple
-        k, or None where all are reported; and epsilon by name, in whole millionths.
-
-    Raises
-    ------
-    TaskError
-        When an argument is out of its bounds, or a task would have less than 0.01 or more than 20.
+    k is None where all tasks are reported, and epsilon is by name, in whole millionths. `epsilon` is the cost
+    of a round and `sample` is k, None or the number of tasks for all, or "auto" for `wang_sample`. Each task
+    has epsilon/k; where all are reported and weights are given, the shares are in proportion to the weights.
+    Raises `TaskError` if a task would have less than 0.01 or more than 20.
 
     Examples
     --------

@@ -95,12 +95,9 @@ def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def optional_from_fields(items: list[Any]) -> dict[str, Any]:
-    """Return the map that stands behind the eighth item, where there is one; its values are not checked.
+    """Return the map after a task's eighth item, or an empty one; its values are only checked not to be None.
 
-    Raises
-    ------
-    TaskError
-        When it is not one map, has no keys, or one that is not known.
+    Raises `TaskError` if the map is empty, is not the only further item, or has an unknown key.
     """
     if not items:
         return {}

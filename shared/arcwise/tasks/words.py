@@ -52,14 +52,10 @@ def caps_words(caps: Caps, what: str) -> str:
 
 
 def release_words(least: int | None, late: int | None) -> str:
-    """Return when a server shows what it has counted, and until when it counts; "" where its settings say.
+    """Return when a server shows counts and until when it takes batches; "" where its own settings decide.
 
-    Parameters
-    ----------
-    least
-        Reports that a closed epoch must hold, None where epochs are shown before they are closed.
-    late
-        Seconds after an epoch until which batches are taken, None where the server's settings say.
+    `least` is the number of reports that a closed epoch must hold, or None if epochs are shown before they
+    are closed. `late` is the number of seconds after an epoch until which batches are taken.
     """
     holds = f" and holds at least {least:,} reports" if least else ""
     shown = "" if least is None else f"an epoch is shown once it is closed{holds}"

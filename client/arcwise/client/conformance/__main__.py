@@ -34,13 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(command: Sequence[str], kinds: Collection[str] | None, timeout: float, failures: int) -> int:
-    """Check the client behind a command, write what comes of it, and return 0 when it conforms, else 1.
-
-    Raises
-    ------
-    ParameterError
-        When the executable cannot be started, or a kind is not known.
-    """
+    """Check the client behind a command, print the results, and return 0 if it conforms and 1 if not."""
     report = check(
         command, kinds=kinds, timeout=timeout, progress=lambda tally: _write_tally(tally, failures)
     )

@@ -69,23 +69,9 @@ def check(
     timeout: float = 60.0,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Report:
-    """Check the client behind a command.
+    """Ask the client that a command starts the cases of some kinds, or of all kinds, and return the results.
 
-    Parameters
-    ----------
-    command
-        The executable and its arguments.
-    kinds
-        Kinds of cases to ask; all unless given.
-    timeout
-        For how many seconds to wait for each answer.
-    progress
-        Is called after each kind.
-
-    Raises
-    ------
-    ParameterError
-        When the executable cannot be started, or a kind is not known.
+    `timeout` is the number of seconds to wait for each answer; `progress` is called after each kind.
     """
     cases = list(all_cases())
     known = list(dict.fromkeys(case.kind for case in cases))

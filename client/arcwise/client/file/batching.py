@@ -34,20 +34,12 @@ class _Group(NamedTuple):
 
 
 class Batching(NamedTuple):
-    """One look at the queue.
+    """The circumstances in which an outbox looks at its queue once.
 
-    Attributes
-    ----------
-    wall
-        The Unix time, which the file's times are compared with.
-    held
-        For how many seconds nothing may be sent of the task with this id.
-    options, interval
-        See `OutboxOptions` and `Outbox.take`.
-    expedited
-        Reports up to this number wait for nothing.
-    owner
-        The number of the outbox that looks, see `new_owner`.
+    `wall` is the Unix time that the file's times are compared with, and `held` returns for how many seconds
+    nothing of the task with this id may be sent. Reports with numbers up to `expedited` are sent without
+    waiting. `options` and `interval` are those of `OutboxOptions` and `Outbox.take`; `owner` is a number of
+    `new_owner`.
     """
 
     wall: float

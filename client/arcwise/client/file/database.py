@@ -96,12 +96,9 @@ class Database:
 
     @contextmanager
     def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that writes; with `durable`, it and all before it are on the disk at its end.
+        """Open a transaction that writes; if `durable`, it and all earlier ones are on the disk when it ends.
 
-        Raises
-        ------
-        LedgerError
-            When the file cannot be written, is gone or is damaged; nothing has changed then.
+        Raises `LedgerError`, with nothing changed, if the file cannot be written, is gone or is damaged.
         """
         with self._alone() as connection:
             full = durable or not self.relaxed

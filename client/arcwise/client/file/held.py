@@ -66,14 +66,11 @@ class HeldConnection(sqlite3.Connection):
         )
 
     def hold(self, index: Path) -> None:
-        """Take the locks, after a first statement, by which SQLite opened the log and this index of it.
+        """Take the locks on the file and on this index of its log, where the system has such locks.
 
-        Nothing is held on a system or a file system that has no such locks.
-
-        Raises
-        ------
-        sqlite3.OperationalError
-            When another process has the file alone, which it can only if SQLite's lock is lost already.
+        Call it after a first statement, with which SQLite opens the log and the index. Raises
+        `sqlite3.OperationalError` if another process has the file to itself, which it can only have if
+        SQLite's own lock is lost already.
         """
         if sys.platform == "linux":
             for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):

@@ -46,12 +46,9 @@ def checked_path(path: object) -> Path:
 
 
 def create_file(path: Path) -> None:
-    """Make a new ledger; the path holds a whole one or nothing, whenever the process ends.
+    """Create a new ledger, so that the path holds a whole ledger or nothing, whenever the process ends.
 
-    Raises
-    ------
-    LedgerError
-        When there is something at the path already, or the file cannot be made.
+    Raises `LedgerError` if something is at the path already or the file cannot be made.
     """
     if os.path.lexists(path):
         raise _exists(path)
@@ -117,21 +114,11 @@ def _move(draft: Path, path: Path) -> None:
 def open_file(
     path: Path, busy_timeout: float, *, check: bool = True
 ) -> tuple[HeldConnection, tuple[int, int]]:
-    """Open an existing ledger; return the connection and the file's (device, inode).
+    """Open the existing ledger at a real path, and return the connection and the file's (device, inode).
 
-    Parameters
-    ----------
-    path
-        The real path of the file.
-    busy_timeout
-        For how many seconds to wait while another process writes.
-    check
-        Whether to read all of it: damage must show before anything is spent, not when it happens to be read.
-
-    Raises
-    ------
-    LedgerError
-        When there is none, it is damaged, it is something else, or it cannot be opened.
+    `busy_timeout` is the number of seconds to wait while another process writes. With `check`, all of the
+    file is read, so that damage shows before anything is spent. Raises `LedgerError` if there is no ledger,
+    or none that can be opened and is whole.
     """
     try:
         found = path.stat()
@@ -189,12 +176,9 @@ def _remove_drafts(path: Path) -> None:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a ledger to look into it, which may be in use, or a copy on a medium that cannot be written.
+    """Open a ledger for inspection; it may be in use, or a copy on a medium that cannot be written.
 
-    Raises
-    ------
-    LedgerError
-        As `open_file`.
+    Raises `LedgerError` as `open_file` does.
     """
     if os.path.lexists(path):  # the message about a file that is not there shows the path as it was given
         path = real_path(path)

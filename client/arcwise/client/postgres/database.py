@@ -128,15 +128,11 @@ class Database:
 
     @contextmanager
     def writing(self, *, durable: bool, queue: bool = True) -> Iterator[Session]:
-        """Open a transaction that writes; with `durable`, it and all before it are on the disk at its end.
+        """Open a transaction that writes; if `durable`, it and all earlier ones are on the disk when it ends.
 
-        With `queue` no other process changes the queue meanwhile, and codes that it gets are not seen.
-
-        Raises
-        ------
-        LedgerError
-            When the database cannot be used; nothing has changed then, unless the connection broke while the
-            transaction was committed: then all of it has happened or nothing.
+        With `queue`, no other process changes the queue in the meantime, and codes that are added to it are
+        not seen. Raises `LedgerError`, with nothing changed, if the database cannot be used; but if the
+        connection breaks during the commit, either all of the transaction has happened or nothing.
         """
         if durable or not self.relaxed:
             commit = "set_config('synchronous_commit', 'on', true) "

@@ -37,13 +37,7 @@ _CLOSE = 2.0**-20
 def claimed(
     mechanism: object, domain: Domain | None, epsilon: float | None, delta: float | None
 ) -> tuple[Domain, float, float]:
-    """Return the domain, the epsilon and the delta that are claimed; those given come first.
-
-    Raises
-    ------
-    ParameterError
-        When a function is given without a domain or an epsilon.
-    """
+    """Return the domain, epsilon and delta claimed for a mechanism; given arguments take precedence."""
     if isinstance(mechanism, Group):
         domain = Interval(0.0, 1.0) if domain is None else domain
         epsilon = mechanism.epsilon if epsilon is None else epsilon

@@ -20,24 +20,16 @@ if TYPE_CHECKING:
 
 
 class Outputs(NamedTuple):
-    """The outputs of some calls.
-
-    Attributes
-    ----------
-    raw
-        What was returned, one item a call.
-    keys
-        Equal for equal outputs, shape (n,). Floats are equal if their bits are.
-    numbers
-        The components of the outputs, each of shape (n,): NaN where there is none, or it is not a number.
-    floats
-        For each component, whether one of these outputs has a float there.
-    """
+    """The outputs of several calls of a mechanism."""
 
     raw: Sequence[Any]
+    """The returned values, one for each call."""
     keys: IntArray
+    """Equal for equal outputs, shape (n,). Floats are equal if their bits are."""
     numbers: tuple[FloatArray, ...]
+    """The components of the outputs, each of shape (n,); NaN if a component is missing or not a number."""
     floats: tuple[bool, ...]
+    """For each component, whether any of these outputs has a float there."""
 
     def component(self, place: int) -> FloatArray:
         """Return a component, shape (n,)."""
@@ -68,13 +60,7 @@ def joined(parts: Sequence[Outputs]) -> Outputs:
 
 
 def read_outputs(raw: Any, count: int) -> Outputs:
-    """Return what so many calls returned: an array with a first axis of calls, or a sequence.
-
-    Raises
-    ------
-    ParameterError
-        When there are more or fewer outputs than calls, or an output is something that cannot be compared.
-    """
+    """Return the outputs of `count` calls: an array whose first axis is the calls, or a sequence."""
     try:
         got = len(raw)
     except TypeError:

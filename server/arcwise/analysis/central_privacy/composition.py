@@ -35,14 +35,8 @@ _TRIES = 4
 def renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
     """Return upper bounds of the Renyi divergences of one release, one for each of `_ORDERS`.
 
-    Parameters
-    ----------
-    blanket
-        Of the kernel.
-    n
-        Reports that are counted on.
-    local
-        An epsilon from which on delta is 0, for a kernel without a delta of its own.
+    `n` is the number of reports that the bounds may rely on. `local` is an epsilon from which on delta is 0;
+    the kernel must have no delta of its own.
     """
     tries = _TRIES if blanket.small() else 0
     low, high = 0.0, local

@@ -63,17 +63,10 @@ class _Integral(NamedTuple):
 def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smoothing: float = 0.02) -> float:
     """Return an upper bound of ``log E[max(0, Z_1 + ... + Z_n)]``, -inf if the sum is never positive.
 
-    Parameters
-    ----------
-    values
-        Shape (A,): values of Z.
-    weights
-        Shape (A,): their positive probabilities. What they leave to 1 is the probability that Z is 0.
-    n
-        At least 1.
-    smoothing
-        The deviation of U in units of 1/a. The bound is about ``smoothing^2 / 2`` too large, relatively, and
-        takes time in proportion to ``1 / smoothing``. Where that would be too long, it is larger.
+    Z takes the `values` with the positive probabilities `weights`, both of shape (A,), and is 0 otherwise.
+    `smoothing` is the deviation of U in units of 1/a: the bound is too large by a share of about
+    ``smoothing^2 / 2``, and takes time in proportion to ``1 / smoothing``. It is larger where that would take
+    too long.
     """
     if values.max(initial=0.0) <= 0:
         return -math.inf

@@ -24,19 +24,10 @@ _SLOPE: Final = 1.5
 
 
 def check_promise(task: Task, *, called: str = "") -> CentralPrivacy | None:
-    """Return what a task's kernel reveals as its statement assumes; None for a task without a statement.
+    """Return the central privacy that is proved for a task's kernel, or None for a task without a statement.
 
-    Parameters
-    ----------
-    task
-        The task.
-    called
-        What an error calls it, instead of by its name.
-
-    Raises
-    ------
-    CertificateError
-        When that is more than the statement promises.
+    It rests on the assumptions of the statement. A `CertificateError` says that the statement promises more;
+    its message uses `called` instead of the task's name.
     """
     if task.central is None:
         return None
@@ -57,28 +48,17 @@ def largest_local(
     start: float = _START,
     slack: float = 0.0,
 ) -> float:
-    """Return the largest local epsilon, with three digits, whose kernel keeps a promise.
+    """Return the largest local epsilon, with three digits, whose kernel keeps a central promise.
 
-    Parameters
-    ----------
-    statement
-        What is promised, and assumed.
-    kernel
-        Of a local epsilon, as a task would have it.
-    start
-        Where to begin.
-    slack
-        A local epsilon is large enough where it uses all of the promise but for this share.
-
-    Raises
-    ------
-    ParameterError
-        When not even the least epsilon of a task keeps it.
+    `kernel` maps a local epsilon to the kernel that a task would have. The search begins at `start`, and may
+    end at an epsilon that uses all of the promise but the share `slack`. A `ParameterError` says that not
+    even the least epsilon of a task keeps the promise.
 
     Notes
     -----
-    What is returned was itself computed to keep the promise. That the next number of three digits does not is
-    computed too, without a slack; kernels are of whole numbers, so one further up may.
+    The returned epsilon has itself been computed to keep the promise. Without a slack, the next number of
+    three digits has been computed to break it; kernels consist of whole numbers, so a still larger one may
+    keep it.
     """
     known: dict[float, float] = {}
 

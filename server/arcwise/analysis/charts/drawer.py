@@ -43,23 +43,14 @@ def svg(
     script: bool = True,
     style: bool = True,
 ) -> str:
-    """Return charts as SVG.
+    """Return one chart, or several side by side, as SVG.
 
-    Parameters
-    ----------
-    charts
-        One, or several that stand side by side in one picture.
-    ident
-        Begins the ids of its elements; another for each picture of a page.
-    standalone
-        Make it a complete file: with its colours, a background and its heading. Else an element for a page
-        that has `stylesheet`. A series is then drawn twice, for narrow and for wide pages; the style sheet
-        shows one.
-    script
-        Whether a script shows the texts of `data-value` under the pointer. Else they are elements `title`,
-        which a browser shows by itself. A complete file has these.
-    style
-        Whether a complete file has a style sheet. Without, it is light everywhere, as on a notebook's page.
+    Each picture of a page needs an `ident` of its own, with which the ids of its elements begin. A standalone
+    picture is a complete file with its colours, a background and its heading; without `style` it has no style
+    sheet and is light everywhere, as on a notebook's page. Any other picture is an element for a page that
+    has `stylesheet`; a series is then drawn twice, for narrow and for wide pages, and the style sheet shows
+    one. With `script`, a script shows the texts of `data-value` under the pointer. Without, and in complete
+    files, they are elements `title`, which a browser shows by itself.
     """
     charts = [charts] if isinstance(charts, Chart) else list(charts)
     wide = all(chart.kind == "series" for chart in charts)

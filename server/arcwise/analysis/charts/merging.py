@@ -12,16 +12,10 @@ if TYPE_CHECKING:
 def merged(
     points: Sequence[tuple[float, ...]], least: float, *, hull: bool = False
 ) -> list[tuple[float, ...]]:
-    """Return blocks, each at least as wide as `least` but where there is a hole beside it.
+    """Return the points, with neighbours merged into blocks of at least the width `least`; holes stay.
 
-    Parameters
-    ----------
-    points
-        In order, ``(x0, x1, y)``, of which the average is kept, or ``(x0, x1, low, high)``.
-    least
-        A width, in the unit of x.
-    hull
-        Whether blocks have two ends, of which the outer ones are kept.
+    Points are in order: ``(x0, x1, y)``, of which the average is kept, or with `hull`
+    ``(x0, x1, low, high)``, of which the outer ends are kept. A block beside a hole may be narrower.
     """
     found: list[tuple[float, ...]] = []
     for point in points:

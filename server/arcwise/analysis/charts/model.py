@@ -15,20 +15,10 @@ Table: TypeAlias = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
 
 @dataclass(frozen=True)
 class Axis:
-    """One direction of a chart.
+    """One direction of a chart, from `low` to `high`, which are finite and differ.
 
-    Attributes
-    ----------
-    label
-        What is shown, with its unit.
-    low, high
-        Finite, ``low < high``.
-    kind
-        Of the labels: numbers, times (seconds since 1970 in UTC), or given ones.
-    marks
-        Places and texts of given labels.
-    period
-        Numbers are labelled modulo it, where there is one.
+    `label` includes the unit. The labels along the axis are numbers (modulo `period` if there is one), times
+    (seconds since 1970 in UTC) or given: the places and texts in `marks`.
     """
 
     label: str
@@ -43,20 +33,15 @@ class Axis:
 class Layer:
     """Marks of one shape and one colour.
 
-    Attributes
-    ----------
-    shape
-        What a row of `points` is, x along the axis of values and y up from it: "cells" and "outline", a
-        histogram, ``(x0, x1, y)``; "ribbon" ``(x0, x1, low, high)``; "whiskers" ``(x0, x1, y, low, high)``;
-        "ranges" ``(y, value, low, high)``; "spans" ``(x0, x1)`` from bottom to top; "rules" ``(x,)``;
-        "levels" ``(y,)``; "dashes" ``(x0, x1, y)``; "line" ``(x, y)``; "zones" ``(x0, x1, y0, y1)``, which
-        are not seen and have the texts that are shown under a pointer. A value may be NaN: it is not drawn.
-    role
-        The colour: what is estimated, what stands out, the truth, what is not known.
-    name
-        In the legend; "" for none.
-    values
-        Of zones, a text for each.
+    `shape` decides what a row of `points` is, with x along the axis of values and y up from it: "cells" and
+    "outline" (a histogram) ``(x0, x1, y)``; "ribbon" ``(x0, x1, low, high)``; "whiskers"
+    ``(x0, x1, y, low, high)``; "ranges" ``(y, value, low, high)``; "spans" ``(x0, x1)``, from bottom to top;
+    "rules" ``(x,)``; "levels" ``(y,)``; "dashes" ``(x0, x1, y)``; "line" ``(x, y)``; "zones"
+    ``(x0, x1, y0, y1)``, which are invisible and show their texts, in `values`, under a pointer. A NaN is not
+    drawn.
+
+    `role` decides the colour: the estimate, something that stands out, the truth, or something unknown.
+    `name` is the entry in the legend, "" for none.
     """
 
     shape: Shape
@@ -68,27 +53,13 @@ class Layer:
 
 @dataclass(frozen=True)
 class Chart:
-    """What one picture shows, and the same in words.
+    """The content of one picture, and the same in words.
 
-    Attributes
-    ----------
-    kind
-        "density", "probabilities", "cdf", "rose", "series", "differences" or "small".
-    heading
-        What it is about: the task, its reports and epsilon.
-    title
-        What is drawn, in a few words.
-    summary
-        What is to be seen, in a sentence: its alternative text.
-    table
-        The numbers, for those who do not see the picture.
-    x, y
-        The axes. On a circle x is the angle, clockwise from the top, and y a density per radian, drawn so
-        that areas are probabilities.
-    layers
-        In the order in which they are drawn.
-    caption
-        A line below the picture, or "".
+    `kind` is "density", "probabilities", "cdf", "rose", "series", "differences" or "small". `heading` names
+    the task, its reports and epsilon; `title` says in a few words what is drawn. `summary` is the alternative
+    text, a sentence, and `table` has the numbers for people who do not see the picture. On a circle x is the
+    angle, clockwise from the top, and y a density per radian, drawn so that areas are probabilities. Layers
+    are in the order in which they are drawn; the caption stands below the picture.
     """
 
     kind: str

@@ -92,16 +92,10 @@ def apart(
 
 
 def axis_marks(axis: Axis, room: float, size: float, *, upright: bool = False) -> tuple[list[Mark], str]:
-    """Return the labels of an axis that is `room` long, and what its own label must add, or "".
+    """Return the labels of an axis, and the text that the axis's own label must add, or "".
 
-    Parameters
-    ----------
-    axis
-        What is shown.
-    room, size
-        Its length and the size of its texts, in units of the drawing.
-    upright
-        Whether labels stand one above the other.
+    `room` is the length of the axis and `size` that of its texts, both in units of the drawing. The labels of
+    an `upright` axis stand one above the other.
     """
     if axis.kind == "given":
         return list(axis.marks), ""

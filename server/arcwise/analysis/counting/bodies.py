@@ -34,18 +34,10 @@ _SMALLEST = _EPOCH + 1 + 2 + 1
 
 
 class Fields(NamedTuple):
-    """What is in n bodies; rows where `ok` is False hold nothing.
+    """The fields of n bodies; rows where `ok` is False hold nothing.
 
-    Attributes
-    ----------
-    ok
-        Shape (n,): whether the body is a batch.
-    task_ids, batch_ids
-        Shapes (n, 32) and (n, 16), bytes.
-    epochs
-        Shape (n,).
-    begins, sizes
-        Shape (n,): where the packed codes begin in the data, and how many bytes they are.
+    `task_ids` and `batch_ids` are bytes of the shapes (n, 32) and (n, 16); all others have the shape (n,).
+    The packed codes of a body are `sizes` bytes of the data, from `begins` on.
     """
 
     ok: BoolArray
@@ -57,22 +49,11 @@ class Fields(NamedTuple):
 
 
 class Bodies(NamedTuple):
-    """What became of n bodies.
+    """The results of checking n bodies, in arrays of shape (n,), and the codes of those that are accepted.
 
-    Attributes
-    ----------
-    reasons
-        Shape (n,), int8: `ACCEPTED`, or why not, of `REASONS`.
-    tasks
-        Shape (n,): the number of the task; -1 where it is unknown.
-    fields
-        What is in them.
-    reports
-        Shape (n,): how many codes; 0 where that cannot be told.
-    lengths
-        Shape (n,): `reports` of those that are accepted, 0 of others.
-    codes
-        Shape (sum of `lengths`,): theirs, one body after the other, of one byte each where all tasks are.
+    `reasons` holds `ACCEPTED` or one of `REASONS`; `tasks` the number of the task, -1 if unknown; `reports`
+    the number of codes, 0 if it cannot be known; `lengths` the same for accepted bodies and 0 for others.
+    `codes` has the accepted codes, one body after the other, of one byte each if those of all tasks are.
     """
 
     reasons: NDArray[np.int8]
@@ -84,16 +65,10 @@ class Bodies(NamedTuple):
 
 
 def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None) -> Fields:
-    """Return the fields of bodies that lie one after the other.
+    """Return the fields of bodies that lie one after the other in the data.
 
-    Parameters
-    ----------
-    data
-        Their bytes.
-    offsets
-        Shape (n + 1,): where each begins, and where the last one ends.
-    present
-        Shape (n,): False where there is no body at all; None: there is one everywhere.
+    `offsets`, shape (n + 1,), holds where each body begins and where the last one ends. `present`, shape
+    (n,), is False where there is no body at all; None means that there is one everywhere.
     """
     starts, lengths = offsets[:-1], np.diff(offsets)
     ok = lengths >= _SMALLEST

@@ -30,17 +30,11 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Batches that an engine holds, one a row.
+    """Batches that an engine holds, one for each row of an Ibis table.
 
-    Attributes
-    ----------
-    table
-        An Ibis table.
-    key
-        A column that is equal wherever two batches have one id: only those that share it are compared.
-    check
-        Adds to a table of this form what is known of each batch: "reason", "task" (its number, where it is
-        accepted), "epoch", "batch_id", "codes" (an array of integers) and "reports".
+    The column `key` is equal wherever two batches have the same id; only batches that share it are compared.
+    `check` adds columns to a table of this form: "reason", "task" (its number, where the batch is accepted),
+    "epoch", "batch_id", "codes" (an array of integers) and "reports".
     """
 
     table: Any

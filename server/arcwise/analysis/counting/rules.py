@@ -52,18 +52,10 @@ class Rejected(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The tasks that are counted, and what their batches must satisfy.
+    """The tasks that are counted, and the limits that their batches must keep.
 
-    Attributes
-    ----------
-    tasks
-        In the order of their numbers, which the arrays have too.
-    codes, widths
-        Shape (T,): K, and the bytes of a packed code.
-    last
-        Shape (T,): the newest epoch that is taken.
-    max_batch_codes
-        Most codes of a batch.
+    Arrays have the shape (T,), in the order of the tasks: `codes` holds K, `widths` the bytes of a packed
+    code and `last` the newest epoch that is accepted.
     """
 
     tasks: tuple[Task, ...]
@@ -74,13 +66,7 @@ class Rules(NamedTuple):
 
 
 def make_rules(tasks: Task | Iterable[Task], now: float | None, max_batch_codes: int) -> Rules:
-    """Return the rules for one task or several; see `arcwise.analysis.count_batches` for the arguments.
-
-    Raises
-    ------
-    ParameterError
-        When there is no task, one is given twice, or an argument is out of its bounds.
-    """
+    """Return the rules for one task or several; see `arcwise.analysis.count_batches` for the arguments."""
     each = (tasks,) if isinstance(tasks, Task) else tuple(tasks) if isinstance(tasks, Iterable) else ()
     if not each or not all(isinstance(task, Task) for task in each):
         raise ParameterError(f"tasks must be a Task, or at least one of them; got {shown(tasks)}")

@@ -55,19 +55,9 @@ class _Files(tuple[str, ...]):
 
 
 def locate(table: Any, *, named: bool) -> Any:
-    """Return what `count_table` was given, with the files in place of patterns and folders.
+    """Return the table that `count_table` was given, with files in place of patterns and folders.
 
-    Parameters
-    ----------
-    table
-        As it was given.
-    named
-        Whether it may be a table's name.
-
-    Raises
-    ------
-    ParameterError
-        When files are missing, or not of a kind that is known.
+    With `named`, a single text may also be the name of a table.
     """
     several = table if isinstance(table, (list, tuple)) else [table]
     if not several or not all(isinstance(each, (str, PathLike)) for each in several):
@@ -136,24 +126,10 @@ def open_source(
     engine: Any,
     **limits: Any,
 ) -> Iterator[tuple[Source, Any]]:
-    """Yield what is to be counted and its Ibis backend; close and remove afterwards what was made for it.
+    """Yield the source to count and its Ibis backend; close and remove afterwards what was made for it.
 
-    Parameters
-    ----------
-    located
-        Of `locate`.
-    rules
-        Of the tasks that are counted.
-    layout, engine, limits
-        Those of `count_table`: limits are `memory_limit` and `threads`.
-
-    Raises
-    ------
-    MissingExtraError
-        When Ibis, or the engine, is not installed.
-    ParameterError
-        When the table or the engine is not of a kind that is known, columns are missing or of other types, or
-        the engine cannot decode bodies.
+    `located` comes from `locate`; the other arguments are those of `count_table`, of which `limits` are
+    `memory_limit` and `threads`.
     """
     import ibis
 

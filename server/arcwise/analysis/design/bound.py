@@ -72,18 +72,11 @@ def certified_bound(
 
 
 def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool) -> float:
-    """Return a certified lower bound on the worst-case loss on [-1, 1].
+    """Return a certified lower bound on the worst-case loss ``|y-x|^power`` on [-1, 1].
 
-    Parameters
-    ----------
-    epsilon
-        From 0.01 to 20.
-    power
-        Of the loss ``|y-x|^power``, at least 1; 2 when unbiased.
-    inputs
-        How many inputs at equal distances are held down; odd. More give a larger bound.
-    unbiased
-        Whether only unbiased mechanisms are considered (their outputs may be anywhere).
+    The worst case is bounded at an odd number of `inputs` at equal distances; more inputs give a larger
+    bound. If `unbiased`, only unbiased mechanisms are considered, whose outputs may be anywhere, and `power`
+    must be 2.
     """
     # From coarse to fine: the patterns that mattered for half of the inputs are a good start for all.
     patterns: list[Pattern] = []

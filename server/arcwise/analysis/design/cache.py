@@ -21,16 +21,10 @@ VERSION = 1
 
 
 class Design(NamedTuple):
-    """What a file holds.
+    """The content of a file: a design on the unit domain.
 
-    Attributes
-    ----------
-    rows
-        Integer rows with the sum 2**64; one row on a circle.
-    units
-        The output values on the unit interval; none on a circle.
-    worst
-        The worst case that was computed when the file was written, on the unit domain.
+    Each row of integers has the sum 2**64; on a circle there is one row, and no output values in `units`.
+    `worst` is the worst case that was computed when the file was written.
     """
 
     rows: tuple[tuple[int, ...], ...]

@@ -123,16 +123,10 @@ def _curves(row: FloatArray, loss: CircularLoss) -> Curves:
 
 
 def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) -> float:
-    """Return the largest expected loss over all inputs of a row that is turned with the input.
+    """Return the largest expected loss over all inputs, for a row that turns with the input.
 
-    Parameters
-    ----------
-    row
-        Shape (K,): the probabilities of node 0, symmetric: code j like code K-j.
-    loss
-        Which loss.
-    rounds
-        Whether inputs may be between two nodes.
+    The row, shape (K,), holds the probabilities of node 0 and is symmetric: code j has that of code K-j. With
+    `rounds`, inputs may lie between two nodes.
 
     Notes
     -----

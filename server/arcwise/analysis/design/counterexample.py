@@ -16,14 +16,9 @@ from arcwise.kernels.certificate import check_epsilon
 
 
 class TwoAtoms(NamedTuple):
-    """Randomised response on two values of the unit interval.
+    """Randomised response with the two outputs ``(a, 1-a)`` of the unit interval.
 
-    Attributes
-    ----------
-    outputs
-        ``(a, 1-a)``.
-    truth
-        The probability of the output on the value's side of 1/2.
+    `truth` is the probability of the output on the value's side of 1/2.
     """
 
     outputs: tuple[float, float]

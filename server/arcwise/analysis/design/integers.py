@@ -33,30 +33,12 @@ def integer_table(
     unbiased: bool,
     symmetric: bool = True,
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return integer rows near `rows`, or None when the bounds leave no room.
+    """Return integer rows near `rows` that keep epsilon, or None if the bounds leave no room.
 
-    Parameters
-    ----------
-    rows
-        Shape (N, K): probabilities that keep ``epsilon (1 - margin)``.
-    top
-        Shape (K,): the largest probability of each code.
-    units
-        The K output values on the unit interval.
-    epsilon
-        The bound that the integers keep.
-    margin
-        The share of epsilon that is left for repairs.
-    unbiased
-        Whether the mean at node s must be ``s / (N-1)``.
-    symmetric
-        Whether the rows are symmetric about both middles, and the output values about 1/2; then the integer
-        rows are symmetric as well.
-
-    Raises
-    ------
-    ParameterError
-        When a row's sum is out of reach, which the margin does not explain.
+    `rows`, shape (N, K), are probabilities that keep ``epsilon (1 - margin)``: the margin is left for
+    repairs. `top`, shape (K,), holds the largest probability of each code, and `units` the output values on
+    the unit interval. If `unbiased`, the mean at node s is ``s / (N-1)``. If `symmetric`, the rows are
+    symmetric about both middles and the output values about 1/2, and the integer rows are symmetric as well.
     """
     nodes = len(rows)
     growth = exp_lower_bound(epsilon)

@@ -30,27 +30,12 @@ _LARGEST = 12.0
 def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
     """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
 
-    Computed from the integer rows; stochastic rounding between the nodes is included. Where the domain has a
-    step, and nothing is rounded between its values, these are all inputs.
+    It is computed from the integer rows; stochastic rounding between the nodes is included. If the domain has
+    a step, and nothing is rounded between its values, these are all inputs. The default goal is "mean" on an
+    interval and "direction" on a circle; `goal` and `power` are as for `minimax`.
 
-    Parameters
-    ----------
-    mechanism
-        With a table of rows on an interval, or a turned row on a circle.
-    goal
-        As for `minimax`; "mean" on an interval and "direction" on a circle unless given.
-    power
-        Of the loss of "value".
-
-    Returns
-    -------
-    float
-        In the unit of the domain, squared for "mean", to the power for "value"; 1 - rho_1 for "direction".
-
-    Raises
-    ------
-    ParameterError
-        When the mechanism has no such rows, or the goal is "mean" and it is biased.
+    The result is in the unit of the domain: squared for "mean", to the power for "value". For "direction" it
+    is 1 - rho_1.
     """
     domain = mechanism.domain
     chosen = goal if goal is not None else "direction" if domain.circular else "mean"
@@ -85,32 +70,17 @@ def lower_bound(
     power: float | None = None,
     inputs: int | None = None,
 ) -> float:
-    """Return a number that the worst case of *no* epsilon-LDP mechanism for this goal is below.
+    """Return a lower bound on the worst case of *every* epsilon-LDP mechanism for a goal, as for `minimax`.
 
-    On an interval the best of all mechanisms at finitely many inputs, with outputs anywhere, from a dual
+    On an interval it is the least worst case at finitely many inputs, with outputs anywhere, from a dual
     certificate (`arcwise.analysis.design.bound`). It is a bound whatever the solver returns; with more inputs
     it rises towards the least worst case. On a circle it is the least worst case itself. On an interval with
-    a step the inputs are its values, and the bound is the least worst case but for the solver's tolerance.
+    a step the inputs are its values, and the bound is the least worst case up to the solver's tolerance.
 
-    Parameters
-    ----------
-    domain, epsilon, goal, power
-        As for `minimax`; on an interval epsilon is at most 12, because beyond it the certificate's numbers
-        span more than the solver can tell apart.
-    inputs
-        The number of inputs of the certificate on an interval: odd, at least 5. 33 unless given; for "value"
-        65 from epsilon 3 and 129 from epsilon 5. Left out where the domain has a step: it must have an odd
-        number of values then, and there is no bound on a circle with a step.
-
-    Returns
-    -------
-    float
-        In the unit of `worst_case`.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    On an interval epsilon is at most 12: beyond it the certificate's numbers span more than the solver can
+    distinguish. `inputs` is odd and at least 5; the default is 65 above epsilon 5, for "value" from epsilon 3
+    on, and 33 otherwise. It must be left out if the domain has a step; the interval must then have an odd
+    number of values. There is no bound for a circle with a step. The result is in the unit of `worst_case`.
     """
     number = check_epsilon(epsilon)
     exponent = check_goal(domain, goal, power)

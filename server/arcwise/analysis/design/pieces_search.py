@@ -37,16 +37,10 @@ _ROUNDS = 60
 
 
 class FoundPieces(NamedTuple):
-    """Densities on the outputs at the worst input, one for each epsilon.
+    """Densities on the outputs at the worst input, one for each of n values of epsilon.
 
-    Attributes
-    ----------
-    error
-        Shape (n,): the expected loss.
-    edges
-        Shape (n, m+1): the ends of the pieces; pieces that are not needed have no width.
-    levels
-        Shape (n, m): the density on each piece.
+    `error`, shape (n,), is the expected loss; `edges`, shape (n, m+1), are the ends of the pieces, and
+    `levels`, shape (n, m), their densities. Pieces that are not needed have no width.
     """
 
     error: FloatArray
@@ -83,24 +77,9 @@ def search_pieces(
 ) -> FoundPieces:
     """Return the best densities with at most m pieces at the worst input, by optimisation.
 
-    Parameters
-    ----------
-    m
-        At least 1.
-    epsilons
-        Shape (n,), each from 0.01 to 20.
-    power
-        Of the loss, at least 1.
-    circular
-        Whether [0, 1] is a circle; the worst input is 1/2 then.
-    outputs
-        Where outputs may be, for inputs in the interval [0, 1]: from at most 0 to at least 1. The worst input
-        is the end of [0, 1] that is nearer to an end of this range, 0 if both are as near.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    `power`, at least 1, is that of the loss. Inputs are in [0, 1], and outputs in the range `outputs`, which
+    holds [0, 1]. The worst input is the end of [0, 1] that is nearer to an end of this range, 0 if both are
+    equally near. With `circular`, [0, 1] is a circle and the worst input 1/2.
 
     Examples
     --------

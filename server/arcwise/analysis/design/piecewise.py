@@ -40,16 +40,9 @@ if TYPE_CHECKING:
 class Pieces(NamedTuple):
     """An optimal m-piece density at its worst input.
 
-    Attributes
-    ----------
-    input
-        The worst input: the lower end of an interval (or its middle), the point opposite to 0 on a circle.
-    edges
-        Where the pieces end, ascending, from one end of the domain to the other.
-    levels
-        The density on each piece, per unit of the domain.
-    worst
-        ``E|y-x|^power`` at that input, the largest of all, in the unit of the domain to the power.
+    `input` is the lower end of an interval (or its middle), or the point opposite to 0 on a circle. `edges`
+    ascend from one end of the domain to the other; `levels` are densities per unit of the domain. `worst` is
+    ``E|y-x|^power`` at that input, the largest of all inputs.
     """
 
     input: float
@@ -60,24 +53,10 @@ class Pieces(NamedTuple):
 
 @one_thread()
 def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Pieces:
-    """Return the m-piece density of least worst-case error, at its worst input.
+    """Return the density of least worst-case error among those with at most m pieces, at its worst input.
 
-    Parameters
-    ----------
-    m
-        The number of pieces at most, at least 1. On a circle they are counted along [0, period), as in the
-        source: a window across 0 makes three.
-    epsilon
-        From 0.01 to 20.
-    power
-        Of the loss, at least 1.
-    domain
-        An `Interval` or a `Circle`.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    `power`, at least 1, is that of the loss. On a circle pieces are counted along [0, period), as in the
+    source: a window across 0 makes three.
     """
     number = check_epsilon(epsilon)
     m = checked_integer("m", m, 1)

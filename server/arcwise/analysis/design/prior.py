@@ -21,17 +21,8 @@ to 1.5 %; it halves the variance at values where the population has nobody."""
 def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
     """Return one population, or each of a list or tuple of them, as `Population` on the domain.
 
-    Parameters
-    ----------
-    population
-        As `simulate_counts` takes it, or a list or tuple of lines and of `Population`, which count alike.
-    domain
-        Of the values.
-
-    Raises
-    ------
-    ParameterError, DomainError
-        When one of them is no population on the domain, or there is none.
+    A list or tuple of lines and `Population` objects stands for several populations that count alike.
+    Anything else that `simulate_counts` takes is one population.
     """
     if not isinstance(population, (list, tuple)) or not all(
         isinstance(each, (str, Population)) for each in population
@@ -43,16 +34,9 @@ def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
 
 
 def node_prior(populations: tuple[Population, ...], unit: Interval, nodes: int) -> tuple[float, ...]:
-    """Return the average probability of each of N nodes, a share of 5 % of it uniform.
+    """Return the probability of each of N nodes, averaged over populations; a share of 5 % is uniform.
 
-    Parameters
-    ----------
-    populations
-        On the unit interval.
-    unit
-        The unit interval, with a step where values have a node each.
-    nodes
-        N.
+    The populations are on the unit interval; `unit` has a step if every value has a node of its own.
     """
     mechanism = OptimalPiecewise(unit, 1.0, nodes=None if unit.discrete else nodes)
     law = np.mean([node_law(mechanism, population) for population in populations], axis=0)

@@ -40,22 +40,11 @@ _RTOL = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a table is designed for.
+    """The goal that a table is designed for, with the loss ``|y-x|^power``.
 
-    Attributes
-    ----------
-    epsilon
-        The bound that the program keeps.
-    nodes
-        N.
-    power
-        Of the loss ``|y-x|^power``.
-    unbiased
-        Whether ``E y = x`` at every node; the loss with power 2 is the variance then.
-    rounds
-        Whether inputs may be between two nodes; False where the nodes are all values that there are.
-    prior
-        The probability of each node where the expected loss is minimised; None for the worst case.
+    If `unbiased`, ``E y = x`` at every node, and the loss with power 2 is the variance. `rounds` is False if
+    the nodes are all the values that exist; otherwise inputs may be between two nodes. With a `prior`, the
+    probability of each node, the expected loss is minimised, without one the worst case.
     """
 
     epsilon: float
@@ -106,21 +95,11 @@ class Cuts(NamedTuple):
 class Table(NamedTuple):
     """A solved program.
 
-    Attributes
-    ----------
-    worst
-        The largest expected loss over all inputs, on [-1, 1]; with a prior the expected loss.
-    rows
-        Shape (N, K): probabilities.
-    top
-        Shape (K,): the largest weight that each code may have.
-    outputs
-        Shape (K,).
-    cuts
-        The inputs that were needed.
-    prices
-        The multipliers of the cuts (non-negative; with a prior of its one row), of the rows' sums and of
-        their means, shapes (C,), (N,) and (N,): zero for the rows that symmetry left out.
+    `worst` is the largest expected loss over all inputs, on [-1, 1], or with a prior the expected loss.
+    `rows` are probabilities, shape (N, K); `top` is the largest weight that each code may have, shape (K,).
+    `cuts` are the inputs that were needed. `prices` are the multipliers of the cuts (non-negative; with a
+    prior, of its one row), of the rows' sums and of their means, of the shapes (C,), (N,) and (N,): zero for
+    rows left out by symmetry.
     """
 
     worst: float
@@ -270,16 +249,10 @@ def solve(goal: Goal, outputs: FloatArray) -> Table | None:
 
 
 def move(goal: Goal, table: Table, limits: FloatArray) -> tuple[FloatArray, float] | None:
-    """Return new outputs, and the worst case that a model to first order predicts for them.
+    """Return new outputs for a table, and the worst case that a first-order model predicts for them.
 
-    Parameters
-    ----------
-    goal
-        What the table is for.
-    table
-        The table to improve.
-    limits
-        Shape (K, 2): how far each output may go down and up; without a prior the upper half counts.
+    `limits`, shape (K, 2), holds how far each output may go down and up; without a prior only the upper half
+    counts. The result is None if the solver finds none.
     """
     builder = _Builder(goal, table.outputs)
     moving = limits if goal.prior is not None else limits[::-1][: builder.tops]

@@ -23,26 +23,12 @@ _UNIT = Interval(0.0, 1.0)
 
 
 class Figure(NamedTuple):
-    """One epsilon.
+    """The figures of a design at one epsilon.
 
-    Attributes
-    ----------
-    epsilon
-        The bound.
-    bound
-        What no mechanism is below (`lower_bound`), recomputed.
-    worst
-        The design's worst case over all inputs, from its integers.
-    published
-        The best published mechanism's, if the caller knows it.
-    bias
-        The largest bias at a node, exact; None on a circle, where nothing is unbiased.
-    spent
-        log of the exact largest ratio of weights: at most epsilon.
-    codes, nodes
-        The size of the design.
-    seconds
-        What the design took.
+    `bound` is a recomputed `lower_bound` on the worst case of every mechanism; `worst` is that of the design
+    over all inputs, from its integers; `published` is that of the best published mechanism, if known. `bias`
+    is the largest bias at a node, exact, and None for goals other than "mean". `spent` is the log of the
+    exact largest ratio of weights, at most epsilon. `seconds` is the time that the design took.
     """
 
     epsilon: float
@@ -80,18 +66,9 @@ def figures(
 ) -> list[Figure]:
     """Return a row for each epsilon: designed, measured, and bounded from below.
 
-    Parameters
-    ----------
-    epsilons
-        Each from 0.01 to 20.
-    domain, goal, power, cache
-        As for `minimax`.
-    published
-        The worst case of the best published mechanism for some epsilons, in the unit of `worst_case`.
-    inputs
-        As for `lower_bound`.
-    progress
-        Called with the share done and a few words.
+    `published` has the worst case of the best published mechanism for some values of epsilon, in the unit of
+    `worst_case`; `inputs` is as for `lower_bound`. `progress` is called with the share done and a few words.
+    All other arguments are as for `minimax`.
     """
     wanted = list(epsilons)
     rows = []
@@ -126,20 +103,11 @@ def figures(
 
 
 class Gap(NamedTuple):
-    """How far the best piecewise density is from the best mechanism, for ``|y-x|^power`` on [0, 1].
+    """The gap between the best piecewise density and the best mechanism, for ``|y-x|^power`` on [0, 1].
 
-    Attributes
-    ----------
-    epsilon
-        The bound.
-    bound
-        What no mechanism is below.
-    designed
-        What a designed table reaches.
-    piecewise
-        What the best m-piece density reaches, for any m of at least 3.
-    two_atoms
-        The counterexample's worst case, for power 1 only.
+    The fields after epsilon are worst cases: a lower bound for every mechanism, and those of a designed
+    table, of the best m-piece density for any m of at least 3, and, for power 1 only, of the counterexample
+    with two atoms.
     """
 
     epsilon: float

@@ -25,20 +25,11 @@ _SMALL = 5.0
 
 
 class Request(NamedTuple):
-    """A checked request. What it holds and the version of the search determine a design.
+    """A checked request; together with the version of the search it determines a design.
 
-    Attributes
-    ----------
-    domain
-        "interval" or "circle": designs are on the unit domain.
-    epsilon, goal, outputs, nodes
-        As for `minimax`.
-    power
-        The exponent of the loss; None for "direction".
-    rounds
-        Whether inputs may be between two nodes; False where nodes are the values of a lattice.
-    prior
-        The probability of each node, where the expected loss is minimised.
+    Designs are on the unit domain, so `domain` is only "interval" or "circle". `power` is the exponent of the
+    loss, None for "direction". `rounds` is False if the nodes are the values of a lattice; otherwise inputs
+    may be between two nodes. With a `prior`, the probability of each node, the expected loss is minimised.
     """
 
     domain: str
@@ -74,13 +65,7 @@ def designable(domain: Domain) -> bool:
 
 
 def check_goal(domain: Domain, goal: str, power: Any) -> float | None:
-    """Return the exponent of the loss, or None for "direction".
-
-    Raises
-    ------
-    ParameterError
-        When the goal is none of the domain's, or the power is out of its bounds or has no meaning.
-    """
+    """Return the exponent of the loss, or None for "direction", after checking goal and power."""
     if not isinstance(domain, (Interval, Circle)):
         raise ParameterError(f"domain must be an Interval or a Circle, got {domain!r}")
     goals = ("value", "direction") if domain.circular else ("mean", "value")

@@ -45,16 +45,9 @@ _QUANTUM = 2.0**-32
 
 
 def find_table(goal: Goal, outputs: int, notify: Callable[[float, float], None]) -> Table:
-    """Return a table for `goal` with at most this many outputs.
+    """Return a table for a goal with at most `outputs` outputs, at least 2.
 
-    Parameters
-    ----------
-    goal
-        What the table is for.
-    outputs
-        K, at least 2.
-    notify
-        Called with the share done, from 0 to 1, and the worst case so far on [-1, 1].
+    `notify` is called with the share done, from 0 to 1, and the worst case so far on [-1, 1].
     """
     if not (goal.unbiased or goal.rounds) and goal.power == 1.0 and goal.nodes <= outputs:
         # For any weights of the inputs an output loses nothing when it moves to its weighted median, a node.

@@ -36,10 +36,7 @@ def node_losses(rows: FloatArray, outputs: FloatArray, power: float) -> FloatArr
 def variance_peaks(second_moments: FloatArray) -> Peaks:
     """Return the exact peak of the variance between each two nodes, for rows unbiased at the nodes.
 
-    Parameters
-    ----------
-    second_moments
-        Shape (N,): ``E y^2`` of each row; node s stands at ``-1 + 2s/(N-1)``.
+    `second_moments`, shape (N,), holds ``E y^2`` of each row; node s stands at ``-1 + 2s/(N-1)``.
 
     Notes
     -----
@@ -116,15 +113,10 @@ def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: Float
 def mixture_maximum(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> float:
     """Return the maximum over all pieces, from above: at most a factor ``1 + 1e-10`` too large.
 
-    Branch and bound: a piece whose upper bound is not above what is reached elsewhere is done; the others
-    are halved, which quarters the distance between chord and curve.
-
-    Parameters
-    ----------
-    curves
-        (pair, fraction) -> (A, B), each convex in the fraction on every piece.
-    pair, left, right
-        Shape (n,): the pieces, as fractions within a pair.
+    Branch and bound: a piece whose upper bound is not above the largest value found is done; the others are
+    halved, which quarters the distance between chord and curve. `curves` maps (pair, fraction) to (A, B),
+    each convex in the fraction on every piece. A piece, of n, goes from `left` to `right`, as fractions
+    within `pair`.
     """
     reached = ceiling = 0.0
     while True:

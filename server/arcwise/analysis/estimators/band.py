@@ -42,26 +42,15 @@ _NODES_PER_BIN = 6
 
 
 def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
-    """Return a band that holds the population's distribution function everywhere at once, at the level.
+    """Return a band that contains the population's whole distribution function with probability `level`.
 
-    Parameters
-    ----------
-    survey
-        On an interval. The band's points are quantiles of its fitted distribution.
-    level
-        Of the band.
+    The survey has to be on an interval: on a circle a distribution function has no origin. The points of the
+    band are quantiles of the fitted distribution.
 
-    Raises
-    ------
-    ParameterError
-        On a circle, where a distribution function has no origin.
-
-    Notes
-    -----
-    At m places the share below has an upper and a lower bound (`bounds`), and all 2 m take as many standard
-    errors as their joint normal law asks for, drawn with a fixed seed. Distribution functions increase, so
-    between two places F is at least the lower end on the left and at most the upper end on the right: nothing
-    is assumed in between.
+    At m places the share below has an upper and a lower bound (`bounds`). All 2 m of them use the number of
+    standard errors that their joint normal law requires, which is drawn with a fixed seed. Distribution
+    functions increase, so between two places F is at least the lower end on the left and at most the upper
+    end on the right: nothing is assumed in between.
     """
     mechanism, bounds = survey.mechanism, survey.bounds
     if mechanism.kernel.circular:
@@ -109,15 +98,9 @@ def joint_root(covariances: FloatArray, level: float) -> float:
 def bins(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
 
-    Fewer where the nodes are so few that a bin would have less than six, and none where that leaves one. On a
-    lattice bins are values, from the first to the last of a bin, both included: each by itself up to 24.
-
-    Parameters
-    ----------
-    survey
-        On any domain.
-    level
-        Of each interval by itself.
+    There are fewer bins where one would have less than six nodes, and none where only one would be left. On a
+    lattice a bin holds values, and both of its ends are included; up to 24 values have a bin each. Each
+    interval has the level by itself.
     """
     return {name: share(survey, *ends, level=level) for name, ends in bin_ends(survey.mechanism).items()}
 

@@ -57,24 +57,11 @@ _MOST_EM_STEPS = 3000
 class Average(NamedTuple):
     """An average of weights over the reports, whose mean is at least a functional of the population.
 
-    Attributes
-    ----------
-    value
-        The average.
-    weights
-        Of both parts, shape (2, K').
-    errors
-        Shape (2 K',): what each code adds to the average's error. The product of the errors of two averages
-        over the same reports is their estimated covariance. Where devices report several times, also what
-        each node adds, shape (2 K' + N,).
-    most
-        The largest weight that a report could have.
-    n
-        How many reports there are.
-    third
-        The third central moment of the reports' weights.
-    again
-        As of `tails.Sample`.
+    `weights` are those of both parts of the reports, shape (2, K'). `errors` holds the contribution of each
+    code to the average's error, shape (2 K',), and also of each node where devices report several times,
+    shape (2 K' + N,): the dot product of the errors of two averages over the same reports is their estimated
+    covariance. `most` is the largest weight that a report could have, and `third` the third central moment of
+    the reports' weights.
     """
 
     value: float
@@ -159,32 +146,17 @@ class Evidence(Protocol):
 class Bounds:
     """Upper bounds of linear functionals of the node distribution, for one array of counts.
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel, on any domain.
-    counts
-        Reports per code, shape (K,), whole numbers, at least one report.
-    parts
-        The counts split in two at random, shape (2, K), where that was done already.
-    others
-        What reports of other samples, split in two, add to what weights are learned on, shape (2, K).
-    reports_per_device
-        At most so many reports, m, are of one device, each with randomness of its own.
+    The counts are whole numbers, with at least one report. `parts`, shape (2, K), is the counts split in two
+    at random, where that was done already; `others`, of the same shape, holds the two parts of other samples'
+    reports from which the weights are learned too. At most `reports_per_device` reports, m, come from one
+    device, each with its own randomness.
 
-    Notes
-    -----
-    An average bounds the share among the devices that reported, whoever they are: its weights may know them
-    from the other half of the reports. That share varies about the population's as that of n/m people does.
+    An average bounds the share among the devices that reported, whoever they are, since its weights may have
+    learned about them from the other half of the reports. That share varies about the population's like the
+    share among n/m people.
 
-    Attributes
-    ----------
-    n
-        How many reports there are.
-    places
-        Which nodes see people of a part of the domain: what functionals are made of.
-    fitted
-        A node distribution, shape (N,), by cells: for first guesses of where a bound is.
+    `places` makes functionals for parts of the domain. `fitted` is a node distribution, shape (N,), by cells,
+    for first guesses of a bound.
     """
 
     def __init__(
@@ -213,18 +185,11 @@ class Bounds:
         self._near: dict[tuple[int, ...], Near] = {}
 
     def average(self, functionals: FloatArray, root: float) -> Average:
-        """Return an average whose mean is above a functional of the node distribution, whatever that is.
+        """Return an average whose mean is at least a functional of every node distribution.
 
-        Parameters
-        ----------
-        functionals
-            Shape (A, N), by cells: any of them will do.
-        root
-            For how many standard errors the weights are to be the best.
-
-        Notes
-        -----
-        Where the reports know no better bound than a functional's largest entry, it is that, without error.
+        `functionals` has the shape (A, N), by cells, and the mean is at least one of its rows. The weights
+        are the best ones for a bound `root` standard errors above the average. Where the reports give no
+        better bound than a functional's largest entry, the average is that entry, without error.
         """
         return self.averages([functionals], root)[0]
 
@@ -295,16 +260,10 @@ def covariance(averages: Sequence[AnyAverage]) -> FloatArray:
 
 
 def share_interval(bounds: Evidence, most: FloatArray, rest: FloatArray, level: float) -> tuple[float, float]:
-    """Return the interval of a share, from functionals that are at least it and at least its complement.
+    """Return the interval of a share, from functionals that are at least the share and its complement.
 
-    Parameters
-    ----------
-    bounds
-        Of the counts.
-    most, rest
-        Of shape (A, N), by cells: above the share of a part of the domain, and above that of all else.
-    level
-        Of the interval.
+    The functionals have the shape (A, N), by cells: `most` is above the share of a part of the domain, and
+    `rest` above the share of everything else.
     """
     over, under = bounds.averages([most, rest], USUAL)
     return possible(*difference_interval(over, under, 1.0, level), least=0.0)

@@ -82,24 +82,13 @@ def whole_counts(counts: FloatArray, most: float) -> FloatArray:
 
 
 def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law: FloatArray) -> Sample:
-    """Return the average of a number per code as that of a number per report whose randomness is taken off.
+    """Return the average of a number per code as the average of a number per device, without its randomness.
 
-    Parameters
-    ----------
-    kernel
-        On an interval or a circle.
-    values
-        The number per code, shape (K,).
-    counts
-        Reports per code, shape (K,).
-    law
-        The fitted node distribution, shape (N,). It only weights the rows' variances.
+    The fitted node distribution `law`, shape (N,), only weights the variances of the rows.
 
-    Notes
-    -----
-    A device's number is the mean of its row, so between two bounds; the furthest may be one that no report
-    shows yet. The variance is that of the reports less what their randomness makes, and one standard error
-    more; at most that of a law with the two bounds only (Bhatia and Davis 2000).
+    A device's number is the mean of its row, so it lies between two bounds; perhaps no report shows the
+    furthest row yet. The variance is that of the reports minus the part that comes from their randomness,
+    plus one standard error; it is at most that of a law on the two bounds only (Bhatia and Davis 2000).
     """
     n = float(counts.sum())
     centred = values - float(counts @ values) / n

@@ -29,29 +29,17 @@ _WHOSE = {
 
 
 def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
-    """Return the mean of the second population less that of the first, in the unit of the domains.
+    """Return the mean of the second population minus that of the first, in the unit of the domains.
 
-    Parameters
-    ----------
-    first, second
-        On an `Interval`, each of at least two reports, for one target: the populations, or the two sets of
-        users themselves. The devices of one must not be those of the other: the interval takes the two sets
-        of reports as independent.
-    level
-        Of the interval.
+    Both surveys are on an `Interval`, have at least two reports each and share one target: the populations,
+    or the two sets of users themselves. The devices of one must not be those of the other, since the interval
+    takes the two sets of reports as independent.
 
-    Raises
-    ------
-    ParameterError
-        When a domain is a circle, or there are too few reports.
-
-    Notes
-    -----
-    Where both means are unbiased: on each side the root of the sum of the squared errors of the two means
-    there (`mean.reaches`), so that skewed populations have an interval that is not symmetric (Zou and Donner
-    2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. Where one
-    mean is a range of possible values: the range of differences, each mean at the level ``(1 + level) / 2``
-    (Bonferroni), and no point.
+    Where both means are unbiased, the error on each side is the root of the sum of the squared errors of the
+    two means there (`mean.reaches`), so skewed populations have an interval that is not symmetric (Zou and
+    Donner 2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. Where one mean is
+    a range of possible values, the result is the range of differences, with each mean at the level
+    ``(1 + level) / 2`` (Bonferroni), and has no point.
     """
     for each in (first, second):
         if each.mechanism.domain.circular:
@@ -94,30 +82,14 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
 
 
 def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
-    """Return the mean direction of the second population less that of the first, in the unit of the domain.
+    """Return the mean direction of the second population minus that of the first, in the unit of the domain.
 
-    Parameters
-    ----------
-    first, second
-        On a `Circle`, for one target. No device is in both.
-    level
-        Of the interval.
+    Both surveys are on a `Circle`, have one target and no device in common. The value is the shorter way
+    round, from minus half the period to half the period, and the interval is unwrapped. The interval is a
+    whole period where one of the directions is not determined.
 
-    Returns
-    -------
-    Value
-        The shorter way round, from minus half the period to half the period; the interval is unwrapped. A
-        whole period where one of the directions is not determined.
-
-    Raises
-    ------
-    ParameterError
-        When a domain is not a circle, or the periods differ.
-
-    Notes
-    -----
-    On each side the root of the sum of the squares of both arcs there, as for means. An arc grows faster than
-    its number of standard errors, so this errs to the side of width.
+    On each side the error is the root of the sum of the squares of both arcs there, as for means. An arc
+    grows faster than its number of standard errors, so the interval is rather too wide than too narrow.
     """
     period, notes = _circle(first, second)
     one, other = (direction(each, level=level) for each in (first, second))

@@ -48,18 +48,11 @@ class Moment(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """What the reports tell of the first trigonometric moment.
+    """The estimate of the first trigonometric moment, with the samples and the errors that it has.
 
-    Attributes
-    ----------
-    moment
-        Its estimate.
-    devices
-        From how many the reports are, at least; of several samples, those of the smallest one.
-    reach
-        A function of an angle and a level: how far above the component of Z there its expectation may lie.
-    samples
-        The samples and their weights.
+    The reports come from at least `devices` devices, counted for the smallest of several samples.
+    ``reach(angle, level)`` is how far above the component of Z in that direction its expectation may lie.
+    Each sample has a weight.
     """
 
     moment: Moment
@@ -182,20 +175,11 @@ def untold(mechanism: Mechanism) -> str:
 def direction(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction, in the unit of the domain, with Fieller's interval.
 
-    Parameters
-    ----------
-    survey
-        On a `Circle`.
-    level
-        Of the interval.
-
-    Notes
-    -----
     A direction u is in the interval unless the component of Z across u differs from zero significantly
-    (Fieller 1954): by more than the reach of that average (`mean.reach`). Near zero resultant
-    length, where the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not
-    exceed Hotelling's quantile (with many reports the chi-square one, 2 degrees of freedom), and always with
-    fewer than 5 reports. What rounding to nodes may turn is added to the reach.
+    (Fieller 1954): by more than the reach of that average (`mean.reach`). Near zero resultant length, where
+    the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not exceed
+    Hotelling's quantile (with many reports the chi-square quantile with 2 degrees of freedom), and always
+    with fewer than 5 reports. The largest turn that rounding to nodes can cause is added to the reach.
     """
     mechanism = survey.mechanism
     if why := untold(mechanism):

@@ -43,29 +43,17 @@ class Reach(NamedTuple):
 def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quantile: float) -> Reach:
     """Return how far above its average the expectation of a number per code may lie.
 
-    Parameters
-    ----------
-    kernel
-        It says which codes are possible.
-    values
-        The number per code, shape (K,).
-    counts
-        Reports per code, shape (K,), at least one report.
-    quantile
-        Of a standard error: the signed root of the likelihood ratio is compared with it.
+    The signed root of the likelihood ratio is compared with `quantile`, a number of standard errors.
 
-    Notes
-    -----
     Of all laws q of the codes with the expectation m + d, the most likely one is (Owen 2001, chapter 2), with
     p the shares of the reports, m their average and ``z = v - m``,
 
         q_j proportional to p_j / (1 - y z_j),    0 <= y <= 1 / z_far,
 
     and where that does not reach d, with y at its end, also a share s of mass at the furthest code. So d
-    increases along a single path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``,
-    whose root is compared with `quantile`. It is chi-square but for the skewness of q (`SKEWNESS`). The
-    furthest code may be a rare one that carries a huge number: what codes beyond it can add to any
-    population's average is less than a hundredth of the standard error.
+    increases along a single path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``.
+    Its root is normal but for the skewness of q (`SKEWNESS`). The furthest code may be a rare one with a huge
+    number: codes beyond it can add less than a hundredth of the standard error to any population's average.
     """
     n = float(counts.sum())
     z, p, seen, furthest = _residuals(kernel, values, counts)
@@ -84,19 +72,11 @@ def pooled_reach(
 ) -> float:
     """Return how far above a weighted sum of averages over independent samples its expectation may lie.
 
-    Parameters
-    ----------
-    kernel
-        Of all samples.
-    samples
-        Of each, at least two reports: the number per code, the reports per code, and its weight.
-    quantile
-        As of `empirical_reach`.
+    Each sample has at least two reports and consists of the number per code, the reports per code and its
+    weight. `quantile` is as in `empirical_reach`.
 
-    Notes
-    -----
-    All reports are taken for one sample, each with what it adds to the error of the sum: its distance from
-    its own sample's average. So there is one multiplier for all, and rare codes of many small samples add up
+    All reports are treated as one sample, each with its contribution to the error of the sum: its distance
+    from its own sample's average. So all have one multiplier, and rare codes of many small samples add up
     before they are judged.
     """
     total = sum(float(counts.sum()) for _, counts, _ in samples)

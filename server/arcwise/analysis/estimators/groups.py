@@ -181,17 +181,10 @@ def _last(start: int, holds: Callable[[int], bool]) -> int:
 def drawn_alike(reports: Sequence[int], sample: int) -> float | None:
     """Return the probability of numbers of reports at least as different as these, or None with too few.
 
-    Parameters
-    ----------
-    reports
-        Of each of the d tasks.
-    sample
-        k, less than d.
+    `reports` has one number for each of the d tasks, of which every device draws `sample` = k, less than d.
 
-    Notes
-    -----
     Whether a device draws a task has the variance ``s (1-s)``, and the covariances of two tasks make the sum
-    constant. So with m reports a task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has nearly the
+    constant. So with m reports per task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has nearly the
     chi-square law with d - 1 degrees of freedom: Pearson's statistic, larger by ``(d-1) / (d-k)``.
     """
     tasks = len(reports)

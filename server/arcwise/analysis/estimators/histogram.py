@@ -22,16 +22,7 @@ def histogram(
 ) -> Distribution:
     """Return a fit as a histogram in the unit of the domain.
 
-    Parameters
-    ----------
-    mechanism
-        That the counts came from.
-    fitted
-        Of `fit_held_out`, unless `method` says otherwise.
-    modes
-        Of the reports that were fitted, where they were counted.
-    method
-        In words, how the fit was made (`alternatives` has others).
+    Without `method`, the words for how the fit was made, it is taken to be a fit of `fit_held_out`.
     """
     smoothing = " (averaging iterates smooths)" if method is None else ""
     notes = [

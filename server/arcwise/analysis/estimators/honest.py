@@ -28,19 +28,11 @@ def beyond_chance(
 ) -> bool:
     """Return whether honest reports have so large a weighted sum of averages in 1 of 10,000 surveys at most.
 
-    Parameters
-    ----------
-    kernel
-        Of all samples.
-    samples
-        Of each: the number per code, the reports per code, and its weight.
-    trials
-        How many sums might have been asked for instead.
+    Each sample consists of the number per code, the reports per code and its weight. `trials` is the number
+    of sums that might have been examined instead of this one.
 
-    Notes
-    -----
-    Chernoff's bound holds for every number of reports, and for every population: inputs are mixtures of
-    nodes, so the largest ``E exp(t v)`` is a node's. Any t will do; a few are tried.
+    Chernoff's bound holds for every number of reports and for every population: inputs are mixtures of nodes,
+    so the largest ``E exp(t v)`` is that of a node. The bound holds for every t; a few are tried.
     """
     above, variance = 0.0, 0.0
     for values, counts, weight in samples:

@@ -70,12 +70,8 @@ def target_words(target: Target, sampled: float = 1.0) -> str:
 class Users(NamedTuple):
     """The users whom an interval is for, instead of the population that they were drawn from.
 
-    Attributes
-    ----------
-    law
-        Their fitted node distribution, shape (N,). It only weights the rows' variances.
-    sampled
-        The share of them that was drawn to report: 1 where all did.
+    Their fitted node distribution `law`, shape (N,), only weights the variances of the rows. `sampled` is the
+    share of them that was drawn to report: 1 where all did.
     """
 
     law: FloatArray
@@ -104,21 +100,12 @@ def source_of_error(users: Users | None) -> str:
 
 
 def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> float:
-    """Return the variance of a number per code that the randomness of the devices makes, averaged over users.
+    """Return the variance of a number per code due to the devices' randomness, averaged over the users.
 
-    Parameters
-    ----------
-    kernel
-        On an interval.
-    values
-        The number per code, shape (K,).
-    law
-        The fitted node distribution of the users, shape (N,). It only weights the rows' variances, so what
-        its smoothing does to the result is small.
+    The users' fitted node distribution `law`, shape (N,), only weights the variances of the rows, so its
+    smoothing changes the result little.
 
-    Notes
-    -----
-    Of an input at a node it is the variance of its row. In between, rounding up or down by chance adds
+    For an input at a node it is the variance of that row. In between, rounding up or down by chance adds
     ``t (1-t)`` times the squared difference of the two rows' means: a quarter of it at most, which is added.
     """
     centred = values - values.mean()  # a large common part would cancel below, and leave its rounding error
@@ -130,27 +117,16 @@ def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> floa
 def device_reach(
     kernel: Kernel, values: FloatArray, law: FloatArray, reports: float, quantile: float
 ) -> float:
-    """Return how far devices' randomness may put the average of a number per code above its expectation.
+    """Return how far the devices' randomness may put the average of a number per code above its mean.
 
-    Parameters
-    ----------
-    kernel
-        On an interval or a circle.
-    values
-        The number per code, shape (K,).
-    law
-        The fitted node distribution of the users, shape (N,). It only weights the rows.
-    reports
-        How many there are.
-    quantile
-        In standard errors: of a normal law it is so many.
+    The users' fitted node distribution `law`, shape (N,), only weights the rows. `quantile` is the number of
+    standard errors that a normal law would take.
 
-    Notes
-    -----
     At a large epsilon few reports are far from their value, but these are far: an average of them is not
     normal. Its law is known. With C the mean over the users of the cumulant generating functions of
     ``v - E v``, the signed root of ``2 n (t C'(t) - C(t))`` at the distance ``C'(t)`` is nearly normal (large
-    deviations); what the skewness of the tilted law does to rare reports is taken off (`_SKEWNESS`).
+    deviations); a correction (`_SKEWNESS`) allows for the effect of the tilted law's skewness on rare
+    reports.
     """
     means = node_means(kernel, values)
     rounding = float(law @ _rounding(means))

@@ -87,23 +87,9 @@ def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
 class Knots:
     """The program's nodes of a mechanism, M of N, and its blocks of codes, K' of K.
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel.
-    anchors
-        Cells at which the functionals jump.
-    reports
-        How many there are, about.
-
-    Attributes
-    ----------
-    order
-        The nodes by cells, shape (N,).
-    codes
-        The number K.
-    all
-        Whether the program has every node, and every code for itself.
+    `anchors` are the cells at which the functionals jump, and `reports` is the approximate number of reports.
+    `order` holds the nodes by cells, shape (N,), and `all` is true where the program has every node and a
+    block for each code.
     """
 
     def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = (), reports: float = 0.0) -> None:

@@ -38,13 +38,8 @@ if TYPE_CHECKING:
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the population, or of these users, in the unit of the domain.
 
-    Parameters
-    ----------
-    survey
-        On an `Interval`. For its users only, point and bounds are the same; the error is that of the devices'
-        randomness, and of the sampling where some were drawn.
-    level
-        Of the interval.
+    The survey is on an `Interval`. For its users only, the estimate and its bounds for bias are the same; the
+    error is that of the devices' randomness, and of the sampling where only some users were drawn.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel, domain = mechanism.kernel, mechanism.domain

@@ -51,26 +51,17 @@ _ROUNDING = 1e-9
 
 
 def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Value:
-    """Return where most of the population is, in the unit of the domain.
+    """Return the place where most of the population is, in the unit of the domain.
 
-    Parameters
-    ----------
-    survey
-        On any domain.
-    level
-        Of the interval.
-    interval
-        Whether there is one: it costs up to 32 bounds.
+    Without `interval` there is only a point, which saves up to 32 bounds.
 
-    Notes
-    -----
     The point: of all windows as wide as an eighth of the domain (or two nodes, where that is wider), a
     quarter of that apart, the one with the largest fitted share; in it the middle of the cell of the highest
     density. The end nodes of an interval are atoms at its ends, as in the quantiles.
 
     The interval holds the window of the largest share in the population, at the level. A window stays in it
     unless the reports speak against a share as large as that of the point's window b: unless the upper bound
-    of the difference of the two shares (`bounds`) is below 0. For the window that is best in truth the
+    of the difference of the two shares (`bounds`) is below 0. For the window with the truly largest share the
     difference is at least 0 whichever window b is; the reports choose b among the m - 1 others, so each bound
     has the level ``1 - (1 - level) / (m - 1)`` (Bonferroni). The interval reaches from the first window that
     stays to the last; on a circle it is the smallest arc that holds them.
@@ -223,18 +214,9 @@ def _staying(
 ) -> BoolArray:
     """Return which parts of the domain may hold the largest share, shape (m,).
 
-    Parameters
-    ----------
-    bounds
-        Of the counts.
-    functionals
-        Of each part, above its share and above that of the rest.
-    best
-        The part that seems to hold the most.
-    level
-        At which the part that does is among those returned.
-    ends
-        Whether to mark the first and the last only.
+    The first functionals of each part are above its share, and the second above that of the rest. `best` is
+    the part that seems to hold the most. The part that does hold the most is among those returned at the
+    level. With `ends`, only the first and the last part are marked.
     """
     count = len(functionals)
     root = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))

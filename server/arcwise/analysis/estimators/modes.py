@@ -88,25 +88,15 @@ class Modes(NamedTuple):
 
 
 def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, fitted: FloatArray) -> Modes:
-    """Return how many modes the reports show at least, at the level 0.95.
+    """Return the number of modes that the population has at least, at the level 0.95.
 
-    Parameters
-    ----------
-    mechanism
-        On any domain.
-    frequencies
-        The share of each code among the reports, shape (K,).
-    devices
-        How many independent reports have shares as exact as these.
-    fitted
-        The fitted node distribution, shape (N,).
+    `frequencies` is the share of each code among the reports, shape (K,), as exact as the shares of `devices`
+    independent reports.
 
-    Notes
-    -----
-    Reports are seen through waves over the domain: what each code says of a wave, made uncorrelated, with
-    unit variance. The statistic for k is by how much the squared distance of the observed waves to those of
-    distributions with k modes exceeds the one to those of all distributions, each at its least. It is
-    compared with the statistics of reports that are drawn from the nearest distribution with k modes.
+    Reports are seen through waves over the domain: the scores of the codes for each wave, made uncorrelated,
+    with unit variance. The statistic for k is the squared distance of the observed waves to those of
+    distributions with k modes, minus the one to those of all distributions, each at its least. It is compared
+    with the statistics of reports that are drawn from the nearest distribution with k modes.
     """
     waves = _Waves(mechanism, fitted, min(devices, _LARGEST))
     seen = waves.of(frequencies)
@@ -154,17 +144,11 @@ class _Nearest(NamedTuple):
 
 
 class _Waves:
-    """What reports say of waves over the domain, and distributions that say nearly the same.
+    """Scores of the reports for waves over the domain, and distributions with nearly the same scores.
 
-    Attributes
-    ----------
-    circular, devices
-        As of the reports.
-    widths, heights
-        Of the cells that distributions are constant on, and the fit's, shape (M,).
-    resolved
-        How many bins the domain is to be drawn with, `_BINS` to half a wave of the shortest kind that is
-        resolved; 0 where they would be no wider than a node's cell.
+    `widths` and `heights`, shape (M,), are those of the cells on which distributions are constant, with the
+    heights of the fit. `resolved` is the number of bins for a picture of the domain: `_BINS` to half a wave
+    of the shortest kind that is resolved, or 0 where the bins would be no wider than a node's cell.
     """
 
     def __init__(self, mechanism: Mechanism, fitted: FloatArray, devices: float) -> None:

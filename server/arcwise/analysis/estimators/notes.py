@@ -38,17 +38,10 @@ def all_notes(*parts: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def note_lines(rows: Sequence[tuple[str, Iterable[str]]]) -> list[str]:
-    """Return lines of text for the notes of rows.
+    """Return one line of text for each different note, with the names of the rows that have it.
 
-    Parameters
-    ----------
-    rows
-        Pairs of a row's name and its notes.
-
-    Examples
-    --------
-    >>> note_lines([("mean", ["few reports"]), ("quantile 0.5", ["smoothed", "few reports"]), ("mode", [])])
-    ['few reports (mean, quantiles)', 'smoothed (quantiles)']
+    Examples -------- >>> note_lines([("mean", ["few reports"]), ("quantile 0.5", ["smoothed", "few
+    reports"]), ("mode", [])]) ['few reports (mean, quantiles)', 'smoothed (quantiles)']
     """
     about: dict[str, dict[str, None]] = {}
     groups = [_SEVERAL.get(name.split(" ")[0], name) for name, _ in rows]

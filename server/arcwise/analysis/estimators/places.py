@@ -29,15 +29,9 @@ _SAME = 1e-9
 class Places:
     """The nodes of a mechanism on the unit domain.
 
-    Attributes
-    ----------
-    at
-        Where the nodes are, shape (N,), increasing, in the order of `grid.cell_edges`. On a circle they span
-        less than 1 and may start a little below 0.
-    values
-        Those of a lattice on which nothing is rounded, or None.
-    circular
-        Whether the domain is a circle.
+    `at` holds their places, shape (N,), increasing, in the order of `grid.cell_edges`; on a circle they span
+    less than 1 and may start a little below 0. `values` are those of a lattice on which nothing is rounded,
+    or None.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -61,21 +55,14 @@ class Places:
         return inside[None], outside[None]
 
     def between(self, first: float, last: float) -> tuple[FloatArray, FloatArray]:
-        """Return functionals above the share from `first` to `last`, both included, and that of the rest.
+        """Return functionals above the share from `first` to `last`, both included, and above the rest.
 
-        What is exactly at a bound is in, but what is a hair beyond looks the same, so the rest has it too. On
-        a lattice without rounding the part is that of the values in it.
+        The ends are in order on the unit domain. On a circle they bound the arc from `first` upwards, in
+        turns from anywhere. A value exactly at an end is in, but a value just beyond it looks the same, so
+        the rest has it too. On a lattice without rounding the part is that of the values in it.
 
-        Parameters
-        ----------
-        first, last
-            On the unit domain, in order. On a circle the arc from `first` upwards, in turns from anywhere.
-
-        Returns
-        -------
-        tuple of arrays
-            Of shape (A, N) by cells. Each of the A rows is above the share; which is the best depends on the
-            reports.
+        Both arrays have the shape (A, N), by cells. Each of the A rows is above the share; the best row
+        depends on the reports.
         """
         nothing = np.zeros((1, len(self.at)))
         if self.values is not None:
@@ -133,16 +120,12 @@ class Places:
 def _reaching(inside: FloatArray, ends: Sequence[tuple[int, int, float]]) -> FloatArray:
     """Return functionals that reach a part of the way from the nodes inside to the next ones, shape (A, N).
 
+    `inside` is 1 for each node inside, shape (N,). `ends` holds, for each end, the outermost node inside, the
+    next node and the part.
+
     People at that part of the way are seen at the inner node with the probability ``1 - part``: either the
     next node counts too, or the inner one counts for more. The second is less where reports tell neighbours
     apart, and not worth a row where it is more than twice as much.
-
-    Parameters
-    ----------
-    inside
-        1 for each node inside, shape (N,).
-    ends
-        For each end the outermost node inside, the next one, and the part.
     """
     ways: list[list[tuple[int, float]]] = []
     for node, beyond, part in ends:

@@ -51,18 +51,9 @@ _TOGETHER = 2**18
 
 
 class Near:
-    """A fit to each part of the reports on the nodes of some programs, and where the solver starts.
+    """A fit to each part of the reports on the nodes of some programs, and the start of the solver.
 
-    Parameters
-    ----------
-    knots
-        The nodes.
-    n
-        How many reports there are.
-    fits
-        A fit for each part, shape (2, N).
-    usual
-        Standard errors of the usual functional, for first guesses.
+    `fits` has the shape (2, N), and `usual` is the number of standard errors that the solver's start assumes.
     """
 
     def __init__(self, knots: Knots, n: float, fits: FloatArray, usual: float) -> None:
@@ -102,19 +93,16 @@ class Near:
 
 
 class Programs:
-    """The weights that are best where the population is about a fit, for each part of the reports.
+    """The weights that are best where the population is near a fit, for each part of the reports.
 
     With ``H = n P diag(1/q) P'`` the information about the node distribution at the fit g, of all
     distributions f at the distance ``(f - g)' H (f - g) = root^2`` from it the one with the largest
     ``phi . f`` is the least favourable: the reports hardly tell it from g. Its stationarity,
     ``H (f - g) + nu = lambda phi + z`` with z >= 0, says that the weights ``(n (f - g)P/q + nu) / lambda``
-    have means of at least phi. What rounding and an unfinished solution lack is added, so that this holds
-    whatever the solver did.
+    have means of at least phi. The deficit from rounding and from an unfinished solution is added, so this
+    holds for every result of the solver.
 
-    Parameters
-    ----------
-    near
-        What the programs are about: any number, all with as many nodes.
+    All of `near` have the same number of nodes.
     """
 
     def __init__(self, near: Sequence[Near]) -> None:
@@ -132,16 +120,10 @@ class Programs:
         self._matrices = np.empty((max(1, _TOGETHER // nodes**2), nodes, nodes))
 
     def weights(self, several: Sequence[FloatArray], of: Sequence[int], root: float) -> FloatArray:
-        """Return weights for bounds `root` standard errors up, shape (M, 2, K).
+        """Return weights for bounds that are `root` standard errors up, shape (M, 2, K).
 
-        Parameters
-        ----------
-        several
-            M times functionals of shape (A, N), by cells: the weights' means are above any one of the A.
-        of
-            Which of `near` each of the M is for.
-        root
-            For how many standard errors the weights are to be the best.
+        `several` holds M arrays of functionals, each of shape (A, N), by cells: the means of the weights are
+        above one of the A functionals. `of` holds the index in `near` for each of the M.
         """
         parts, codes = self._parts, self._near[0].knots.codes
         rows = np.concatenate(several)
@@ -195,14 +177,9 @@ class Programs:
     ) -> tuple[FloatArray, FloatArray]:
         """Return changes of the fits at about the distance `root`, shape (P, N), and multipliers lambda.
 
-        Parameters
-        ----------
-        part
-            Whose fit, shape (P,): two parts of each of `near`.
-        phi, tilt
-            Functionals, shape (P, N), and their solutions with the matrix that the solver starts with.
-        pull
-            First guesses of lambda.
+        `part`, shape (P,), is the index of a fit, of which each of `near` has two. `tilt` holds the solutions
+        for the functionals `phi` with the matrix that the solver starts with, and `pull` first guesses of
+        lambda.
         """
         fit, start, slack = self._fit[part], self._start[part], self._slack[part]
         room = _NEARLY_ALL * (phi.max(axis=1) - _dots(phi, fit))
@@ -247,40 +224,27 @@ class Programs:
 
 
 class _State(NamedTuple):
-    """Where the solver stands with some programs: one row, or one number, for each.
-
-    Attributes
-    ----------
-    part
-        Whose fit g.
-    phi
-        The functional.
-    room
-        How much the functional may grow.
-    f
-        The distribution.
-    change, pushed
-        ``f - g`` and ``H (f - g)``: every step knows what it adds, so no product with H is needed.
-    z
-        The multipliers of ``f >= 0``.
-    lack
-        What stationarity lacks.
-    pull
-        The functional's multiplier lambda.
-    still
-        Whether floats could not tell the last step.
-    """
+    """The state of the solver for some programs, with one row, or one number, for each."""
 
     part: IntArray
+    """The index of the fit g."""
     phi: FloatArray
+    """The functional."""
     room: FloatArray
+    """The largest increase of the functional that is allowed."""
     f: FloatArray
     change: FloatArray
+    """``f - g``."""
     pushed: FloatArray
+    """``H (f - g)``: every step knows its own part of it, so no product with H is needed."""
     z: FloatArray
+    """The multipliers of ``f >= 0``."""
     lack: FloatArray
+    """The part that is missing from stationarity."""
     pull: FloatArray
+    """The functional's multiplier lambda."""
     still: BoolArray
+    """Whether the last step was not finite, so that the state did not change."""
 
     def only(self, rows: BoolArray) -> _State:
         """Return some of the programs."""
@@ -299,16 +263,12 @@ class _State(NamedTuple):
     ) -> _State:
         """Return the state after a step of Mehrotra's predictor and corrector.
 
-        A step is linear in the change of lambda, which is taken so that the distance at its end is `root`.
+        A step is linear in the change of lambda, which is chosen so that the distance at its end is `root`.
         The distributions add up to 1 from the start, and stay so.
 
-        Parameters
-        ----------
-        solutions
-            Shape (3, P, N), with the matrix ``H + diag(z/f)``: of ones, of phi, and of the predictor's right
-            side ``lack - z``.
-        solve
-            From other right sides, shape (P, N), to solutions.
+        `solutions` has the shape (3, P, N), with the matrix ``H + diag(z/f)``: those of ones, of phi, and of
+        the predictor's right side ``lack - z``. `solve` takes other right sides, shape (P, N), to their
+        solutions.
         """
         _, phi, room, f, change, pushed, z, lack, pull, _ = self
         level, tilt, right = solutions

@@ -63,15 +63,7 @@ _ROUNDING = 1e-9
 
 
 def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the quantiles at `LEVELS`, in the unit of the domain.
-
-    Parameters
-    ----------
-    survey
-        On an `Interval`.
-    level
-        Of the intervals.
-    """
+    """Return the quantiles at `LEVELS` of a survey on an `Interval`, in the unit of the domain."""
     mechanism, probabilities = survey.mechanism, survey.probabilities
     intervals = _Line(survey.bounds, 0.0).intervals(level)
     domain = mechanism.domain
@@ -122,25 +114,9 @@ def opposite(direction: Value, period: float) -> float | None:
 def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -> dict[str, Value]:
     """Return the quantiles at `LEVELS` of the values going upwards from an origin, in the domain's unit.
 
-    Parameters
-    ----------
-    survey
-        On a `Circle`.
-    origin
-        Where the circle is cut open, modulo the period. The intervals are for the population's quantiles
-        counted from this very place.
-    level
-        Of the intervals.
-
-    Returns
-    -------
-    dict
-        Values in [0, period); an interval may reach below 0 or above the period, ``low <= value <= high``.
-
-    Raises
-    ------
-    ParameterError
-        When the domain is not a circle, or the origin not a finite number.
+    The circle is cut open at the origin, modulo the period, and the intervals are for the population's
+    quantiles counted from this very place. The values lie in [0, period); an interval may reach below 0 or
+    above the period, with ``low <= value <= high``.
     """
     mechanism, probabilities = survey.mechanism, survey.probabilities
     if not mechanism.kernel.circular:
@@ -181,13 +157,7 @@ def check_no_origin(origin: float | None) -> None:
 
 
 def cut_at(mechanism: Mechanism, origin: float) -> float:
-    """Return where a circle is cut open, in turns: at the origin, or just before the first value after it.
-
-    Raises
-    ------
-    ParameterError
-        When the origin is not a finite number.
-    """
+    """Return where a circle is cut open, in turns: at the origin; on a lattice just before the next value."""
     if not math.isfinite(origin):
         raise ParameterError(f"origin must be a finite number, got {origin!r}")
     cut = origin / mechanism.domain.length % 1.0
@@ -213,14 +183,9 @@ def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) ->
 
 
 class _Line:
-    """The domain laid out from its low end, or a circle from a cut: where bounds of F can be asked for.
+    """The domain laid out from its low end, or a circle from a cut, with bounds of F along it.
 
-    Parameters
-    ----------
-    bounds
-        Of the counts.
-    cut
-        Where the line starts, on the unit domain: 0 on an interval.
+    The line starts at `cut` on the unit domain: at 0 on an interval.
     """
 
     def __init__(self, bounds: Evidence, cut: float) -> None:
@@ -381,12 +346,8 @@ class _Line:
 class Steps(NamedTuple):
     """One end of a quantile's interval for any number of standard errors: steps, the outermost first.
 
-    Attributes
-    ----------
-    at
-        Ends of the interval, lengths from the start of the line, on the unit domain.
-    roots
-        Each is the end for more than so many standard errors, decreasing to 0: up to the one before it.
+    `at` holds the ends, as lengths from the start of the line on the unit domain. Each is the end for more
+    standard errors than its entry in `roots`, up to the entry before that; `roots` decreases to 0.
     """
 
     at: FloatArray
@@ -396,12 +357,7 @@ class Steps(NamedTuple):
 class Ends(NamedTuple):
     """Both ends of a quantile's interval for any number of standard errors.
 
-    Attributes
-    ----------
-    low, high
-        The ends.
-    root
-        How many standard errors both take at the level (`bounds.narrowed_root`).
+    `root` is the number of standard errors that both take at the level (`bounds.narrowed_root`).
     """
 
     low: Steps
@@ -412,16 +368,7 @@ class Ends(NamedTuple):
 def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0.0) -> list[Ends]:
     """Return the ends of the quantiles at `LEVELS` for any number of standard errors.
 
-    Parameters
-    ----------
-    bounds
-        Of the counts.
-    level
-        Of the intervals.
-    most
-        Standard errors up to which the steps are to be fine.
-    cut
-        Where the line starts on a circle, in turns.
+    The steps are fine up to `most` standard errors. On a circle the line starts at `cut`, in turns.
     """
     line = _Line(bounds, cut)
     ends = line.ends(level)
@@ -432,16 +379,9 @@ def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0
 
 
 class _End(NamedTuple):
-    """One end of an interval: the last index of a side at which the bound is below a target.
+    """One end of an interval: the last index of a side of the line at which the bound is below a target.
 
-    Attributes
-    ----------
-    side, middle
-        Of the line, and the index from which the search starts.
-    target
-        That the bound has to be below.
-    root
-        Standard errors of the bound.
+    The search starts from the index `middle`, and the bound is `root` standard errors up.
     """
 
     side: int

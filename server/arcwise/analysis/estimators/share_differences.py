@@ -51,21 +51,9 @@ _ALIKE = 8.0
 
 
 def share_difference(first: Survey, second: Survey, low: float, high: float, *, level: float = 0.95) -> Value:
-    """Return the share of the second population from `low` to `high`, less that of the first.
+    """Return the share of the second population from `low` to `high`, minus that of the first.
 
-    Parameters
-    ----------
-    first, second
-        On one domain. No device may be in both.
-    low, high
-        As for `shares.share`.
-    level
-        Of the interval.
-
-    Raises
-    ------
-    ParameterError
-        As `shares.share` does.
+    Both surveys are on one domain and have no device in common; `low` and `high` are as for `shares.share`.
     """
     ends = [unit_ends(each.mechanism, low, high) for each in (first, second)]
     pairs = [_between(each, *part) for each, part in zip((first, second), ends, strict=True)]
@@ -85,28 +73,13 @@ def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
 
 
 def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the second distribution function less the first at up to 16 places, at the level all at once.
+    """Return the second distribution function minus the first at up to 16 places, at the level all at once.
 
-    Parameters
-    ----------
-    first, second
-        On one interval. No device may be in both.
-    level
-        Of all intervals together: where one of them is without 0, the populations differ.
+    Both surveys are on one interval and have no device in common. Where one of the intervals is without 0,
+    the populations differ at the level. The keys are values of the domain: quantiles of both populations
+    together.
 
-    Returns
-    -------
-    dict
-        By place: values of the domain, quantiles of both populations together.
-
-    Raises
-    ------
-    ParameterError
-        On a circle, where a distribution function has no origin.
-
-    Notes
-    -----
-    Upper and lower bounds take as many standard errors as their joint normal law asks for, as in
+    Upper and lower bounds use the number of standard errors that their joint normal law requires, as in
     `band.cdf_band`. A place between nodes is seen at both, so the places are nodes of the second mechanism.
     """
     mechanism = second.mechanism
@@ -137,31 +110,18 @@ def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
 def quantile_differences(
     first: Survey, second: Survey, *, level: float = 0.95, origin: float | None = None
 ) -> dict[str, Value]:
-    """Return the quantiles of the second population less those of the first, in the unit of the domain.
+    """Return the quantiles of the second population minus those of the first, in the unit of the domain.
 
-    Parameters
-    ----------
-    first, second
-        On one domain. No device may be in both.
-    level
-        Of each interval by itself.
-    origin
-        On a circle, and only there: from where both are counted upwards. The differences are those of how far
-        from it they are, so they lie between plus and minus the period.
+    Both surveys are on one domain and have no device in common; each interval has the level by itself. A
+    circle, and only a circle, needs an origin from which both are counted upwards. The differences are those
+    of the distances from it, so they lie between plus and minus the period.
 
-    Raises
-    ------
-    ParameterError
-        When the origin is missing on a circle, or given on an interval.
-
-    Notes
-    -----
     An interval for a quantile leaps where nobody is, so squares of distances do not add up. Instead, both
-    quantiles are at once within z_1 and z_2 standard errors with ``z_1^2 + z_2^2 <= c``, and the difference
-    is within what they can be there. It misses on one side only if one z by itself or both squares exceed c
-    on that side: c is where half of the chi-square probability with one degree of freedom and a quarter of
-    that with two are the level's tail on that side. At level 0.95 that is 2.35 standard errors in place of
-    1.96; and where both quantiles have wide room between their bounds, 2.10 in place of 1.70.
+    quantiles are at once within z_1 and z_2 standard errors with ``z_1^2 + z_2^2 <= c``, and the interval
+    holds all differences that this allows. It misses on one side only if one z by itself or both squares
+    exceed c on that side: c is where half of the chi-square probability with one degree of freedom and a
+    quarter of that with two are the level's tail on that side. At level 0.95 that is 2.35 standard errors in
+    place of 1.96; and where both quantiles have wide room between their bounds, 2.10 in place of 1.70.
     """
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:
@@ -221,14 +181,8 @@ def _differences(
 ) -> list[tuple[Total, Total]]:
     """Return sums of averages whose means are at least 1 plus and 1 minus the difference of two shares.
 
-    Parameters
-    ----------
-    first, second
-        The samples.
-    pairs
-        For each share, and each sample, functionals above it and above the rest.
-    root
-        For how many standard errors the weights are to be the best.
+    `pairs` holds, for each share and each sample, functionals above it and above the rest. The weights are
+    the best ones for `root` standard errors.
     """
     both = Samples([first.bounds, second.bounds], [1.0, 1.0])
     functionals = [

@@ -52,30 +52,15 @@ def checked_between(between: Any) -> list[tuple[float, float]]:
 def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> Value:
     """Return the share of the population with values from `low` to `high`.
 
-    Parameters
-    ----------
-    survey
-        On any domain.
-    low, high
-        In the unit of the domain, ``low < high`` on an interval; what lies outside the domain is empty. From
-        the domain's low end this is the distribution function at `high`; up to its high end a tail. On a
-        circle the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does -10 to 10. On a lattice
-        they may be one value.
-    level
-        Of the interval.
+    The ends are in the unit of the domain, with ``low < high`` on an interval, and no values lie outside the
+    domain. From the domain's low end this is the distribution function at `high`; up to its high end it is a
+    tail. On a circle it is the share of the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does
+    -10 to 10. On a lattice both ends may be one value.
 
-    Raises
-    ------
-    ParameterError
-        When the bounds are not finite, not in order, or the same place of a circle; on a lattice when no
-        value lies between them.
-
-    Notes
-    -----
-    Both ends of the interval count people at the very bounds in. Those who are between the nodes around a
-    bound are seen at both nodes, so on a continuous domain the interval is wider by what is near its bounds.
-    Where a bound falls inside an end zone of the clamp placement, the lower end counts the zone out, the
-    upper end in.
+    Both ends of the confidence interval count people exactly at `low` and `high` in. People between the nodes
+    around one of these are seen at both nodes, so on a continuous domain the confidence interval is wider by
+    the share near `low` and `high`. Where one of these is inside an end zone of the clamp placement, the
+    lower end counts the zone out, the upper end in.
     """
     mechanism, bounds = survey.mechanism, survey.bounds
     first, last = unit_ends(mechanism, low, high)

@@ -16,12 +16,7 @@ NO_POPULATION = "no population is likely to produce these counts: they may be ma
 def two_sided(level: float, reports: float) -> float:
     """Return Student's quantile with ``reports - 1`` degrees of freedom, for a two-sided interval.
 
-    Parameters
-    ----------
-    level
-        Of the interval.
-    reports
-        At least 2; infinity is the normal quantile.
+    With infinitely many reports it is the normal quantile; there have to be at least 2.
     """
     tail = 0.5 + level / 2
     if math.isinf(reports):
@@ -36,14 +31,7 @@ def hotelling(level: float, reports: float) -> float:
 
     It is ``2 (n-1)/(n-2)`` times the F quantile with 2 and n - 2 degrees of freedom, which has a closed form:
     F exceeds x with probability ``(1 + 2 x/(n-2))^(-(n-2)/2)``. With infinitely many reports it is the
-    chi-square quantile ``-2 log(1 - level)``.
-
-    Parameters
-    ----------
-    level
-        Of the test.
-    reports
-        At least 3.
+    chi-square quantile ``-2 log(1 - level)``. There have to be at least 3 reports.
     """
     chi_square = -2 * math.log1p(-level)
     return chi_square if math.isinf(reports) else (reports - 1) * math.expm1(chi_square / (reports - 2))

@@ -49,19 +49,9 @@ _LARGEST = 10**9
 class SmoothTest:
     """The outcome of a test of one hypothesis.
 
-    Attributes
-    ----------
-    hypothesis
-        In words.
-    p
-        The probability, under the hypothesis, of a statistic at least as large.
-    statistic
-        The largest of ``(z_1^2 + ... + z_m^2 - m) / sqrt(2 m)`` over m, with z the standardised waves.
-    waves
-        The m where it is. A small one is a difference in where people are on the whole, a large one in
-        detail.
-    draws
-        Of the law under the hypothesis.
+    The statistic is the largest of ``(z_1^2 + ... + z_m^2 - m) / sqrt(2 m)`` over m, with z the standardised
+    waves, and `waves` is the m where it is reached. A small m is a difference in where people are on the
+    whole, a large one in detail. `draws` is the number of draws under the hypothesis that give the p-value.
     """
 
     hypothesis: str
@@ -92,20 +82,9 @@ class SmoothTest:
 def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -> SmoothTest:
     """Test whether two samples come from one population, whatever that is.
 
-    Parameters
-    ----------
-    mechanism
-        Of both: with any kernel, on any domain.
-    counts, other
-        Reports per code of each, shape (K,), whole numbers, at least one report each. No device is in both.
+    The counts are whole numbers of reports per code, with at least one report each, and no device is in both
+    samples.
 
-    Raises
-    ------
-    ParameterError
-        When a sample has no reports.
-
-    Notes
-    -----
     Given all reports together, each division of them into samples of these sizes is equally likely under the
     hypothesis (Fisher's permutation test). The waves are chosen by all reports together too, so the p-value
     is exact: at most alpha with a probability of at most alpha.
@@ -142,19 +121,8 @@ def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -
 def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothTest:
     """Test whether a sample comes from a given population.
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel, on any domain.
-    counts
-        Reports per code, shape (K,), whole numbers, at least one report.
-    law
-        The population's distribution over the nodes, shape (N,): `simulate.node_law`.
-
-    Raises
-    ------
-    ParameterError
-        When there is no report.
+    The counts are whole numbers of reports per code, with at least one report. `law` is the population's
+    distribution over the nodes, shape (N,), as from `simulate.node_law`.
     """
     observed = np.asarray(counts).astype(np.int64)
     n = int(observed.sum())
@@ -207,18 +175,10 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
 
 
 def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray], codes: int) -> SmoothTest:
-    """Return the rank of the observed statistic among those drawn under the hypothesis.
+    """Return the test with the rank of the observed statistic among those drawn under the hypothesis.
 
-    Parameters
-    ----------
-    hypothesis
-        In words.
-    waves
-        Those observed, standardised, shape (J,).
-    draw
-        A function that draws so many times such waves under the hypothesis, shape (M, J).
-    codes
-        How many counts are drawn for each.
+    `waves` are the observed ones, standardised, shape (J,). `draw` takes a number M and returns so many draws
+    of such waves under the hypothesis, shape (M, J), each from `codes` counts.
     """
     draws = _DRAWS if codes * _DRAWS <= _CELLS else _FEWEST_DRAWS
     statistic, orders = _largest(waves[None])

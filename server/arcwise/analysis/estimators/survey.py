@@ -47,34 +47,14 @@ class Profile(Protocol):
 class Survey:
     """The reports of one sample of devices.
 
-    Parameters
-    ----------
-    mechanism
-        On any domain.
-    counts
-        Reports per code, shape (K,), at least one report.
-    target, sampled, reports_per_device, memoised
-        Whom intervals of means and directions are for, and whose reports these are, as of `estimate`.
-    probabilities
-        A node distribution, shape (N,), to be taken instead of the fit.
+    `counts` holds the reports per code, shape (K,), with at least one report; they are checked by `of` only.
+    `target`, `sampled`, `reports_per_device` and `memoised` are as for `estimate`, and `probabilities` is a
+    node distribution, shape (N,), that replaces the fit.
 
-    Attributes
-    ----------
-    counts, n
-        Reports per code, shape (K,), and how many that are. Of memoised ones what each says once: not whole.
-    whole
-        The same, shape (K,), in whole numbers.
-    reports
-        How many there are.
-    devices
-        From how many they come at least.
-    repeats
-        How many reports of a device differ in nothing but its randomness, at most: 1 for memoised ones.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds. Counts are not checked: see `of`.
+    The attributes `counts` and `n` (their sum) take memoised reports of one device together, so they need not
+    be whole; `whole` holds the same counts in whole numbers. `reports` is the number of all reports, and
+    `devices` the least number of devices that they come from. `repeats` is the largest number of reports of a
+    device that differ in nothing but its randomness: 1 for memoised ones.
     """
 
     def __init__(

@@ -34,15 +34,8 @@ class Again(NamedTuple):
     """The part of an average's error that more reports of the same devices do not make smaller.
 
     It is as that of a mean of numbers between two bounds, all of them at one or the other (Bhatia and Davis).
-
-    Attributes
-    ----------
-    repeats
-        ``(m - 1) / n`` for n reports, at most m of a device.
-    value
-        The average.
-    low, high
-        The bounds of a device's number.
+    `repeats` is ``(m - 1) / n`` for n reports, at most m of a device; `value` is the average; `low` and
+    `high` are the bounds of a device's number.
     """
 
     repeats: float
@@ -60,18 +53,9 @@ class Again(NamedTuple):
 class Sample(NamedTuple):
     """An average over one sample's reports, as a part of a sum.
 
-    Attributes
-    ----------
-    factor
-        Of the average in the sum, positive.
-    n
-        How many reports there are.
-    room
-        How much the largest weight that a report could have is above the average.
-    variance, third
-        Second and third central moment of the weights of the reports.
-    again
-        What the same devices add where they report several times.
+    The average has the positive `factor` in the sum. `room` is the largest weight that a report could have,
+    minus the average. `variance` and `third` are the second and third central moments of the weights of the n
+    reports. `again` is the further error where devices report several times.
     """
 
     factor: float
@@ -90,15 +74,8 @@ class Sample(NamedTuple):
 def roots(samples: Sequence[Sample], up: float) -> float:
     """Return how many standard errors below its mean a sum is, if the mean is `up` above it.
 
-    Parameters
-    ----------
-    samples
-        In the order of `ordered`.
-    up
-        Not negative.
+    The samples are in the order of `ordered`, and `up` is not negative.
 
-    Notes
-    -----
     The mean is higher than the sum where a share of the reports has the largest weight instead, first in the
     sample where that adds the most variance.
     """

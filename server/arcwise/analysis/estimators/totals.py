@@ -66,12 +66,7 @@ class Total(NamedTuple):
 class Samples:
     """Bounds of the sum, over several samples, of a functional of each sample's population.
 
-    Parameters
-    ----------
-    bounds
-        Of each sample.
-    factors
-        Of each in the sum, positive.
+    Each sample has a positive factor in the sum.
     """
 
     def __init__(self, bounds: Sequence[Bounds], factors: Sequence[float]) -> None:
@@ -93,14 +88,8 @@ class Samples:
 class Strata(Samples):
     """Bounds of shares of a population of which each stratum has a sample and a known weight.
 
-    Every estimator takes it in place of `Bounds`.
-
-    Parameters
-    ----------
-    bounds
-        Of the reports of each stratum, of one mechanism.
-    weights
-        The strata's parts of the population, positive, with the sum 1.
+    Every estimator takes it in place of `Bounds`. All strata have one mechanism; the weights are positive,
+    with the sum 1.
     """
 
     @property

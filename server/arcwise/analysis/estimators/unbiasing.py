@@ -45,19 +45,13 @@ class Numbers(NamedTuple):
 
 
 def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
-    """Return the numbers per code whose average over so many reports tells the most about the mean.
+    """Return the numbers per code whose average over the reports is the most accurate for the mean.
 
-    What reports decode to where that is unbiased. Else the unbiased numbers of least variance in a uniform
-    population. But some rows hardly tell values near an end apart (wide noise that is clamped to the domain),
-    and unbiased numbers are huge or do not exist: where numbers with a bounded bias, bias and error together,
-    reach less than a third as far, these are taken.
-
-    Parameters
-    ----------
-    mechanism
-        On an `Interval`.
-    reports
-        How many there are, at least 1.
+    They are the numbers that reports decode to where that is unbiased, and otherwise the unbiased numbers of
+    least variance in a uniform population. But some rows hardly tell values near an end apart (wide noise
+    that is clamped to the domain), and unbiased numbers are huge or do not exist: where numbers with a
+    bounded bias, bias and error together, reach less than a third as far, these are taken. The mechanism is
+    on an `Interval`.
     """
     if mechanism.unbiased:
         return Numbers(mechanism.code_units(), "average of unbiased decoded reports")
@@ -76,14 +70,8 @@ def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbe
     """Return the numbers per code for the mean and for the mean square of the rounded positions.
 
     Both are those of least variance in a uniform population; positions are the nodes' on the unit interval.
-    As in `mean_numbers`, they have a bounded bias where unbiased ones would be huge.
-
-    Parameters
-    ----------
-    mechanism
-        On an `Interval`.
-    reports
-        How many there are, at least 1.
+    As in `mean_numbers`, they have a bounded bias where unbiased ones would be huge. The mechanism is on an
+    `Interval`.
     """
     kernel = mechanism.kernel
     positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))

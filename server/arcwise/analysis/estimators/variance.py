@@ -70,24 +70,15 @@ class _Found(NamedTuple):
 def spread(survey: Survey, *, level: float = 0.95) -> Spread:
     """Return the variance and the standard deviation of the population, or of these users.
 
-    Parameters
-    ----------
-    survey
-        On an `Interval`.
-    level
-        Of the intervals.
-
-    Notes
-    -----
     With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
-    ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Of rounding
-    ``h^2/6`` is taken off, what it adds where values are spread evenly between nodes; the interval allows for
-    all from 0 to ``h^2/4``. On fewer than 9 nodes only the interval is told. Everything is clipped to
-    [0, length^2/4].
+    ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Rounding adds
+    ``h^2/6`` where values are spread evenly between nodes, and this is taken off; the interval allows for all
+    from 0 to ``h^2/4``. On fewer than 9 nodes there is only the interval. Everything is clipped to [0,
+    length^2/4].
 
     On a lattice nothing is rounded, and nothing is taken off. Where numbers have a bias (`_biased`), and for
     the clamp placement (`_clamp`), the result is the range of possible variances and no point. The standard
-    deviation is the square root of it all.
+    deviation is the square root of the value and of both ends.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel = mechanism.kernel
@@ -111,26 +102,13 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
 
 
 def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float = 0.95) -> Spread | None:
-    """Return the variance and the standard deviation of a population that is made of strata.
+    """Return the spread of a population made of strata, or None with biased numbers or the clamp placement.
 
-    Parameters
-    ----------
-    strata
-        Of one mechanism on an `Interval`, at least two reports each.
-    weights
-        The strata's parts of the population, shape (H,), with the sum 1.
-    level
-        Of the intervals.
+    The strata have one mechanism on an `Interval` and at least two reports each; the weights are their parts
+    of the population, shape (H,), with the sum 1.
 
-    Returns
-    -------
-    Spread or None
-        None where the numbers per code have a bias, and for the clamp placement.
-
-    Notes
-    -----
-    As `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by the errors of
-    all reports together.
+    It is computed as in `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by
+    the errors of all reports together.
     """
     mechanism = strata[0].mechanism
     pairs = [moment_numbers(mechanism, each.n) for each in strata]

@@ -19,19 +19,11 @@ if TYPE_CHECKING:
 def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatArray) -> float:
     """Return the Wasserstein-1 distance of a node distribution to values on the unit domain.
 
-    Parameters
-    ----------
-    mechanism
-        Whose nodes they are, on any domain.
-    probabilities
-        Shape (N,), with the sum 1. A node's mass is spread evenly over its cell; at the two end nodes of an
-        interval it is an atom. On a lattice whose values have a node each, it is an atom everywhere.
-    values
-        Shape (n,), positions on the unit domain, in any order.
+    The probabilities, shape (N,), have the sum 1, and the values may be in any order. A node's mass is spread
+    evenly over its cell; at the two end nodes of an interval it is an atom. On a lattice whose values have a
+    node each, it is an atom everywhere.
 
-    Notes
-    -----
-    That is the integral of ``|F - G|`` over the line, and of ``|F - G - c|`` with c the median of the
+    The distance is the integral of ``|F - G|`` over the line, and of ``|F - G - c|`` with c the median of the
     difference around a circle, where mass may go either way (Werman, Peleg and Rosenfeld 1985). Both are
     summed between neighbours of the values and the cells' edges, where G is constant and F linear: exact but
     for the sign within a piece.
@@ -55,18 +47,10 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
 def histogram_distance(
     edges: FloatArray, probabilities: FloatArray, values: FloatArray, *, circular: bool
 ) -> float:
-    """Return the same distance of a histogram, whose mass is spread evenly over its cells.
+    """Return the Wasserstein-1 distance of a histogram to values, its mass spread evenly over its cells.
 
-    Parameters
-    ----------
-    edges
-        Shape (B + 1,), from one end of the unit domain to the other, or once around the circle from anywhere.
-    probabilities
-        Shape (B,), with the sum 1.
-    values
-        As for `wasserstein`.
-    circular
-        Whether mass may go either way around.
+    `edges`, shape (B + 1,), go from one end of the unit domain to the other, or once around the circle from
+    anywhere. The probabilities, shape (B,), have the sum 1.
     """
     cumulative = np.append(0.0, np.cumsum(probabilities))
     if not circular:

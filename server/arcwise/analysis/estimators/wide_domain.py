@@ -37,19 +37,10 @@ def told_if_wide(result: Estimate, task: Task) -> Estimate:
 
 
 def _wide_note(result: Estimate, task: Task) -> str:
-    """Return what to say of a domain about a hundred times wider than what it holds, or "".
+    """Return a note on a domain about a hundred times wider than its values, or "" for other domains.
 
-    Parameters
-    ----------
-    result
-        With the quantiles 0.05 and 0.95 of an interval.
-    task
-        Whose domain it is.
-
-    Notes
-    -----
-    Narrow means that the two quantiles are at most a hundredth of the domain apart, or as near as the task's
-    grid can show, and that their intervals together cover at most a twentieth.
+    The values are narrow if the quantiles 0.05 and 0.95 are at most a hundredth of the domain apart, or as
+    near as the task's grid can show, and their intervals together cover at most a twentieth.
     """
     domain = task.domain
     if domain.circular or not {"0.05", "0.95"} <= set(result.quantiles):

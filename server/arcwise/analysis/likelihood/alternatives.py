@@ -41,27 +41,9 @@ def plain_em(
 ) -> EMFit:
     """Return EM's node distribution when a step gains little: rough, near the most likely distribution.
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel, on any domain.
-    counts
-        Shape (K,): reports per code, integers, at least one report.
-    tolerance
-        Nats: stop after a step that raises the log-likelihood by less. ``1e-3 e^epsilon``, as in the paper,
-        unless given.
-    max_iterations
-        Steps at most.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
-
-    Notes
-    -----
-    Starts from equal probabilities. A small step is no certificate: the result's `gap` bounds how far the
-    log-likelihood is from its largest value, often by many nats.
+    EM stops after a step that raises the log-likelihood by less than `tolerance` nats: ``1e-3 e^epsilon``, as
+    in the paper, unless given. It starts from equal probabilities. A small step is no certificate: the
+    result's `gap` bounds how far the log-likelihood is from its largest value, often by many nats.
     """
     bound = _TOLERANCE * math.exp(mechanism.epsilon) if tolerance is None else tolerance
     return _run(mechanism, counts, bound, max_iterations, None)
@@ -76,25 +58,13 @@ def smoothed_em(
 ) -> EMFit:
     """Return the node distribution of EMS: after every EM step, every node is averaged with its neighbours.
 
-    The weights are 1, 2, 1, and at the two ends of an interval 2, 1. How much that smooths depends on the
-    number of nodes, not on the number of reports: piles and narrow peaks stay spread out however many there
-    are (Silverman, Jones, Wilson and Nychka 1990 on EMS in general).
+    The weights are 1, 2, 1, and at the two ends of an interval 2, 1; on a circle the first and the last node
+    are neighbours. How much that smooths depends on the number of nodes, not on the number of reports: piles
+    and narrow peaks stay spread out however many there are (Silverman, Jones, Wilson and Nychka 1990 on EMS
+    in general).
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel, on any domain; on a circle the first and the last node are neighbours.
-    counts
-        Shape (K,): reports per code, integers, at least one report.
-    tolerance
-        Nats: stop after a step that changes the log-likelihood by less, up or down. 1e-3 in the paper.
-    max_iterations
-        Steps at most.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    EMS stops after a step that changes the log-likelihood by less than `tolerance` nats, up or down: 1e-3 in
+    the paper.
     """
     return _run(mechanism, counts, tolerance, max_iterations, smoother(mechanism.kernel))
 
@@ -103,30 +73,12 @@ def smoothed_em(
 def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     """Return the most likely node distribution, certified to 0.001 nats: a few spikes, as rough as can be.
 
-    It is what every other fit is compared with, not an estimate to show. At 1,024 nodes it takes some
-    milliseconds, where EM would take minutes.
+    Every other fit is compared with it; it is not an estimate to show. At 1,024 nodes it takes some
+    milliseconds, where EM would take minutes. Its `gap` is proved, and its `iterations` is 0, since EM takes
+    no part.
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel, on any domain.
-    counts
-        Shape (K,): reports per code, integers, at least one report.
-
-    Returns
-    -------
-    EMFit
-        Its `gap` is proved; `iterations` is 0, since EM takes no part.
-
-    Raises
-    ------
-    ParameterError
-        When the counts are not what they should be.
-
-    Notes
-    -----
-    An interior point method (`likelihood`) on some of the nodes, to which those are added that can raise the
-    likelihood until none can (`bootstrap_fit`).
+    It uses an interior point method (`likelihood`) on some of the nodes, to which those are added that
+    can raise the likelihood until none can (`bootstrap_fit`).
     """
     numbers = check_counts(counts, mechanism.kernel.codes)
     fitted = Model(mechanism.kernel).fit(numbers)

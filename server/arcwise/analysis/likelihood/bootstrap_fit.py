@@ -47,13 +47,7 @@ class Fitted(NamedTuple):
 
 
 class Model:
-    """All distributions of codes that some distribution of inputs gives.
-
-    Parameters
-    ----------
-    kernel
-        Of any kind.
-    """
+    """All distributions of codes that some distribution of inputs gives."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel

@@ -82,34 +82,22 @@ _LEAST = float(np.finfo(np.float64).tiny)
 def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     """Return the average of EM's and smoothed EM's iterates, weighted by held-out reports, and one step more.
 
-    Parameters
-    ----------
-    mechanism
-        With any kernel, on any domain.
-    counts
-        Reports per code, shape (K,), whole numbers, at least one report.
+    The counts are whole numbers, with at least one report. The result's `iterations` are the average's, with
+    the same weights. They are 0 only where no report can be held out; the fit is then uniform.
 
-    Returns
-    -------
-    EMFit
-        Its `iterations` are the average's, with the same weights. They are 0 only where no report can be held
-        out; the fit is then uniform.
-
-    Notes
-    -----
     Splitting the counts at random (multinomial thinning) is splitting the reports at random: reports of one
     code are alike. The split is seeded by the counts themselves, so equal counts give equal estimates.
 
-    What is scored is not EM's fit q to the n training reports but ``(1-l) q + l q_start``, with
+    The score is not that of EM's fit q to the n training reports but of ``(1-l) q + l q_start``, with
     ``l = m/(n+m)``: the prediction that also counts m imagined reports from a uniform population, one per
-    node, but 128 at most, or a fine grid would drown the reports.
-    Without it a held-out code that training never saw costs up to epsilon nats or so, and at a large epsilon
-    a handful of these would outweigh all other reports and choose 0 steps. With many reports l vanishes.
+    node, but 128 at most, or a fine grid would drown the reports. Without it a held-out code that training
+    never saw costs up to epsilon nats or so, and at a large epsilon a handful of these would outweigh all
+    other reports and choose 0 steps. With many reports l vanishes.
 
-    An iterate's weight is ``exp(score/2)`` times a prior. Along the path of EM that is the logarithm of the
-    steps; as much is for the place where plain EM would stop, which few held-out reports cannot tell from
-    the start; as much for smoothed EM; and a tenth for the nodes that are kept at the end. Choosing the best
-    iterate, as one would by cross-validation, follows the chance of the split, and cannot mix two.
+    An iterate's weight is ``exp(score/2)`` times a prior. Along the path of EM the prior is uniform in the
+    logarithm of the steps; as much is for the place where plain EM would stop, which few held-out reports
+    cannot tell from the start; as much for smoothed EM; and a tenth for the nodes that are kept at the end.
+    Choosing the best iterate, as in cross-validation, follows the chance of the split, and cannot mix two.
 
     The average estimates the population. The users are a sample of it, and about each of them a report says
     more: by Bayes' rule the expected distribution of their nodes is one EM step on all reports. At a small

@@ -31,16 +31,9 @@ _TINY = float(np.finfo(np.float64).tiny)
 class EMFit:
     """A node distribution and how near it is to the most likely one.
 
-    Attributes
-    ----------
-    probabilities
-        Shape (N,), sums to 1.
-    log_likelihood
-        ``sum_j counts_j log q_j``.
-    gap
-        Proved bound: no node distribution has a log-likelihood above ``log_likelihood + gap``.
-    iterations
-        EM steps taken, or the number that longer ones amount to.
+    `log_likelihood` is ``sum_j counts_j log q_j``, and no node distribution has one above
+    ``log_likelihood + gap``: that is proved. `iterations` is the number of EM steps, or the number that
+    longer steps amount to.
     """
 
     probabilities: FloatArray
@@ -52,18 +45,10 @@ class EMFit:
 class EMSteps:
     """EM steps of one or more data sets of a kernel in lockstep, in buffers that are allocated once.
 
-    Parameters
-    ----------
-    kernel
-        The kernel that the codes come from.
-    counts
-        Shape (K,) or (M, K): non-negative, each row with a positive sum. M data sets share every numpy call,
-        which for a few hundred codes costs hardly more than one of them.
-    start
-        Shape (N,), positive: where every data set starts. Equal probabilities unless given.
+    `counts` has the shape (K,) or (M, K), non-negative, each row with a positive sum. M data sets share every
+    numpy call, which for a few hundred codes costs hardly more than one of them. Every data set starts from
+    `start`, shape (N,), positive: equal probabilities unless given.
 
-    Notes
-    -----
     ``f_s <- f_s grad_s`` with ``grad_s = sum_j P_sj counts_j / (n q_j)`` is the exact maximiser of the
     expected complete-data likelihood, so no step lowers the likelihood.
     """
@@ -141,20 +126,15 @@ class EMSteps:
     def leap(self, stages: int) -> None:
         """Go as far as ``(s^2 + s)/2`` EM steps go, for the price of `stages` = s of them.
 
-        Parameters
-        ----------
-        stages
-            At least 1; one stage is `step`. The leap should be short beside `iterations`, a third or less:
-            nodes then change by little in it, and it ends close to where the steps would. On an `EMSteps`
-            that has only begun it may go wrong.
+        One stage is `step`. The leap should be short beside `iterations`, a third or less: nodes then change
+        by little in it, and it ends close to where the steps would. On an `EMSteps` that has only begun it
+        may go wrong.
 
-        Notes
-        -----
         An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. Where steps change little, an
         error in log f shrinks by a factor ``1 - e`` in a step, with e in [0, 1] for EM (Dempster, Laird and
-        Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014; here
-        of length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``, P_s the Legendre polynomial,
-        which is at most 1 in size for every e in [0, 2]; and it follows the flow as EM does.
+        Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014; here of
+        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``, P_s the Legendre polynomial, which is at most 1
+        in size for every e in [0, 2]; and it follows the flow as EM does.
         """
         if stages < 1:
             raise ParameterError(f"stages must be at least 1, got {stages!r}")
@@ -231,22 +211,10 @@ def fit(
 ) -> EMFit:
     """Run EM for a number of iterations, or until the certified gap is small.
 
-    Parameters
-    ----------
-    kernel, counts, start
-        As for `EMSteps`, with counts of shape (K,).
-    iterations
-        Take exactly so many steps.
-    gap
-        Stop when no distribution can have a log-likelihood higher by more than this (nats, at least about
-        1e-13 times the number of reports: what floats can tell apart). Checked every 16 steps.
-    max_iterations
-        Give up on `gap` after so many; the result's own `gap` tells.
-
-    Raises
-    ------
-    ParameterError
-        Unless exactly one of `iterations` and `gap` is given, or when an argument is out of its bounds.
+    Exactly one of `iterations` and `gap` is given. With `gap`, EM stops when no distribution can have a
+    log-likelihood higher by more than this (nats, at least about 1e-13 times the number of reports: the
+    precision of floats), which is checked every 16 steps, or after `max_iterations`; the result has its own
+    `gap`. `counts` has the shape (K,), and `start` is as for `EMSteps`.
     """
     if (iterations is None) == (gap is None):
         raise ParameterError("give exactly one of iterations and gap")

@@ -26,16 +26,9 @@ _ENOUGH = 5.0
 class Face:
     """The distributions on some of the nodes, near a given one.
 
-    Parameters
-    ----------
-    rows
-        Shape (d, K): code probabilities of these nodes.
-    nodes
-        Shape (d,): the probabilities of the given distribution, up to a factor.
-    lowest
-        Shape (K,): each code's smallest probability over all inputs.
-    information
-        Of `fast_information`, for these nodes.
+    `rows`, shape (d, K), holds the code probabilities of these nodes, and `nodes` the probabilities of the
+    given distribution, up to a factor. `lowest`, shape (K,), is each code's smallest probability over all
+    inputs. `information` is the function that `fast_information` returns for these nodes.
     """
 
     def __init__(
@@ -54,16 +47,11 @@ class Face:
     def statistics(self, drawn: FloatArray) -> tuple[FloatArray, float]:
         """Return the largest residual and G^2 of each of B data sets fitted anew, shape (B, 2), and the gap.
 
-        Parameters
-        ----------
-        drawn
-            Shape (B, K): counts drawn from `codes`, all with as many reports.
+        `drawn`, shape (B, K), holds counts drawn from `codes`, all with the same number of reports.
 
-        Notes
-        -----
         Where every code can expect five reports, one linear step is the fit: a projection in the metric of
-        the multinomial law. A node's probability may fall below 0 in it. Directions in which a change of f
-        by 1 moves the codes by less than a standard error are left out: no fit goes so far in them. Where
+        the multinomial law. A node's probability may fall below 0 in it. Directions in which a change of f by
+        1 moves the codes by less than a standard error are left out: no fit goes so far in them. Where
         reports are fewer, every set gets its most likely distribution on these nodes.
         """
         if self._lowest.min() > 0.0 and drawn[0].sum() * self.codes.min() >= _ENOUGH:

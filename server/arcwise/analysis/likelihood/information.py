@@ -33,16 +33,8 @@ _BANDED = 0.25
 class Factored(NamedTuple):
     """A symmetric matrix ``A + tilt 1' + 1 tilt' + level 1 1'``, of which A is factored.
 
-    To changes of a distribution, which have a known sum, the rest adds numbers that are known as well.
-
-    Attributes
-    ----------
-    solve
-        From b to ``A^-1 b``, both of shape (d,).
-    tilt
-        Shape (d,).
-    level
-        A number.
+    For changes of a distribution, which have a known sum, the terms besides A add numbers that are known as
+    well. `solve` takes b to ``A^-1 b``, both of shape (d,).
     """
 
     solve: Callable[[FloatArray], FloatArray]
@@ -73,21 +65,13 @@ def fast_information(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], I
 def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Information:
     """Return the function from s and m to ``P diag(s) P' + diag(m)``, or None where floats cannot tell.
 
-    Parameters
-    ----------
-    kernel
-        Its rows are P.
-    nodes
-        Shape (d,), the rows to take: increasing, on a circle up to a turn from any start.
-    seen
-        Shape (K,): the codes that s has entries for; elsewhere it is 0.
+    P has the rows of the kernel at `nodes`, shape (d,): increasing, on a circle up to a turn from any start.
+    `seen`, shape (K,), marks the codes that s has entries for; elsewhere s is 0.
 
-    Notes
-    -----
     With ``P_sj = base_j + g 1[j in window s]``, u the windows' sums of ``base s``, and B the sums of s over
-    what two windows share, the matrix is ``sum_j base_j^2 s_j + g (u_s + u_t) + g^2 B_st``. For ``t >= s``
-    windows share the codes from t to s + W - 1, and on a circle, where these pass K, those from 0 to
-    s + W - 1 - K and from s to t + W - 1 - K too.
+    the codes that two windows share, the matrix is ``sum_j base_j^2 s_j + g (u_s + u_t) + g^2 B_st``. For
+    ``t >= s`` windows share the codes from t to s + W - 1, and on a circle, where these pass K, those from 0
+    to s + W - 1 - K and from s to t + W - 1 - K too.
     """
     k, w, d = kernel.codes, kernel.window, len(nodes)
     g = kernel.extra / UNIT
@@ -153,14 +137,10 @@ def _dense(matrix: FloatArray, more: FloatArray) -> Callable[[FloatArray], Float
 
 
 def _banded(band: FloatArray, more: FloatArray, order: IntArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return what solves with a banded matrix plus ``diag(more)``; `band` is overwritten.
+    """Return the solver of a banded matrix plus ``diag(more)``, or None where it cannot be factored.
 
-    Parameters
-    ----------
-    band
-        Shape (d, 1 + b): of each column what is on the diagonal and below it, nodes taken in this order.
-    more, order
-        Shape (d,).
+    `band`, shape (d, 1 + b), holds the diagonal of each column and the entries below it, with the nodes in
+    the given order; it is overwritten.
     """
     from scipy.linalg.lapack import dpbtrf, dpbtrs
 

@@ -50,15 +50,10 @@ class Maximum:
 class Likelihood:
     """``L(f) = sum_j counts_j log (f rows)_j`` as a function of the distribution f over d nodes.
 
-    Parameters
-    ----------
-    rows
-        Shape (d, K): positive code probabilities of each node.
-    counts
-        Shape (K,), non-negative with a positive sum n.
-    information
-        From the codes seen, shape (K,), to a function as `dense_information` returns it for these codes.
-        Computed from the rows unless given.
+    `rows`, shape (d, K), holds the positive code probabilities of each node, and `counts` is non-negative
+    with a positive sum n. `information` takes the codes seen, shape (K,), to a function as
+    `dense_information` returns it for these codes; unless it is given, that function is computed from the
+    rows.
     """
 
     def __init__(
@@ -76,15 +71,10 @@ class Likelihood:
         self._ones = np.ones(len(rows))
 
     def maximize(self, *, gap: float = 0.01) -> Maximum:
-        """Return the maximum over all distributions f.
+        """Return the maximum over all distributions f, certified to `gap` nats.
 
-        Parameters
-        ----------
-        gap
-            Nats to which the maximum is certified; the result's own `gap` tells when rounding prevents it.
+        The result has its own `gap`, which is larger where rounding prevents that.
 
-        Notes
-        -----
         Primal-dual interior point on the likelihood per report: with ``g = grad L``, ``g - y + z = 0``,
         ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor says how far mu can go, as
         with Mehrotra; his correction of second order is left out: where steps are short it can make them go

@@ -30,19 +30,11 @@ _TINY = float(np.finfo(np.float64).tiny)
 class Rows(ABC):
     """Both maps of one kernel, with their buffers.
 
-    Attributes
-    ----------
-    scale
-        A constant of the kernel. What is read is to be so many times what is meant: callers keep it so for
-        nothing, and the maps save two multiplications of each vector.
-    nodes
-        Shape (M, N): what `forward` reads, `scale` times probabilities. To be filled by the caller.
-    codes
-        Shape (M, K): what `forward` writes, each number positive.
-    residual
-        Shape (M, K): what `backward` reads, `scale` times a function r of the code. To be filled likewise.
-    gradient
-        Shape (M, N): what `backward` writes, ``sum_j P_sj r_j`` for each node s.
+    `forward` reads `nodes`, shape (M, N), and writes `codes`, shape (M, K), each number positive. `backward`
+    reads `residual`, shape (M, K), a function r of the code, and writes `gradient`, shape (M, N):
+    ``sum_j P_sj r_j`` for each node s. Callers fill `nodes` with probabilities times `scale`, and `residual`
+    with r times `scale`, a constant of the kernel: they scale at no cost, and the maps save two
+    multiplications of each vector.
     """
 
     scale: float = 1.0

@@ -34,42 +34,21 @@ class MechanismRow:
     average over the population's values: without one over inputs that are uniform on the domain, its values
     where it has a step. On a circle distances are circular.
 
-    Attributes
-    ----------
-    label
-        The mechanism's name and what distinguishes this member of its family.
-    name, version
-        As in the registry.
-    placement
-        How values become nodes.
-    unbiased
-        Whether the decoded report has the input as its expectation, for every input.
-    worst_absolute, mean_absolute
-        ``E|decode - x|``.
-    worst_squared, mean_squared
-        ``E(decode - x)^2``: the variance where the mechanism is unbiased.
-    worst_variance
-        ``Var(decode)``, about its own mean; NaN on a circle.
-    worst_truncated, mean_truncated
-        ``E|y - x|`` for the decoded report y moved into the domain: the error of a single answer. On a circle
-        the same as without.
-    bias
-        The largest ``|E decode - x|``; NaN on a circle.
-    attenuation
-        On a circle, rho_1: the length of the mean vector of the decoded reports, whose smallness is what
-        a mean direction costs. NaN on an interval.
-    nodes, codes
-        N and K.
-    report_bytes
-        Of one report on the wire.
-    task_bytes
-        Of the task that carries the kernel.
-    epsilon
-        Of the certificate.
-    delta
-        Of the certificate, exact, in units of 2^-64; 0 is pure epsilon-LDP.
-    spent_epsilon
-        The logarithm of the largest ratio of two weights; infinite where a weight is 0.
+    - "absolute" is ``E|decode - x|``, and "squared" ``E(decode - x)^2``, the variance if the mechanism is
+      unbiased.
+    - "truncated" is ``E|y - x|`` for the decoded report y moved into the domain: the error of a single
+      answer. On a circle it equals "absolute".
+    - `worst_variance` is ``Var(decode)``, about its own mean, and `bias` the largest ``|E decode - x|``. Both
+      are NaN on a circle.
+    - `attenuation` is rho_1 on a circle, the length of the mean vector of the decoded reports: a small one
+      makes a mean direction costly. It is NaN on an interval.
+    - `unbiased` means that the decoded report has the input as its expectation, for every input.
+    - `label` is the mechanism's name and what distinguishes this member of its family; `name` and `version`
+      are as in the registry. `nodes` and `codes` are N and K.
+    - `report_bytes` is the size of one report on the wire, and `task_bytes` that of the task with its kernel.
+    - `epsilon` and `delta` are those of the certificate; delta is exact, in units of 2^-64, and 0 for pure
+      epsilon-LDP.
+    - `spent_epsilon` is the logarithm of the largest ratio of two weights, infinite if a weight is 0.
     """
 
     label: str
@@ -101,15 +80,7 @@ class MechanismRow:
 
 
 def measure(mechanism: Mechanism, label: str, population: Population | None = None) -> MechanismRow:
-    """Return the row of a mechanism.
-
-    Parameters
-    ----------
-    mechanism, label
-        Any, and what it is called.
-    population
-        On the unit domain, that averages are over; uniform inputs unless given.
-    """
+    """Return the row of a mechanism, averaged over a population on the unit domain or over uniform inputs."""
     absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
     average = _average(mechanism) if population is None else _average_over(mechanism, population)
     length = mechanism.domain.length

@@ -38,17 +38,7 @@ def write_plot(
 ) -> None:
     """Draw a dot plot, one line for each row in their order, best on top; PNG, SVG or PDF by the suffix.
 
-    Parameters
-    ----------
-    path, rows, domain, epsilon
-        What to write where.
-    average
-        What the rows' averages are over, in words.
-
-    Raises
-    ------
-    MissingExtraError
-        When matplotlib is not installed.
+    `average` names the inputs that the rows' averages are over.
     """
     with new_figure((8.0, 1.5 + 0.23 * len(rows))) as figure:
         _draw(figure, rows, domain, epsilon, average)

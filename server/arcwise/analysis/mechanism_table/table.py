@@ -44,15 +44,7 @@ SORTS = (
 
 @dataclass(frozen=True)
 class ComparisonTable:
-    """The rows of a comparison, sorted, and what could not be one of them.
-
-    Attributes
-    ----------
-    rows
-        One for each mechanism.
-    left_out
-        By label, why a mechanism cannot be made with these arguments.
-    """
+    """The sorted rows of a comparison, and by label the reasons why other mechanisms cannot be made."""
 
     rows: list[MechanismRow]
     left_out: dict[str, str]

@@ -14,12 +14,9 @@ MAX_REPORTS = 2**53
 
 
 class Curve(ABC):
-    """The error of one mechanism for one goal. Errors are in shares of the range or of the period.
+    """The error of one mechanism for one goal, as a share of the range or of the period.
 
-    Attributes
-    ----------
-    most
-        The largest number of reports that there is an error for.
+    There are errors for at most `most` reports.
     """
 
     most: int = MAX_REPORTS

@@ -46,30 +46,20 @@ class _Case(NamedTuple):
 
 
 class DirectionCurve(Curve):
-    """The root mean square error of the mean direction with one mechanism.
+    """The root mean square error of the mean direction with one mechanism on a `Circle`.
 
-    Parameters
-    ----------
-    mechanism
-        On a `Circle`.
-    population
-        That the devices' values are drawn from; None for the worst of all populations of a resultant length.
-    length
-        That resultant length, more than 0 and at most 1; not used with a population.
-
-    Raises
-    ------
-    ParameterError
-        When the mechanism's reports tell no direction, or the population has none.
+    The error is for a `population` or, if there is none, for the worst population with the resultant length
+    `length`. A `ParameterError` says that the mechanism's reports show no direction, or that the population
+    has none.
 
     Notes
     -----
     Of the populations with resultant length R those with the largest variance across have the least
-    ``E cos 2x`` (where Re C has its sign), and ``E cos^2 x >= R^2``: two groups, equally large, at the
-    angles +-arccos R from the mean. Where rho_2 / rho_1^2 is negative they have the largest ``E cos 2x``:
-    opposite groups, of the shares (1 +- R) / 2. The larger error of the two is taken.
-    Rounding to nodes shortens R by a factor of at least ``cos(pi/K)``, and the shortest is taken. On a
-    lattice nothing is rounded, and these two stand for all populations of its values, be they any or not.
+    ``E cos 2x`` (where Re C has its sign), and ``E cos^2 x >= R^2``: two groups, equally large, at the angles
+    +-arccos R from the mean. Where rho_2 / rho_1^2 is negative they have the largest ``E cos 2x``: opposite
+    groups, of the shares (1 +- R) / 2. The larger error of the two is taken. Rounding to nodes shortens R by
+    a factor of at least ``cos(pi/K)``, and the shortest is taken. On a lattice nothing is rounded, and these
+    two stand for all populations of its values, be they any or not.
     """
 
     def __init__(self, mechanism: CircularMechanism, population: Population | None, length: float) -> None:
@@ -155,12 +145,8 @@ def _error(case: _Case, reports: float) -> float:
 def rms_angle(length: float, along: float, across: float, slant: float = 0.0) -> float:
     """Return the root mean square of the argument of a normal point in the plane, in turns.
 
-    Parameters
-    ----------
-    length
-        The point's mean is (length, 0).
-    along, across, slant
-        Its variances along and across the mean, both positive, and their covariance.
+    The point has the mean (length, 0), the variances `along` and `across` (the mean), both positive, and the
+    covariance `slant`.
 
     Notes
     -----

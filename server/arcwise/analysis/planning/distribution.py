@@ -46,14 +46,9 @@ _TRIES = 10
 
 
 class Surveys(NamedTuple):
-    """How many surveys are simulated, and from which seed.
+    """The seed and the number of simulated surveys of each population.
 
-    Attributes
-    ----------
-    few
-        Of each population.
-    many
-        Of those whose error is near the largest.
+    There are `few`, or `many` of a population whose error is near the largest.
     """
 
     few: int
@@ -71,22 +66,10 @@ class _Point(NamedTuple):
 class SimulatedCurve(Curve):
     """The expected Wasserstein-1 distance between the estimate and the law of the users who report.
 
-    Parameters
-    ----------
-    mechanism
-        On the unit interval or the circle of circumference 1, with at least 32 nodes and as many codes; on a
-        lattice, where nothing is rounded to nodes, with as many codes as values.
-    populations
-        By name; the error is the largest of their average errors.
-    surveys
-        How many of each, and their seed.
-    tick
-        Called before every number of reports that is simulated.
-
-    Raises
-    ------
-    ParameterError
-        When the mechanism is too coarse.
+    The mechanism is on the unit interval or the circle of circumference 1. The error is the largest of the
+    average errors of the `populations`, and `tick` is called before each number of reports that is simulated.
+    A `ParameterError` says that the mechanism is too coarse: it needs at least 32 nodes and as many codes,
+    or, if nothing is rounded to its nodes, as many codes as nodes.
     """
 
     most = MAX_DEVICES
@@ -225,16 +208,8 @@ def survey_error(
 ) -> float:
     """Return the distance between the distribution estimated from one survey and its own users.
 
-    Parameters
-    ----------
-    mechanism
-        On the unit interval or the circle of circumference 1.
-    population
-        That the users are drawn from.
-    reports
-        From 10 to 10**12, one for each user.
-    generator
-        Of the users and of their devices.
+    The mechanism is on the unit interval or the circle of circumference 1. Each user sends one of the
+    reports, from 10 to 10**12.
     """
     values, each = users(population, reports, generator)
     if mechanism.lattice is not None and not mechanism.rounds:

@@ -25,19 +25,11 @@ class Found(NamedTuple):
 def smallest_epsilon(
     reached: Callable[[float], float], error: float, *, start: float, tolerance: float
 ) -> Found:
-    """Return the smallest epsilon, from 0.05 to 10, at which an error is at most the one asked for.
+    """Return the smallest epsilon, from 0.05 to 10, at which an error is at most the given one.
 
-    Parameters
-    ----------
-    reached
-        The error at an epsilon; falling but for small jumps, since windows hold whole numbers of codes.
-    error
-        What is asked for.
-    start
-        Where to begin.
-    tolerance
-        The answer reaches the error, and the error is missed at one that is smaller by at most this share (or
-        by a unit of the third digit).
+    `reached` returns the error at an epsilon. It falls, except for small jumps, since windows hold whole
+    numbers of codes. The answer reaches the error, and an epsilon that is smaller by at most the share
+    `tolerance` (or by a unit of the third digit) misses it.
 
     Notes
     -----

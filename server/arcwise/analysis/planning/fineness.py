@@ -57,28 +57,20 @@ _VARIANCE = "the worst variance of a report"
 
 
 class Fineness(NamedTuple):
-    """The worst error of one report on a grid and of the closed form, on the unit domain.
-
-    Attributes
-    ----------
-    what
-        Which error, in words.
-    nodes
-        N of the grid.
-    grid
-        The largest of all inputs.
-    closed
-        The same without a grid.
-    enough
-        The fewest nodes found that have at most 1.02 times the closed form's; None where the grid has that,
-        or nothing found has.
-    """
+    """The worst error of one report on a grid and of the closed form, on the unit domain."""
 
     what: str
+    """The name of the error, in words."""
     nodes: int
     grid: float
+    """The largest error of all inputs."""
     closed: float
+    """The same without a grid."""
     enough: int | None
+    """The fewest nodes found with at most 1.02 times the error of the closed form.
+
+    None if the grid itself has that, or none were found.
+    """
 
     @property
     def ratio(self) -> float:
@@ -108,19 +100,11 @@ class _Form(NamedTuple):
 
 
 def fineness(mechanism: Mechanism, *, power: float | None = None) -> Fineness | None:
-    """Return what the grid of a mechanism adds to its worst error.
+    """Return the worst errors of a mechanism on its grid and without one, or None if it has no closed form.
 
-    Parameters
-    ----------
-    mechanism
-        Any. Its closed form is the one that gives these integers on as many nodes.
-    power
-        Of the loss that its window is optimal for, if known; 1 and 2 are tried otherwise.
-
-    Returns
-    -------
-    Fineness or None
-        None where the mechanism has no closed form, or the values have a step: then they are the grid.
+    The closed form is the one that gives these integers on as many nodes. `power` is that of the loss that
+    the window is optimal for; 1 and 2 are tried if it is None. The result is None as well if the values have
+    a step, because they are the grid then.
     """
     if mechanism.lattice is not None:
         return None

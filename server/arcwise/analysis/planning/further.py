@@ -36,27 +36,13 @@ _OPEN = "the reports do not determine a direction yet"
 
 @dataclass(frozen=True)
 class FurtherReports:
-    """How many reports it takes until an interval is as narrow as wanted.
+    """The number of reports that make the interval of a "mean" or a "direction" as narrow as wanted.
 
-    Attributes
-    ----------
-    task, task_id, n, unit
-        Whose reports, how many there are, and the unit of the values.
-    of
-        "mean" or "direction".
-    level, target
-        Of the interval.
-    wanted, now
-        Half-widths of the interval, in the unit of the values: the one that is wanted, and that of the
-        reports so far; None where these have no interval.
-    reports, more
-        How many reports it takes in all, and how many more, if the devices' values stay distributed as they
-        are; None where these reports do not say so.
-    worst
-        How many it takes in all, however values are distributed; None for a direction, which some populations
-        do not have, and where no number is enough.
-    note
-        What should be known, or "".
+    There are `n` reports so far. `wanted` and `now` are half-widths of the interval, in the unit of the
+    values; `now` is None if the reports have no interval. `reports` in all, or `more`, are enough if the
+    devices' values stay distributed as they are; both are None if the reports so far do not determine them.
+    `worst` reports in all are enough for every distribution of values; it is None for a direction, which some
+    populations do not have, and if no number is enough. `note` is a remark, or "".
     """
 
     task: str
@@ -87,21 +73,10 @@ def further_reports(
     level: float = 0.95,
     target: Target = "population",
 ) -> FurtherReports:
-    """Return how many reports it takes until the interval of a mean or a direction is as narrow as wanted.
+    """Return how many reports make the interval of a mean or a direction as narrow as wanted.
 
-    Parameters
-    ----------
-    task, counts
-        What was asked, and the reports per code, shape (K,); there may be none.
-    half_width
-        That the interval shall have, in the unit of the domain, more than 0.
-    level, target
-        As of `estimate`. A direction is that of the population.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    `counts` are the reports per code, shape (K,), and may all be 0. `half_width` is in the unit of the
+    domain; `level` and `target` are as for `estimate`, but a direction is always that of the population.
 
     Notes
     -----

@@ -32,27 +32,12 @@ _PANELS = 1 << 14
 
 
 class MeanCurve(Curve):
-    """The standard error of the mean with one mechanism.
+    """The standard error of the mean with one mechanism on an `Interval`.
 
-    Parameters
-    ----------
-    mechanism
-        On an `Interval`.
-    population
-        That the devices' values are drawn from; several for the average of their variances; None for the
-        worst of all populations.
-    target
-        "population", or "users": the mean of those who report, whose error has no part of sampling.
-
-    Raises
-    ------
-    ParameterError
-        When the mechanism's reports do not tell a mean without a bias, however many there are.
-
-    Attributes
-    ----------
-    variance
-        Of one report's number, in squares of the range.
+    The error is for one `population`, for the average of the variances of several, or, if there is none, for
+    the worst of all populations. With the target "users" it is that of the mean of those who report, and has
+    no part of sampling. A `ParameterError` says that the mechanism's reports determine no mean without a
+    bias, however many there are. `variance` is that of one report's number, in squares of the range.
     """
 
     def __init__(
@@ -101,15 +86,8 @@ class MeanCurve(Curve):
 def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     """Return the first two moments, about 1/2, of the number that a report from each node stands for.
 
-    Returns
-    -------
-    tuple
-        Two arrays of shape (N,), on the unit interval.
-
-    Raises
-    ------
-    ParameterError
-        When no numbers per code are unbiased.
+    Both have the shape (N,) and are on the unit interval. A `ParameterError` says that no numbers per code
+    are unbiased.
     """
     if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
         raise ParameterError(
@@ -127,22 +105,17 @@ def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
 def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds: bool = True) -> float:
     """Return the largest variance of a report's number over all populations.
 
-    Parameters
-    ----------
-    first, second
-        Shape (N,): the moments of the number from each node, as `number_moments` gives them.
-    target
-        "population": the variance over values and randomness together. Among the populations with mean m it
-        is largest where ``f b`` is, which is the height at m of the upper hull of the points (a_s, b_s); less
-        m^2 that is a concave parabola over every edge of the hull.
-        "users": the largest variance for one value. Between neighbouring nodes that is the same parabola.
-    rounds
-        Whether a value may be between two nodes.
+    `first` and `second` are the moments that `number_moments` returns. With `rounds`, a value may be between
+    two nodes.
 
     Notes
     -----
-    Both maxima are exact: every population is a law of the nodes after rounding, and every law of the nodes
-    is a population.
+    With the target "population" it is the variance over values and randomness together. Among the populations
+    with mean m it is largest where ``f b`` is, which is the height at m of the upper hull of the points
+    (a_s, b_s); less m^2 that is a concave parabola over every edge of the hull. With the target "users" it
+    is the largest variance for one value, which between neighbouring nodes is the same parabola. Both maxima
+    are exact: every population is a law of the nodes after rounding, and every law of the nodes is a
+    population.
     """
     if target == "population":
         first, second = _upper_hull(first, second)

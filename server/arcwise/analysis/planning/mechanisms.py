@@ -53,18 +53,10 @@ _UNUSED_DELTA = 1e-6
 class Family:
     """One mechanism at any epsilon.
 
-    Attributes
-    ----------
-    label
-        As `arcwise compare` has it.
-    chosen
-        Whether it is what a task with this goal gets.
-    make
-        From epsilon and the number of reports, if known, to the mechanism on the unit domain.
-    delta
-        That it was made to spend; None for pure mechanisms.
-    lines
-        The populations that it is designed for, as they were written.
+    `label` is that of `arcwise compare`. `chosen` marks the mechanism that a task with this goal gets. `make`
+    takes epsilon and the number of reports, if known, and returns the mechanism on the unit domain. `delta`
+    is the one that it is made to spend, None for pure mechanisms; `lines` are the populations that it is
+    designed for, as they were written.
     """
 
     label: str
@@ -138,22 +130,11 @@ def families(
     populations: tuple[Population, ...] = (),
     lines: tuple[str, ...] = (),
 ) -> list[Family]:
-    """Return the mechanisms that may serve a goal, what its task gets first.
+    """Return the mechanisms that may serve a goal; the one that its task gets comes first.
 
-    Parameters
-    ----------
-    domain, goal
-        What is planned for.
-    epsilon
-        Any in bounds: families are the same at all.
-    delta
-        Allowed, for mechanisms that spend one; None leaves these out.
-    compare
-        Whether to list others than the one that the goal gets.
-    populations
-        On the unit domain, that a mean may be designed for.
-    lines
-        The same as they were written, for commands.
+    The families are the same at every epsilon. Without a `delta`, mechanisms that spend one are left out;
+    without `compare`, all but the first. `populations`, on the unit domain, are those that a mean may be
+    designed for, and `lines` are the same as they were written, for commands.
     """
     unit = domain.unit()
     kind = goal, type(domain)

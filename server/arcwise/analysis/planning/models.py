@@ -29,23 +29,10 @@ _BRIEF = Surveys(few=8, many=16)
 
 
 class Model:
-    """The curves of one request.
+    """The curves of one checked request.
 
-    Parameters
-    ----------
-    request
-        Checked.
-    tick
-        Called with a few words before each simulation.
-
-    Attributes
-    ----------
-    measure
-        What the error is, in words.
-    holds
-        For which populations, in words.
-    simulated
-        Whether curves are simulated.
+    `measure` names the error in words, and `holds` the populations for which it holds. `tick` is called with
+    a few words before each simulation, if curves are `simulated`.
     """
 
     def __init__(self, request: Request, tick: Callable[[str], None]) -> None:
@@ -88,12 +75,7 @@ class Model:
     def curve(self, mechanism: Mechanism, *, brief: bool = False) -> Curve:
         """Return the error of a mechanism on the unit domain as a function of the number of reports.
 
-        Parameters
-        ----------
-        mechanism
-            On the unit interval or the circle of circumference 1.
-        brief
-            Whether fewer surveys do, where they are simulated.
+        With `brief`, fewer surveys are simulated.
         """
         request = self._request
         if request.goal == "mean":

@@ -30,14 +30,9 @@ def write_csv(path: Path, plan: Plan) -> None:
 
 
 def draw_plan(axes: Axes, plan: Plan) -> None:
-    """Draw the error against the number of reports, or epsilon where that was looked for, on log axes.
+    """Draw the error against the number of reports, or against epsilon if that was looked for, on log axes.
 
-    Parameters
-    ----------
-    axes
-        Empty.
-    plan
-        The chosen mechanism and the best of those that differ visibly get a curve each; the answer is a dot.
+    The chosen mechanism and the best of those that differ visibly get a curve each; the answer is a dot.
     """
     shown = [plan.chosen]
     for row in plan.rows:

@@ -29,17 +29,9 @@ _GOALS = {Interval: ("mean", "distribution"), Circle: ("direction", "distributio
 class Request(NamedTuple):
     """A checked request; exactly one of epsilon, error and reports is None: the one to be found.
 
-    Attributes
-    ----------
-    error
-        In shares of the range or the period.
-    populations
-        By what they are called, parsed; none for the worst of all, or for the reference populations of a
-        distribution.
-    lines
-        The same as they were written; none where they were not.
-    others
-        As for `plan`.
+    The error is a share of the range or of the period. `populations` are pairs of a name and the parsed
+    population: empty for the worst of all, or for the reference populations of a distribution. `lines` are
+    the same as they were written, and empty if they were not. The other fields are as for `plan`.
     """
 
     domain: Domain
@@ -128,17 +120,7 @@ def check_request(
 def _read_error(error: float | str, domain: Domain) -> float:
     """Return an error as a share of the range or the period.
 
-    Parameters
-    ----------
-    error
-        A number in the unit of the domain, or a string: such a number, or one with a %, a share of the range.
-    domain
-        Whose unit it is.
-
-    Raises
-    ------
-    ParameterError
-        When it is no positive number.
+    A number, or a text of one, is in the unit of the domain; a text that ends with % is a share of the range.
     """
     number: Any = error
     if isinstance(error, str):

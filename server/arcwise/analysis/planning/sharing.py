@@ -44,15 +44,10 @@ _STEPS = 100
 
 
 class SampleError(NamedTuple):
-    """What follows from letting a device report k of the d tasks.
+    """The error of the estimates if a device reports `sample` of the d tasks.
 
-    Attributes
-    ----------
-    sample
-        k.
-    error
-        The sum over the tasks of n times the squared normalised error of the estimate from n devices;
-        infinite where a task's epsilon would be out of bounds.
+    `error` is the sum over the tasks of n times the squared normalised error of the estimate from n devices;
+    infinite if a task's epsilon would be out of bounds.
     """
 
     sample: int
@@ -62,23 +57,12 @@ class SampleError(NamedTuple):
 def report_error(
     domain: Domain, epsilon: float, *, goal: str | None = None, measure: Measure = "estimate"
 ) -> float:
-    """Return the normalised error of one report of a task.
+    """Return the normalised error of one report of a task, by default with the domain's default goal.
 
-    Parameters
-    ----------
-    domain, epsilon, goal
-        Of the task, which has the domain's default goal unless another is given.
-    measure
-        "estimate": n times the squared standard error of the mean from n reports, for the worst population;
-        on a circle of the mean direction, for the worst population with a resultant length of 0.5.
-        "value": the expected distance of one decoded report from the value, for the worst value.
-        "average": the same on average, over values spread evenly. Where the domain has a step, values are
-        those of it.
-
-    Raises
-    ------
-    ParameterError
-        When the measure is not known, or the mechanism of the goal tells no mean.
+    "estimate" is n times the squared standard error of the mean from n reports, for the worst population; on
+    a circle that of the mean direction, for the worst population with a resultant length of 0.5. "value" is
+    the expected distance of one decoded report from the value, for the worst value, and "average" the same on
+    average over values that are spread evenly. If the domain has a step, only its values count.
 
     Examples
     --------
@@ -124,12 +108,9 @@ def _estimate_error(mechanism: Mechanism) -> float:
 def sample_errors(
     domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
 ) -> tuple[SampleError, ...]:
-    """Return the error of the estimates for every k from 1 to d, devices reporting k of the d tasks.
+    """Return the error of the estimates for every k from 1 to d, if devices report k of the d tasks.
 
-    Parameters
-    ----------
-    domains, epsilon, goals
-        As of `Group.share_budget`; each task has epsilon/k.
+    The arguments are as for `Group.share_budget`; each task has epsilon/k.
 
     Notes
     -----
@@ -151,11 +132,6 @@ def best_sample(
     domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
 ) -> int:
     """Return how many of the d tasks a device should report: the k with the least error of the estimates.
-
-    Raises
-    ------
-    ParameterError
-        When a goal tells no mean, or no k gives every task an epsilon from 0.01 to 20.
 
     Examples
     --------
@@ -179,24 +155,12 @@ def best_shares(
     goals: Mapping[str, str] | None = None,
     measure: Measure = "estimate",
 ) -> dict[str, float]:
-    """Return the shares of epsilon with the least sum of normalised errors, where every task is reported.
+    """Return the shares of epsilon with the least sum of normalised errors, if every task is reported.
 
-    Parameters
-    ----------
-    domains
-        By name, for example of a direction and a distance.
-    epsilon
-        What a round may cost.
-    goals
-        By name, as of `Task`; "value" for a distance whose single reports are to be near. Not "mean", which
-        takes a solver for every share that is tried.
-    measure
-        As of `report_error`.
-
-    Returns
-    -------
-    dict
-        Epsilon by name, in whole millionths; to be given to `Group.share_budget` as its ``weights``.
+    `domains` and `goals` are by name. The goal "mean" is refused, because it takes a solver for every share
+    that is tried; "value" is for a distance whose single reports are to be near. `measure` is that of
+    `report_error`. The result is epsilon by name, in whole millionths: the ``weights`` of
+    `Group.share_budget`.
 
     Notes
     -----

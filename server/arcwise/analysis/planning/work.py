@@ -35,26 +35,11 @@ _SIMULATED_TOLERANCE = 0.03
 
 
 class Work:
-    """One request, carried out.
+    """The planning of one checked request, with the mechanisms that may serve it, the chosen one first.
 
-    Parameters
-    ----------
-    request
-        Checked.
-    members
-        The mechanisms, the chosen one first.
-    progress
-        As for `plan`.
-
-    Attributes
-    ----------
-    model
-        What error means, and for whom.
-    compared
-        What mechanisms are compared by: what is to be found; where that is simulated, the error that they
-        have with the reports and the epsilon of the chosen one.
-    coarse
-        By label, the mechanisms whose grids are coarse for their epsilon, and what to do: see `fineness`.
+    `model` has the errors. `compared` is the quantity by which mechanisms are compared: the one to be found
+    or, if that is simulated, the error with the reports and the epsilon of the chosen one. `coarse` has by
+    label the mechanisms whose grids are coarse for their epsilon, with the advice of `fineness`.
     """
 
     def __init__(self, request: Request, members: list[Family], progress: Progress | None) -> None:

@@ -44,18 +44,10 @@ _NARROW = 6.0
 
 
 class _Plan(NamedTuple):
-    """How a result is drawn.
+    """The way to draw a result.
 
-    Attributes
-    ----------
-    title, size
-        What stands over the picture, and its width and height in inches.
-    parts
-        What draws each part onto axes of its own.
-    draw
-        Draws the whole onto an empty figure.
-    narrow
-        Draws it with its parts one below the other.
+    The size is in inches. Each of the `parts` is drawn onto axes of its own; `draw` draws them all onto an
+    empty figure, and `narrow` one below the other.
     """
 
     title: str
@@ -102,13 +94,7 @@ def picture(drawn: Any, *, ax: Any = None, width: float | None = None) -> Any:
 
 
 def plot_rows(drawn: Sequence[Drawing]) -> Picture:
-    """Return a figure of pictures one below the other, each as its own `plot` draws it.
-
-    Raises
-    ------
-    MissingExtraError
-        When matplotlib is not installed: the extra is `plots`.
-    """
+    """Return a figure of pictures one below the other, each as its own `plot` draws it."""
     if len(drawn) == 1:
         return drawn[0].plot()
     plans = [_plan(each) for each in drawn]

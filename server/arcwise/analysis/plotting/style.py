@@ -54,13 +54,7 @@ _STYLE: Any = {
 
 @contextmanager
 def styled() -> Iterator[dict[str, Any]]:
-    """Draw in the style of all pictures; yields matplotlib's settings.
-
-    Raises
-    ------
-    MissingExtraError
-        When matplotlib is not installed.
-    """
+    """Set the style of all pictures in the block, and yield its settings of matplotlib."""
     try:
         import matplotlib as mpl
         from cycler import cycler
@@ -73,13 +67,7 @@ def styled() -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def new_figure(size: tuple[float, float]) -> Iterator[Picture]:
-    """Give an empty figure of this size in inches, in the style of all pictures.
-
-    Raises
-    ------
-    MissingExtraError
-        When matplotlib is not installed.
-    """
+    """Yield an empty figure of this size in inches, in the style of all pictures."""
     with styled() as style:
         from arcwise.analysis.plotting.figure import Picture
 

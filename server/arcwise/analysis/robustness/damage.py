@@ -43,37 +43,37 @@ _TANGENTS = 3
 
 @dataclass(frozen=True)
 class Damage:
-    """What liars with a share of the reports can do to one estimate.
-
-    Attributes
-    ----------
-    share
-        Of the reports that come from liars.
-    estimate
-        "mean", "variance", "standard deviation", "quantile 0.5" and so on; on a circle "direction",
-        "resultant length", "circular variance"; on both "any share" (of the population, between any two
-        values) and "distribution" (its Wasserstein-1 distance).
-    value
-        Of the fitted distribution, in the unit of the domain. 0 for "any share" and "distribution", whose
-        other numbers are differences from it. None where the reports tell no value.
-    honest
-        Between which numbers that of the honest devices lies, if so many of these reports are lies about the
-        input. No test can say more.
-    moved
-        Between which numbers so many liars can put the estimate by lying about their inputs, if the fitted
-        distribution is that of the honest ones. A direction's numbers are unwrapped around it.
-    sending
-        A bound on how far they can move it by sending codes whose expected residuals are all below the
-        test's threshold; at least `lying`. None where no linear program bounds it, or the kernel is too large
-        for one.
-    """
+    """The possible effect on one estimate of liars with a share of the reports."""
 
     share: float
     estimate: str
+    """Its name: "mean", "variance", "standard deviation", "quantile 0.5" and so on.
+
+    On a circle "direction", "resultant length", "circular variance"; on both "any share" (of the population,
+    between any two values) and "distribution" (its Wasserstein-1 distance).
+    """
     value: float | None
+    """The value of the fitted distribution, in the unit of the domain, or None where the reports show none.
+
+    0 for "any share" and "distribution", whose other numbers are differences from it.
+    """
     honest: tuple[float, float]
+    """The range of the honest devices' value, if this share of the reports are lies about the input.
+
+    No test can narrow it further.
+    """
     moved: tuple[float, float]
+    """The range of estimates that the liars can cause by lying about their inputs.
+
+    The fitted distribution is taken as that of the honest devices. A direction's numbers are unwrapped around
+    it.
+    """
     sending: float | None = None
+    """A bound on how far they can move it by sending codes that the test lets pass; at least `lying`.
+
+    The expected residuals of these codes are all below the test's threshold. None where no linear program
+    bounds it, or the kernel is too large for one.
+    """
 
     @property
     def lying(self) -> float | None:
@@ -91,26 +91,11 @@ class Damage:
 def damage(
     mechanism: Mechanism, nodes: FloatArray, share: float, *, reports: float, critical: float
 ) -> tuple[Damage, ...]:
-    """Return what a share of liars can do to every estimate of an interval or a circle.
+    """Return the possible effect of a share of liars on every estimate of an interval or a circle.
 
-    Parameters
-    ----------
-    mechanism
-        On any domain.
-    nodes
-        Shape (N,): the fitted distribution of the nodes. All numbers are exact for it, and as far from those
-        of the population as it is.
-    share
-        Of liars, more than 0 and less than 1.
-    reports
-        How many there are; the threshold in units of a share falls with their number.
-    critical
-        The largest residual, in Pearson's units, that the test lets pass.
-
-    Raises
-    ------
-    ParameterError
-        When `share` is out of its bounds.
+    All numbers are exact for the fitted distribution `nodes`, shape (N,), and as far from those of the
+    population as it is. The share is more than 0 and less than 1. `critical` is the largest residual, in
+    Pearson's units, that the test lets pass; as a share of the reports it falls with their number.
     """
     if not 0 < share < 1:
         raise ParameterError(f"share must lie between 0 and 1, got {share!r}")

@@ -24,14 +24,8 @@ _FILLED = 0.01
 class ExcessCode:
     """A code with more reports than the model explains.
 
-    Attributes
-    ----------
-    code, count
-        Which, and how many reports it has.
-    expected
-        How many the model expects that is fitted to the codes without a surplus.
-    at_least
-        Lower confidence bound of the reports that are too many.
+    `expected` is the number of reports under the model that is fitted to the codes without a surplus, and
+    `at_least` a lower confidence bound of the surplus.
     """
 
     code: int

@@ -50,12 +50,8 @@ class Reach(NamedTuple):
 class Law:
     """A distribution on [0, 1]: cells with their mass spread evenly, an atom where a cell has no width.
 
-    Parameters
-    ----------
-    left, right
-        Shape (M,): where cells start and end, in increasing order.
-    mass
-        Shape (M,), non-negative; it is scaled to the sum 1.
+    The cells start at `left` and end at `right`, in increasing order; their non-negative masses are scaled to
+    the sum 1.
     """
 
     def __init__(self, left: FloatArray, right: FloatArray, mass: FloatArray) -> None:
@@ -91,28 +87,15 @@ class Law:
 
 
 def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dict[str, Reach]:
-    """Return what lies about the input can do to every estimate, in the unit of the domain.
+    """Return the reach of lies about the input for every estimate, by its name, in the unit of the domain.
 
-    Parameters
-    ----------
-    mechanism
-        On an `Interval`.
-    nodes
-        The distribution of the nodes, shape (N,). A node's mass is spread evenly over its cell; at the two
-        end nodes it is an atom.
-    share
-        Of liars, between 0 and 1.
+    A node's mass in `nodes`, shape (N,), is spread evenly over its cell; at the two end nodes it is an atom.
+    "any share" and "distribution" hold differences from the given distribution: of any share of the
+    population, and in Wasserstein-1. The clamp placement does not show where in the end zones people are:
+    there the ranges take in all of them, and spread and distribution are left out.
 
-    Returns
-    -------
-    dict
-        By the estimate's name. "any share" and "distribution" hold differences from the given distribution:
-        of any share of the population, and in Wasserstein-1. The clamp placement does not tell where in the
-        end zones people are: there the ranges take in all of them, and spread and distribution are left out.
-
-    Notes
-    -----
-    All are attained. With M the integral of the quantile function Q of O, m and v its mean and variance:
+    All ranges are attained. With k the share of liars, O the given distribution, M the integral of its
+    quantile function Q, m and v its mean and variance:
 
     - mean: the k lowest or the k highest values are the lies, so ``M(1-k) / (1-k)`` is the least; liars move
       it by ``k (x - m)``.

@@ -22,34 +22,22 @@ _NOWHERE = 1e-12
 
 
 def circle_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dict[str, Reach]:
-    """Return what lies about the input can do to every estimate, in the unit of the domain.
+    """Return the reach of lies about the input for every estimate, by its name, in the unit of the domain.
 
-    Parameters
-    ----------
-    mechanism
-        On a `Circle`.
-    nodes
-        The distribution of the nodes, shape (N,); its mass is taken as lying on the nodes.
-    share
-        Of liars, between 0 and 1.
+    The mass of `nodes`, shape (N,), is taken as lying on the nodes. A direction's spans are unwrapped around
+    it, and as long as the period where all directions are possible. "any share" and "distribution" hold
+    differences from the given distribution: of any arc or other share, and in circular Wasserstein-1.
 
-    Returns
-    -------
-    dict
-        By the estimate's name. A direction's spans are unwrapped around it, and as long as the period where
-        all directions are possible. "any share" and "distribution" hold differences from the given
-        distribution: of any arc or other share, and in circular Wasserstein-1.
-
-    Notes
-    -----
-    Liars move the first moment Z to ``(1-k) Z + k w``, w any number of the unit disc: its length R to between
-    ``(1-k) R - k`` (or 0) and ``(1-k) R + k``, and they turn it by at most ``asin(k / ((1-k) R))``, or
-    anywhere. The honest moment is one of `_Moments`. A share moves as in `false_inputs`.
+    Liars, with the share k, move the first moment Z to ``(1-k) Z + k w``, w any number of the unit disc: its
+    length R to between ``(1-k) R - k`` (or 0) and ``(1-k) R + k``, and they turn it by at most
+    ``asin(k / ((1-k) R))``, or anywhere. The honest moment is one of `_Moments`. A share moves as in
+    `false_inputs`.
 
     With p(x) the mean distance of the values to x, claims G have a distance of at most the mean of p over G
-    (a norm is convex), so ``k max p`` is how far they move the distribution, attained by a single x. That of
-    the honest one is ``k / (1-k)`` times the distance of the lies, at most the mean of p over the k of the
-    values with the largest p. This one is a bound that need not be attained; all others are.
+    (a norm is convex), so ``k max p`` is how far they move the distribution, attained by a single x. The
+    honest distribution's distance is ``k / (1-k)`` times the distance of the lies, at most the mean of p over
+    the k of the values with the largest p. This distance is a bound that need not be attained; all others are
+    attained.
     """
     period, kept = mechanism.domain.length, 1.0 - share
     mass = nodes / nodes.sum()

@@ -346,10 +346,7 @@ def _tested(
 def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
     """Return the share of the reports that are alone: in runs of active nodes with one each by the fit.
 
-    Parameters
-    ----------
-    active, reports
-        Shape (d,): nodes, increasing, and how many reports the fit gives each.
+    `active` holds increasing nodes, and `reports` the number of reports that the fit gives each.
     """
     runs = np.add.reduceat(reports, np.flatnonzero(np.diff(active, prepend=-2) > 1))
     if kernel.circular and len(runs) > 1 and active[0] == 0 and active[-1] == kernel.nodes - 1:
@@ -372,17 +369,11 @@ def _ranks(statistics: FloatArray, tolerance: FloatArray) -> FloatArray:
 
 
 def _critical(drawn: FloatArray, smallest: FloatArray, level: float) -> float:
-    """Return the residual above which the bootstrapped test rejects, whatever G^2 is.
+    """Return the residual above which the bootstrapped test rejects for every G^2.
 
-    Parameters
-    ----------
-    drawn, smallest
-        Shape (B,): the largest residual of each draw, and the smaller of its two p-values.
-    level
-        Of the bootstrapped test.
+    `drawn` and `smallest`, shape (B,), hold the largest residual of each draw and the smaller of its two
+    p-values.
 
-    Notes
-    -----
     Larger than all but r - 1 of the draws is a p-value of at most ``r / (B+1)``. At most one set is alone on
     top of each statistic, so r = 1 always rejects with 3 / level draws or more.
     """

@@ -60,13 +60,7 @@ class Population(ABC):
         return 1.0 - 2j * np.pi * complex(real, imaginary)
 
     def quantiles(self, levels: ArrayLike) -> FloatArray:
-        """Return the smallest x with ``F(x) >= level`` for each level, to 2**-60, in the shape of `levels`.
-
-        Raises
-        ------
-        ParameterError
-            When a level is not from 0 to 1.
-        """
+        """Return the smallest x with ``F(x) >= level`` for each level from 0 to 1, to 2**-60."""
         wanted = np.asarray(levels, dtype=np.float64)
         if not np.all((wanted >= 0.0) & (wanted <= 1.0)):
             raise ParameterError(f"levels must be from 0 to 1, got {levels!r}")

@@ -21,23 +21,14 @@ _BLOCK = 1 << 20
 class VonMises(Population):
     """The von Mises distribution on the circle of circumference 1.
 
-    Parameters
-    ----------
-    direction
-        The mean direction, in turns.
-    concentration
-        kappa, from 0 (uniform) to 10**4 (a standard deviation of 0.57 degrees).
-
-    Raises
-    ------
-    ParameterError
-        When they are out of their bounds.
+    The mean direction is in turns; the concentration kappa is from 0 (uniform) to 10**4 (a standard deviation
+    of 0.57 degrees).
 
     Notes
     -----
     With ``a_k = I_k(kappa) / I_0(kappa)`` the density is ``1 + 2 sum_k a_k cos(2 pi k (x - direction))``
-    (Mardia and Jupp, Directional Statistics, 3.5.4); it is integrated term by term. The a_k fall
-    like ``exp(-k^2 / (2 kappa))``, and terms below 2**-60 are left out.
+    (Mardia and Jupp, Directional Statistics, 3.5.4); it is integrated term by term. The a_k fall like
+    ``exp(-k^2 / (2 kappa))``, and terms below 2**-60 are left out.
     """
 
     def __init__(self, direction: float, concentration: float) -> None:
@@ -89,17 +80,8 @@ class VonMises(Population):
 class WrappedNormal(Population):
     """A normal distribution, modulo 1.
 
-    Parameters
-    ----------
-    direction
-        The mean direction, in turns.
-    sd
-        Standard deviation on the line, in turns: from 1e-6 to 2. A wider one is uniform to 2**-53.
-
-    Raises
-    ------
-    ParameterError
-        When they are out of their bounds.
+    The mean direction is in turns, and so is the standard deviation on the line, from 1e-6 to 2. A wider
+    distribution is uniform to 2**-53.
     """
 
     def __init__(self, direction: float, sd: float) -> None:

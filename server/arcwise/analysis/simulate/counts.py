@@ -99,13 +99,7 @@ def simulate_counts(
 
 
 def as_population(population: Population | ArrayLike | str | Any, domain: Domain) -> Population:
-    """Return what `simulate_counts` takes as a `Population` on the domain.
-
-    Raises
-    ------
-    ParameterError, DomainError
-        When it is none.
-    """
+    """Return a population, in any form that `simulate_counts` takes, as a `Population` on the domain."""
     if isinstance(population, Population):
         return population
     if isinstance(population, str):

@@ -147,16 +147,12 @@ _KINDS = {
 def parse_population(text: str, domain: Domain) -> Population:
     """Return the population that a line describes, see the top of this module.
 
-    Kinds: ``uniform`` or ``uniform:LOW,HIGH``; ``atom:PLACE``; ``comb:FIRST,STEP,COUNT``, so many equal atoms
+    Kinds: ``uniform`` or ``uniform:LOW,HIGH``; ``atom:PLACE``; ``comb:FIRST,STEP,COUNT``, COUNT equal atoms
     at equal distances; ``normal:MEAN,SD``, given that it is in the domain, or wrapped around a circle. On an
     interval ``beta:A,B`` over all of it, and given that they are in it ``lognormal:MEDIAN,SIGMA``, SIGMA that
     of the logarithm, and ``pareto:LEAST,SHAPE``; on a circle ``vonmises:MEAN,KAPPA``. And every name in
-    `INTERVAL` or `CIRCLE` of `arcwise.analysis.simulate.populations`.
-
-    Raises
-    ------
-    ParameterError
-        When the line is no population on the domain; the message says what is allowed.
+    `INTERVAL` or `CIRCLE` of `arcwise.analysis.simulate.populations`. The message of an error lists what is
+    allowed.
 
     Examples
     --------

@@ -22,17 +22,7 @@ _SUM = 1e-9
 class Histogram(Population):
     """Mass spread evenly over each of m bins.
 
-    Parameters
-    ----------
-    edges
-        Shape (m+1,), increasing, from 0 to 1 at most.
-    probabilities
-        Shape (m,), non-negative, with the sum 1.
-
-    Raises
-    ------
-    ParameterError
-        When they are not that.
+    The m+1 edges increase, within [0, 1]; the m probabilities have the sum 1.
     """
 
     def __init__(self, edges: ArrayLike, probabilities: ArrayLike) -> None:
@@ -72,19 +62,9 @@ class Histogram(Population):
 
 
 class Atoms(Population):
-    """Mass at single places, for example each value of a data file.
+    """Mass at single places from 0 to 1, for example each value of a data file.
 
-    Parameters
-    ----------
-    places
-        Shape (m,), from 0 to 1.
-    probabilities
-        Shape (m,), non-negative, with the sum 1; all equal unless given.
-
-    Raises
-    ------
-    ParameterError
-        When they are not that.
+    The probabilities have the sum 1; all places are equally likely if none are given.
     """
 
     def __init__(self, places: ArrayLike, probabilities: ArrayLike | None = None) -> None:
@@ -128,18 +108,7 @@ class Atoms(Population):
 
 
 class Beta(Population):
-    """The beta distribution on [0, 1].
-
-    Parameters
-    ----------
-    a, b
-        From 0.01 to 10**6.
-
-    Raises
-    ------
-    ParameterError
-        When they are not.
-    """
+    """The beta distribution on [0, 1], with parameters from 0.01 to 10**6."""
 
     def __init__(self, a: float, b: float) -> None:
         for name, value in (("a", a), ("b", b)):
@@ -167,20 +136,8 @@ class Beta(Population):
 class CutNormal(Population):
     """A normal distribution given that it falls into [0, 1].
 
-    Parameters
-    ----------
-    mean, sd
-        Of the distribution before it is cut; sd from 1e-6 to 100.
-
-    Attributes
-    ----------
-    inside
-        The mass that the whole normal distribution has in [0, 1].
-
-    Raises
-    ------
-    ParameterError
-        When sd is out of its bounds, or less than a thousandth of the mass is in [0, 1].
+    `mean` and `sd`, from 1e-6 to 100, are those of the whole distribution, and `inside` is its mass in
+    [0, 1], at least a thousandth.
     """
 
     def __init__(self, mean: float, sd: float) -> None:
@@ -212,20 +169,7 @@ class CutNormal(Population):
 
 
 class Mixture(Population):
-    """Several populations together.
-
-    Parameters
-    ----------
-    weights
-        The share of each part: non-negative, with the sum 1.
-    parts
-        The populations.
-
-    Raises
-    ------
-    ParameterError
-        When the weights are not that.
-    """
+    """Several populations together; `weights`, with the sum 1, are their shares."""
 
     def __init__(self, weights: ArrayLike, parts: tuple[Population, ...]) -> None:
         self.parts = tuple(parts)
@@ -273,14 +217,8 @@ def _shares(values: ArrayLike, count: int, name: str) -> FloatArray:
 def rounded(population: Population, places: FloatArray, *, circular: bool) -> Atoms:
     """Return the law of the place nearest to each value; half-way between two it is the one above.
 
-    Parameters
-    ----------
-    population
-        On the unit domain.
-    places
-        Shape (m,), increasing, from 0 to 1; on a circle below 1, and the last is next to the first.
-    circular
-        Whether the domain is a circle.
+    The places, shape (m,), increase on the unit domain; on a circle they are below 1, and the last is next to
+    the first.
     """
     shares = _rounded_shares(population, places, circular=circular)
     there = shares > 0  # rounding errors below 0 have no atom

@@ -97,15 +97,7 @@ RECORDS = ("arrival-delays", "departures", "wind")
 
 
 def named_population(name: str, *, circular: bool) -> Population:
-    """Return a named population.
-
-    Raises
-    ------
-    ParameterError
-        When no population on this kind of domain has the name.
-    MissingExtraError
-        When it is one of `RECORDS` and the demo's extra is not installed.
-    """
+    """Return a named population; those in `RECORDS` need the extra `demo`."""
     known = CIRCLE if circular else INTERVAL
     if name not in known:
         raise ParameterError(

@@ -28,18 +28,11 @@ class Block(NamedTuple):
 
 
 def blocks_of(reports: Mapping[int, int], least: int, *, size: int = 1, anchor: int = 0) -> list[Block]:
-    """Return the blocks that epochs are shown in, in order; what lies in none of them is withheld.
+    """Return the blocks in which epochs are shown, in order; epochs outside all blocks are withheld.
 
-    Parameters
-    ----------
-    reports
-        How many there are, by epoch.
-    least
-        Reports that a block must have. Up to 1, every epoch that has any is a block, whatever the size.
-    size
-        Epochs in a block.
-    anchor
-        An epoch at which a block starts; the others start at whole numbers of blocks from it.
+    `reports` is the number of reports by epoch, and `least` the number that a block must have: up to 1, every
+    epoch with reports is a block, whatever the size. A block has `size` epochs; one starts at the epoch
+    `anchor`, and the others at whole numbers of blocks from it.
 
     Examples
     --------

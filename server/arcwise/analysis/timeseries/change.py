@@ -23,17 +23,11 @@ _NOTE = (
 
 @dataclass(frozen=True)
 class Change:
-    """A test of the hypothesis that nothing changes from point to point.
+    """A test of the hypothesis that nothing changes between the points with enough reports.
 
-    Attributes
-    ----------
-    of
-        What may change, in words.
-    own, pooled
-        How often chance alone makes the points differ at least as much: by the test with a covariance for
-        each point, and by the one with a single covariance.
-    points
-        How many points were compared: those with enough reports.
+    `of` names the tested quantity in words. The p-values, `own` of the test with a covariance for each point
+    and `pooled` of the one with a single covariance, are the probabilities that chance alone makes the points
+    differ at least as much.
     """
 
     of: str
@@ -65,24 +59,16 @@ class Change:
 def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatArray) -> Change:
     """Return the test that independent averages have one expectation.
 
-    Parameters
-    ----------
-    of
-        What is compared, in words.
-    values
-        Shape (k, p): k points, at least 2, with p numbers each.
-    covariances
-        Shape (k, p, p): the estimated covariance matrix of each average, not singular.
-    reports
-        Shape (k,): the number of reports behind each, at least 2.
+    `values`, shape (k, p), are p numbers for each of at least 2 points, and `covariances`, shape (k, p, p),
+    the estimated covariance matrix of each average, not singular. `reports`, shape (k,), are the numbers of
+    reports behind them, at least 2 each.
 
     Notes
     -----
     Where the spread of the reports changes and their mean does not, only weights from each point's own
-    covariance keep the level. But where reports are skewed, a point's average and its covariance go
-    together, and with few reports at many points such weights raise false alarms
-    (`benchmarks/studies/series.py`).
-    One pooled covariance does not. Both tests must find a change: the p-value is the larger one.
+    covariance keep the level. But where reports are skewed, a point's average and its covariance go together,
+    and with few reports at many points such weights raise false alarms (`benchmarks/studies/series.py`). One
+    pooled covariance does not. Both tests must find a change: the p-value is the larger one.
     """
     own, pooled = _own(values, covariances, reports), _pooled(values, covariances, reports)
     return Change(of, own, pooled, len(values))

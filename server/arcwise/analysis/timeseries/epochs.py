@@ -90,19 +90,8 @@ def month_starts(task: Task, first: int, last: int) -> list[int]:
 def read_epoch(task: Task, text: str, name: str) -> int:
     """Return the first epoch of the task that starts at a time or later.
 
-    Parameters
-    ----------
-    task
-        Whose epochs.
-    text
-        A date or a time in ISO 8601, UTC unless it has an offset; or the number of an epoch itself.
-    name
-        Of the argument, for the error.
-
-    Raises
-    ------
-    ParameterError
-        When the text is neither.
+    The text is a date or a time in ISO 8601, in UTC unless it has an offset, or the number of an epoch
+    itself. `name` is that of the argument, for the error.
 
     Notes
     -----
@@ -129,12 +118,7 @@ def read_epoch(task: Task, text: str, name: str) -> int:
 def epochs_in_step(task: Task, step: str, name: str) -> Every:
     """Return how many epochs of the task an "epoch", a "day", a "week" or a number of epochs holds.
 
-    "month" is returned as it is: months of the calendar have no one length.
-
-    Raises
-    ------
-    ParameterError
-        When it is none of these, or a day, a week or a month is no whole number of epochs.
+    "month" is returned as it is: months of the calendar do not all have the same length.
     """
     if step == MONTH:
         check_months(task, name)
@@ -155,13 +139,7 @@ def epochs_in_step(task: Task, step: str, name: str) -> Every:
 
 
 def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> IntArray:
-    """Return the number of reports per code over the epochs of a range, shape (K,).
-
-    Raises
-    ------
-    ParameterError
-        When counts do not have this shape.
-    """
+    """Return the number of reports per code over the epochs of a range, shape (K,)."""
     total = np.zeros(task.mechanism.kernel.codes, np.int64)
     for epoch, counts in counts_by_epoch.items():
         if counts.shape != total.shape:

@@ -38,21 +38,13 @@ _HUGE = 4e307
 
 @dataclass(frozen=True)
 class Point(Shares):
-    """What the reports of some successive epochs tell, merged.
+    """The merged estimate of some successive epochs of a series.
 
-    Attributes
-    ----------
-    first, last
-        The numbers of the epochs, both included.
-    start, end
-        Their times in UTC, the end excluded.
-    n
-        How many reports there are. With none everything below is absent: a gap.
-    joined
-        First and last epochs of blocks whose reports are counted here though the blocks end later: a server
-        with a minimum of reports joins epochs until they have it.
-    mean, direction, resultant_length, quantiles, shares
-        As in `Estimate`; quantiles and shares only where they were asked for.
+    The epochs `first` and `last` are included; `start` and `end` are times in UTC, the end excluded.
+    `mean`, `direction`, `resultant_length`, `quantiles` and `shares` are as in `Estimate`; quantiles and
+    shares are there only if they were asked for, and nothing is if `n` is 0: a gap. `joined` has the first
+    and last epochs of blocks whose reports are counted here though the blocks end later: a server with a
+    minimum of reports joins epochs until they reach it.
     """
 
     first: int
@@ -386,15 +378,9 @@ def _bar_width(series: Series, name: str) -> int:
 def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
     """Return the range of values that a picture of a series shows, low < high.
 
-    It holds the values of all points with at least 30 reports, where there are any, and most of their
-    intervals: a point of few reports may have an interval that would leave no room for the others.
-
-    Parameters
-    ----------
-    series
-        Whose points are shown.
-    numbers
-        Shape (P, 3): value, low and high, of `Series.numbers`.
+    It holds the values of all points with at least 30 reports, if there are any, and most of their intervals:
+    a point of few reports may have an interval that would leave no room for the others. `numbers`, shape
+    (P, 3), are the value, low and high of `Series.numbers`.
     """
     numbers = numbers.clip(-_HUGE, _HUGE)
     middle = np.where(np.isnan(numbers[:, 0]), numbers[:, 1:].mean(axis=1), numbers[:, 0])

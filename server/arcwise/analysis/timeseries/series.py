@@ -249,11 +249,7 @@ def point_spans(
 ) -> list[PointSpan]:
     """Return the epochs of each point of a series, from a range and the epochs that have reports.
 
-    Raises
-    ------
-    ParameterError
-        When `every` is not a positive integer or "month", the range is empty, or the points are more than
-        `most` or end after the year 9999.
+    The points may be at most `most`, and end by the year 9999.
     """
     known = sorted(epochs)
     first = known[0] if span.first is None else index(span.first)

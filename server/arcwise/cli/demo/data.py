@@ -19,15 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """What the devices of a fleet know about one task.
+    """The knowledge of the devices of a fleet about one task.
 
-    Attributes
-    ----------
-    values
-        A number for each device, NaN where the record has none.
-    bins
-        Edges for pictures, matched to how finely the records were written down (whole minutes, tens of
-        degrees): narrower ones would draw a comb.
+    `values` has a number for each device, NaN where the record has none. `bins` are edges for pictures,
+    matched to how finely the records were written down (whole minutes, tens of degrees): narrower ones would
+    draw a comb.
     """
 
     task: Task
@@ -76,19 +72,9 @@ def demo_tasks(epsilon: float) -> tuple[Task, Task, Task]:
 
 
 def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]:
-    """Read the records: a fleet of flights and a fleet of weather stations' hours.
+    """Read the records as two fleets: one of flights and one of the hours of weather stations.
 
-    Parameters
-    ----------
-    epsilon
-        Of every task.
-    limit
-        Records of each fleet, spread evenly over the year; all unless given.
-
-    Raises
-    ------
-    MissingExtraError
-        When the demo's extra is not installed.
+    `limit` is the number of records of each fleet, spread evenly over the year; by default all are taken.
     """
     delay, departure, wind = demo_tasks(epsilon)
     flights = _thinned(read_records("flights.csv.zip", ["sched_dep_time", "arr_delay"]), limit)

@@ -19,21 +19,11 @@ _STEP = 2_000
 def report_fleet(
     fleet: Fleet, uplink: Uplink, *, randomness: Randomness, progress: Callable[[int], object]
 ) -> int:
-    """Let every device of the fleet report what it knows, once; return the number of reports made.
+    """Let every device of the fleet report its values once; return the number of reports made.
 
     Each device is a `Client` with a ledger of its own. They share the uplink, as devices behind one gateway
-    do: it sees codes only, and sends them on in batches of many devices.
-
-    Parameters
-    ----------
-    fleet
-        The devices and their values.
-    uplink
-        Takes the codes.
-    randomness
-        What the devices randomise with.
-    progress
-        Called with the number of devices that were served since the last call.
+    do: it sees codes only, and sends them on in batches of many devices. `progress` is called with the number
+    of devices that were served since the last call.
     """
     tasks = tuple(column.task for column in fleet.columns)
     names = [task.name for task in tasks]

@@ -62,12 +62,9 @@ def collect(
     randomness: Randomness = SYSTEM,
     progress: Callable[[int], object] = lambda _devices: None,
 ) -> int:
-    """Let every device report, wait until the server has acknowledged all; return the number of reports.
+    """Let every device report, wait until the server has acknowledged all, and return the number of reports.
 
-    Raises
-    ------
-    ArcwiseError
-        When the server did not acknowledge everything in time.
+    Raises `ArcwiseError` when the server did not acknowledge everything in time.
     """
     with Uplink(url, max_pending=2_000_000) as uplink:
         reports = sum(

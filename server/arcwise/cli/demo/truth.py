@@ -71,13 +71,7 @@ class Result:
 
 
 def compare(column: Column, estimate: dict[str, Any]) -> Result:
-    """Put the server's estimate of a column, as its API gave it, beside the truth.
-
-    Raises
-    ------
-    ArcwiseError
-        When no device had a value to report.
-    """
+    """Put the server's estimate of a column, as its API gave it, beside the truth."""
     if estimate["n"] == 0:
         raise ArcwiseError(f"no record has a value for {column.task.name!r}; take more with --limit")
     values = column.known

@@ -19,16 +19,9 @@ PRIORS = (0.01, 0.1, 0.5)
 
 
 class Limit(NamedTuple):
-    """A cap, and what it comes to.
+    """A cap on answers, and the epsilon and delta that `most` answers spend.
 
-    Attributes
-    ----------
-    period
-        "in all, for ever" or "within any 24 hours".
-    most
-        Answers that it allows, at least 1.
-    epsilon, delta
-        What so many answers spend.
+    `period` is "in all, for ever" or "within any 24 hours", and `most` is at least 1.
     """
 
     period: str

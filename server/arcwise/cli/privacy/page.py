@@ -24,14 +24,9 @@ _FOLDER = Path(__file__).parent
 
 
 def privacy_page(asked: Task | Group, file: str) -> str:
-    """Return the page as HTML: without a script, and with nothing from outside.
+    """Return the privacy page of a task or group as HTML, without a script and with nothing from outside.
 
-    Parameters
-    ----------
-    asked
-        The task or the group.
-    file
-        The name of its file, for the command that checks it.
+    `file` is the name of its file, for the command on the page that checks it.
     """
     group = isinstance(asked, Group)
     tasks = list(asked.tasks) if isinstance(asked, Group) else [asked]

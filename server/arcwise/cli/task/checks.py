@@ -19,15 +19,11 @@ _WRONG_ROW = "a row does not sum to 2**64, or has a negative weight"
 
 
 def verified(task: Task) -> str:
-    """Return what was checked, in words: every row, every code, and for a delta every pair of rows.
+    """Check every row and every code of a task, and for a delta every pair of rows; return a summary.
 
-    Nothing of the kernel's own arithmetic is used: only its rows, or the integers that a window's rows are
-    made of.
-
-    Raises
-    ------
-    CertificateError
-        When the rows do not keep what the certificate says, or the counts what a central statement promises.
+    The kernel's own arithmetic is not used: only its rows, or the integers that a window's rows are made of.
+    Raises `CertificateError` when the rows do not satisfy the certificate, or the counts the central
+    statement.
     """
     kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
     largest, smallest = window_extremes(kernel) if type(kernel) is WindowKernel else extremes(kernel)

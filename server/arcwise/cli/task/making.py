@@ -49,16 +49,7 @@ def mechanism_for(
     nodes: int | None = None,
     power: float | None = None,
 ) -> Mechanism | None:
-    """Return the mechanism that was asked for, or None where the task's goal is to pick it.
-
-    Raises
-    ------
-    click.UsageError
-        When a delta is missing, or given where none is spent; when a population, a number of nodes or a
-        power has nothing to do.
-    ParameterError
-        When the mechanism does not serve the domain, or an argument is out of its bounds.
-    """
+    """Return the mechanism that was asked for, or None where the task's goal is to pick it."""
     if populations and (name is not None or goal != "mean" or domain.circular):
         raise click.UsageError("--population is for --goal mean on an interval, without --mechanism")
     if name is None:

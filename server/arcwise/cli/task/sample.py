@@ -52,13 +52,7 @@ class Proposal:
 
 
 def read_sample(path: Path, column: str | None) -> FloatArray:
-    """Return the numbers of a file, shape (n,), at least two different ones: see `read_numbers`.
-
-    Raises
-    ------
-    click.ClickException
-        When it holds no numbers, one that is not finite, or a single one again and again.
-    """
+    """Return the numbers of a file, shape (n,), at least two different ones; see `read_numbers`."""
     values = read_numbers(path, column, option="--from-data")
     if values.min() == values.max():
         raise click.ClickException(
@@ -76,18 +70,10 @@ def proposed(
     rounding: str | None,
     stepped: bool = True,
 ) -> Proposal:
-    """Return a domain for values like these.
+    """Return a proposal of a domain for values like these.
 
-    Parameters
-    ----------
-    values
-        Of `read_sample`.
-    given
-        A domain without a step whose bounds are kept; None to take bounds from the values.
-    step, rounding
-        That are kept; None to propose them.
-    stepped
-        Whether a step is proposed with bounds; otherwise there is none.
+    The bounds of a domain that is `given` without a step are kept, and so are a `step` and a `rounding`;
+    those that are None are proposed. Without `stepped`, no step is proposed together with bounds.
     """
     notes = []
     taken = None

@@ -21,14 +21,9 @@ _SHORT_SECONDS = 3_600
 
 
 def describe(task: Task, power: float | None = None) -> str:
-    """Return what a task asks of devices, a line for each fact.
+    """Describe a task in words, with a line for each fact.
 
-    Parameters
-    ----------
-    task
-        Any.
-    power
-        Of the loss that its mechanism is optimal for, if known.
+    `power` is that of the loss that its mechanism is optimal for, if known.
     """
     mechanism = task.mechanism
     certificate = mechanism.certificate()

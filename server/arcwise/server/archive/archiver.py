@@ -43,29 +43,11 @@ _STOP_SECONDS = 30.0
 
 
 class Archiver:
-    """Stages batches, and writes them to files on a thread of its own.
+    """Stages batches and writes them to the files of an archive, on a thread of its own.
 
-    Parameters
-    ----------
-    store
-        That the batches are counted in.
-    path
-        The folder.
-    believed
-        Returns the time that closes epochs, in Unix seconds.
-    seconds
-        For how long batches are gathered.
-    retention_days
-        For how many days after their epoch files are kept; 0: for ever.
-    most_bytes
-        That may wait.
-    tick_seconds
-        How often it is looked how much waits.
-
-    Raises
-    ------
-    StoreError
-        When the folder is not that of the store, or cannot be used.
+    `believed` returns the time that closes epochs, in Unix seconds. Batches are gathered for `seconds`, and
+    at most `most_bytes` of them may wait. Files are removed `retention_days` days after their epoch, or never
+    if it is 0. Raises `StoreError` when the folder is not that of the store or cannot be used.
     """
 
     def __init__(
@@ -127,12 +109,9 @@ class Archiver:
         return self.waiting.bytes >= self._most_bytes
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """Count and stage batches; see `Store.add`.
+        """Count and stage batches, as `Store.add` counts them.
 
-        Raises
-        ------
-        StoreError
-            Also when too much waits for the archive; nothing is counted.
+        Raises `StoreError`, and counts nothing, also when too much waits for the archive.
         """
         if self.is_full:
             raise StoreError(
@@ -179,12 +158,9 @@ class Archiver:
             self._wake.wait(self._tick)
 
     def turn(self, *, last: bool = False) -> None:
-        """Write what waits, if it is time and no other process does.
+        """Write the waiting batches if a write is due and no other process is writing.
 
-        Raises
-        ------
-        OSError, StoreError
-            When the folder or the store does not let it.
+        Raises `OSError` or `StoreError` when the folder or the store fails.
         """
         self._look()
         until = time.monotonic() + (_LAST_SECONDS if last else 0.0)

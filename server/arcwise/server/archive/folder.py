@@ -47,13 +47,7 @@ _log = logging.getLogger("arcwise.server")
 
 
 def require_pyarrow() -> None:
-    """Raise unless pyarrow is installed.
-
-    Raises
-    ------
-    MissingExtraError
-        With the command that installs it.
-    """
+    """Raise `MissingExtraError`, with the command that installs it, unless pyarrow is installed."""
     try:
         import pyarrow.parquet  # noqa: F401
     except ImportError:
@@ -68,23 +62,13 @@ class _Marker(NamedTuple):
 
 
 class Folder:
-    """The folder that a store's batches go to.
+    """The archive folder that holds the batches of one store.
 
-    It and the store know one another by a random id. Another folder at the same path, such as the empty one
-    where a disk is not mounted, is not written to. Whoever makes the marker has the folder: another store
-    does not begin there, whether there are files yet or not. No symbolic link inside is followed.
-
-    Parameters
-    ----------
-    path
-        Where it is; made if there is none, in a folder that exists.
-    store
-        Whose batches they are.
-
-    Raises
-    ------
-    StoreError
-        When the folder is not that of this store, or cannot be used.
+    The folder and the store know one another by a random id, so another folder at the same path, such as the
+    empty mount point of a missing disk, is not written to. The store that creates the marker first owns the
+    folder: another store cannot begin there, even before there are files. No symbolic link inside is
+    followed. A missing folder is made, but its parent must exist. Raises `StoreError` when the folder is not
+    that of the store or cannot be used.
     """
 
     def __init__(self, path: Path, store: StagingStore) -> None:
@@ -142,12 +126,9 @@ class Folder:
         return found
 
     def lock(self) -> bool:
-        """Become or stay the one that writes; False when another process is. It lasts until `unlock`.
+        """Acquire or keep the lock for writing, until `unlock`; return False when another process has it.
 
-        Raises
-        ------
-        OSError
-            When the folder is not there any more, or is another one.
+        Raises `OSError` when the folder is gone or has been replaced.
         """
         import fcntl  # of POSIX
 
@@ -241,13 +222,7 @@ class Folder:
         return kept
 
     def remove_task(self, task_id: str) -> None:
-        """Remove all files of a task.
-
-        Raises
-        ------
-        OSError
-            When something of it stays.
-        """
+        """Remove all files of a task; raise `OSError` when some of them stay."""
         with suppress(FileNotFoundError), _opened(self.path, None) as root:
             _remove(task_id, root)
 
@@ -281,12 +256,8 @@ class _DamagedError(Exception):
 def _ids(name: str, folder: int) -> set[bytes]:
     """Return the ids of the batches in a file.
 
-    Raises
-    ------
-    FileNotFoundError
-        When it is not there.
-    _DamagedError
-        When it is not what was written.
+    Raises `FileNotFoundError` when there is no such file, and `_DamagedError` when its content is not as
+    written.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -331,13 +302,7 @@ def _is_ours(whole: Any) -> bool:
 
 @contextmanager
 def _opened(name: Path | str, at: int | None, *, make: bool = False) -> Iterator[int]:
-    """Open a folder, which is no symbolic link where it lies in another one.
-
-    Raises
-    ------
-    OSError
-        When it is no folder, or a link.
-    """
+    """Open a folder; raise `OSError` for anything else, and for a symbolic link inside another folder."""
     if make:
         with suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=at)

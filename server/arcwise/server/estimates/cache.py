@@ -21,21 +21,12 @@ _MAX_KEPT_BYTES = 32 << 20
 
 
 class Cached(NamedTuple):
-    """What is known of a question.
+    """The answer to a question, as the cache keeps it.
 
-    Attributes
-    ----------
-    revision
-        `Store.revision` of each task in it, from before the counts were read; `Store.decided` of one that is
-        shown by closed epochs alone.
-    digest
-        Of what it shows.
-    body
-        The answer as JSON; None while nobody needed it.
-    seconds
-        How long it took to compute.
-    made
-        When that was, by a monotonic clock.
+    `revision` holds the `Store.revision` of each task in the question, from before its counts were read, or
+    `Store.decided` for a task that is shown by closed epochs alone. `digest` identifies the content of the
+    answer, and `body` is its JSON, None until somebody needs it. `seconds` is the time that computing it
+    took, and `made` when that was, by a monotonic clock.
     """
 
     revision: tuple[tuple[int, int], ...]

@@ -47,12 +47,8 @@ def no_series(
 def picture(document: Mapping[str, Any], form: str) -> bytes:
     """Return the picture of an answer, as a complete file.
 
-    Raises
-    ------
-    ParameterError
-        When the answer has nothing to draw.
-    MissingExtraError
-        When the form takes an extra that is not installed.
+    Raises `ParameterError` when there is nothing to draw, and `MissingExtraError` when the format needs an
+    extra that is not installed.
     """
     from arcwise.errors import ParameterError
 

@@ -34,16 +34,9 @@ fifteen seconds of a core at most."""
 class Part(NamedTuple):
     """A point of a series, or the only estimate of an answer.
 
-    Attributes
-    ----------
-    span
-        The epochs that it is named after.
-    epochs
-        Those with reports whose counts are in it: all of the blocks that begin in the span.
-    withheld
-        Reports of epochs of the span that are in no block.
-    across
-        First and last epoch of blocks across an end of the span: they count where they begin.
+    A block of epochs counts in the part in which it begins: `epochs` are those of its blocks that have
+    reports, and `across` holds the first and last epoch of each block that crosses an end of `span`.
+    `withheld` is the number of reports in epochs of the span that are in no block.
     """
 
     span: Span
@@ -60,14 +53,9 @@ def block_size(task: Task, least: int, days: int) -> tuple[int, int]:
 def in_whole_blocks(
     task: Task, reports: Mapping[int, int], before: int, least: int, days: int
 ) -> dict[int, int]:
-    """Return the reports of those epochs whose block lies below an epoch, all of it.
+    """Return the reports of the epochs whose whole block lies below epoch `before`; see `parts_of`.
 
-    Parameters
-    ----------
-    task, reports, least, days
-        As of `parts_of`.
-    before
-        The epoch. A block that grew from one released epoch to the next would show each by itself.
+    A block that grew from one released epoch to the next would reveal each of them.
     """
     size, anchor = block_size(task, least, days)
     whole = anchor + (before - anchor) // size * size
@@ -86,25 +74,10 @@ def parts_of(  # noqa: PLR0917
 ) -> list[Part]:
     """Return the parts of an answer, from the number of reports of each epoch alone.
 
-    Parameters
-    ----------
-    task
-        Whose reports.
-    reports
-        How many there are, by epoch.
-    span
-        The epochs that were asked for; None: all.
-    every
-        A series of points of so many epochs, or of months; 0: one estimate.
-    least
-        Reports that whatever is shown must have, and so must the difference of any two things shown.
-    days
-        For how many days, from Mondays on, epochs are shown together where `least` is above 1.
-
-    Raises
-    ------
-    Problem
-        422 when there are too many points, or too many for a task of so many codes.
+    `every` is the length of a point in epochs or months, or 0 for a single estimate. Everything shown, and
+    the difference of any two things shown, has at least `least` reports. If `least` is above 1, epochs are
+    shown together in blocks of `days` days, counted from a Monday. Raises a 422 `Problem` when there are more
+    points than a series of this task may have.
     """
     size, anchor = block_size(task, least, days)
     blocks = blocks_of(reports, least, size=size, anchor=anchor)
@@ -131,13 +104,9 @@ def parts_of(  # noqa: PLR0917
 
 
 def check_points(task: Task, question: Question, filled: int) -> None:
-    """Refuse what takes a whole estimate for each of too many points with reports.
+    """Refuse a series that needs a whole estimate for each of too many points with reports.
 
-    Raises
-    ------
-    Problem
-        422 when there are more than 60 such points, more than a task of so many codes may have, or so many
-        that their level together has no interval.
+    Raises a 422 `Problem`, also when no interval has the level that these points need together.
     """
     if not (
         question.between or question.quantiles or question.origin is not None or question.target == "users"

@@ -33,26 +33,12 @@ _TIME = "a date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an of
 
 
 class Question(NamedTuple):
-    """What is asked of a task; the same question has the same answer while the counts are the same.
+    """A question about a task, which has the same answer as long as the counts are the same.
 
-    Attributes
-    ----------
-    task_id
-        Of which task.
-    kind
-        An estimate, estimates over time, a difference, the test of fit, or how many more reports are needed.
-    span
-        From the reports of these epochs; None: of all.
-    every
-        Of a series: the length of a point; 0 of anything else.
-    level, between, target, reports_per_device, memoised, bands, origin
-        As of `estimate`.
-    quantiles, simultaneous
-        As of `series`.
-    other_id, other_span
-        Of a difference: the task and the epochs of the other reports; "" of anything else.
-    half_width
-        Of a plan: the half-width that the interval of the mean or the direction shall have; None: not asked.
+    A `span` of None covers all epochs. `every` is the length of a point of a series, and `other_id` and
+    `other_span` name the other reports of a difference; in other questions they are 0, "" and None.
+    `half_width` is the half-width that a plan asks for the interval of the mean or the direction. `quantiles`
+    and `simultaneous` are options of `series`, the others those of `estimate`.
     """
 
     task_id: str
@@ -180,25 +166,12 @@ def read_question(
     other: Task | None = None,
     also: Collection[str] = (),
 ) -> Question:
-    """Return what the parameters of a query ask of a task.
+    """Return the question that the parameters of a query ask about a task.
 
-    Parameters
-    ----------
-    task
-        Of which task.
-    query
-        Pairs of a name and a text, as they were sent: `request.query_params.multi_items()`.
-    kind
-        What is asked.
-    other
-        Of a difference: the task that `against` names, which the caller found; the same unless given.
-    also
-        Names of further parameters, which the caller reads itself.
-
-    Raises
-    ------
-    Problem
-        422 when a parameter is unknown, given twice, or out of its bounds.
+    `query` holds pairs of a name and a text, as from `request.query_params.multi_items()`. The caller reads
+    the parameters named in `also` itself. `other` is the task that `against` names in a difference, by
+    default the same task. Raises a 422 `Problem` when a parameter is unknown, given twice or out of its
+    bounds.
     """
     names = KINDS[kind]
     given: dict[str, str] = {}

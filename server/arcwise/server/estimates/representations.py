@@ -20,12 +20,9 @@ _ALIASES = {"application/x-msgpack": "msgpack", "application/vnd.msgpack": "msgp
 
 
 def negotiate(accept: str | None) -> str:
-    """Return the name of the representation that an Accept header likes best.
+    """Return the name of the representation that an Accept header prefers.
 
-    Raises
-    ------
-    Problem
-        406 when it takes none of them.
+    Raises a 406 `Problem` when it accepts none of them.
     """
     if accept is None or not accept.strip():
         return "json"
@@ -80,14 +77,8 @@ def render(document: dict[str, Any], form: str) -> bytes:
 def disposition(name: str, file: str, *, shown: bool) -> str:
     """Return a Content-Disposition header with a file name that is safe everywhere.
 
-    Parameters
-    ----------
-    name
-        Of the task: its letters of ASCII, digits, dots, hyphens and underscores stay.
-    file
-        What follows it: "estimate.csv".
-    shown
-        Whether a browser shows the file, instead of saving it.
+    Of the task's name, ASCII letters, digits, dots, hyphens and underscores stay; `file`, such as
+    "estimate.csv", follows it. If `shown`, a browser displays the file instead of saving it.
     """
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "task"
     return f'{"inline" if shown else "attachment"}; filename="{stem}-{file}"'

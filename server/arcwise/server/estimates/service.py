@@ -60,16 +60,10 @@ class Answer(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What readers may see of a task's counts.
+    """The part of a task's counts that readers may see.
 
-    Attributes
-    ----------
-    digest
-        Stands for parts and counts.
-    parts
-        Which epochs are in each row of the counts, and what is withheld from it.
-    counts
-        Shape (parts, K).
+    `counts` has shape (parts, K). `parts` says which epochs each row covers and what is withheld from it, and
+    `digest` identifies parts and counts.
     """
 
     digest: bytes
@@ -78,27 +72,17 @@ class Shown(NamedTuple):
 
 
 class Estimates:
-    """Computes estimates on a thread of its own and keeps each task's last one.
+    """Computes estimates on a thread of its own and keeps the last one of each task.
 
-    One thread: an estimate takes a good part of a second of a core, and readers must not take the cores from
-    those who report. An estimate depends on nothing but the counts: it is made again when they change. Of
-    other questions, of which readers can ask any number, a few answers are kept.
+    There is only one thread, because an estimate takes a good part of a second of a core, and readers must
+    not take the cores from those who report. An estimate depends on the counts alone and is computed again
+    when they change. Readers can ask any number of other questions, so only a few of their answers are kept.
 
-    Parameters
-    ----------
-    store
-        Returns the store, or raises `StoreError`.
-    min_reports
-        Reports that an estimate, or a point of a series, must have to be shown; so must the difference of any
-        two of them. Blocks of epochs with fewer are withheld (`blocks_of`).
-    min_reports_days
-        How long those blocks are.
-    is_live
-        Whether a task is shown as its counts grow; of others readers see the released epochs alone.
-    own_process
-        Compute in a process of their own; the thread waits for it.
-    measure
-        A context in which each computation is done, by its kind: that of a question, or "picture".
+    Every estimate or point that is shown, and the difference of any two of them, has at least `min_reports`
+    reports; blocks of `min_reports_days` days with fewer are withheld (`blocks_of`). If `is_live` is false
+    for a task, readers see its released epochs alone. With `own_process` the thread waits for a process that
+    computes. `measure` returns a context for each computation, from its kind: that of a question, or
+    "picture".
     """
 
     def __init__(
@@ -144,44 +128,24 @@ class Estimates:
         other: Task | None = None,
         reader: str = "",
     ) -> Answer:
-        """Return what a question asks of a task, from the counts as they are now.
+        """Return the answer to a question about a task, from the counts as they are now.
 
-        Parameters
-        ----------
-        task
-            Of which task.
-        question
-            What is asked, of `read_question`.
-        form
-            The representation: a name in `MEDIA_TYPES` or `PICTURES`.
-        known
-            Entity tags that the reader has.
-        other
-            Of a difference: the task of the other reports; the same task unless given.
-        reader
-            Whose share it counts for; "" for pages, which have one together.
-
-        Raises
-        ------
-        Problem
-            503 when too many are waiting, or the store cannot be read; 422 for too many points; 501 for a
-            picture that takes an extra which is not installed.
+        `form` is a name in `MEDIA_TYPES` or `PICTURES`, and `known` holds the entity tags that the reader
+        has. `other` is the task of the other reports of a difference, by default the same task. The work
+        counts as the share of `reader`; pages have one share together, "". Raises `Problem`: 503 when too
+        many are waiting or the store cannot be read, 422 for too many points, 501 for a picture that needs an
+        extra which is not installed.
         """
         return await self.run(partial(self._answer, task, question, form, known, other), reader)
 
     async def document(
         self, task: Task, question: Question, *, max_age: float = 0.0, other: Task | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Return an entity tag and the JSON object that a question asks for; raises as `answer` does.
+        """Return the entity tag and the JSON object of an answer; raises as `answer` does.
 
-        Parameters
-        ----------
-        task, question, other
-            As of `answer`.
-        max_age
-            An answer that was computed so many seconds ago is returned again, and so is one for twenty times
-            as long as it took to compute: however many pages ask a question, it takes a twentieth of a core.
-            With 0 (default) it is from the counts as they are now.
+        An answer is returned again for `max_age` seconds, or for twenty times as long as it took to compute
+        if that is longer: however many pages ask a question, it takes a twentieth of a core. With a `max_age`
+        of 0 the answer is from the counts as they are now.
         """
         kept = self.kept(task, question, max_age=max_age)
         if kept is None:
@@ -214,13 +178,10 @@ class Estimates:
         return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
 
     async def run(self, compute: Callable[[], Result], reader: str = "") -> Result:
-        """Return what a function returns, called on the thread of estimates, when its reader's turn comes.
+        """Call a function on the thread of estimates when its reader's turn comes, and return its result.
 
-        Raises
-        ------
-        Problem
-            503 when the function cannot read the store, when this reader has too many waiting, or when too
-            many wait in all and nobody else has more of them than this reader.
+        Raises a 503 `Problem` when the function cannot read the store, when this reader has too many waiting,
+        or when too many wait in all and no other reader has more of them.
         """
         if self._executor is None:
             raise store_busy("The server is not running.")
@@ -279,21 +240,10 @@ class Estimates:
                 turn.set_result(None)
 
     def shown_counts(self, task: Task, span: Span | None, *, every: Any = 0) -> Shown:
-        """Return what readers may see of a task's counts; to be called in `run`.
+        """Return the part of a task's counts that readers may see; to be called in `run`.
 
-        Parameters
-        ----------
-        task
-            Whose counts.
-        span
-            Of which epochs; None: of all.
-        every
-            In points of so many epochs, or of months; 0: as one sum.
-
-        Raises
-        ------
-        StoreError
-            When sources were replaced or dropped during each of several looks.
+        `every` is the length of a point in epochs or months, or 0 for a single sum. Raises `StoreError` when
+        sources were replaced or dropped during each of several attempts.
         """
         store = self._store()
         for _ in range(_LOOKS):

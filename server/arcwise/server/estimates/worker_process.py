@@ -50,12 +50,10 @@ class WorkerProcess:
                 self._warming = self._submit(_warm)
 
     def estimate(self, task: Task, counts: IntArray, **options: Any) -> dict[str, Any]:
-        """Return what `estimate(task, counts, **options).to_dict()` does.
+        """Return `estimate(task, counts, **options).to_dict()`, computed in the worker process.
 
-        Raises
-        ------
-        StoreError
-            When the process died over it; the next call starts another one.
+        Raises `StoreError` when the process dies during the computation; the next call starts another
+        process.
         """
         return self._run(_estimate, task.to_bytes(), counts, options)
 

@@ -19,16 +19,9 @@ _MEDIA_TYPES = {
 
 
 class Asset(NamedTuple):
-    """A file as it is sent.
+    """A file as it is sent: its bytes, plain and compressed with gzip.
 
-    Attributes
-    ----------
-    url
-        Its path, which changes with its content: browsers may keep it for ever.
-    media_type
-        Of the content.
-    plain, packed
-        The bytes, and the same with gzip.
+    Its URL changes with its content, so browsers may keep it for ever.
     """
 
     url: str

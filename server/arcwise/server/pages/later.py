@@ -46,18 +46,9 @@ _log = logging.getLogger("arcwise.server")
 class Wanted:
     """A result that a page wants.
 
-    Attributes
-    ----------
-    key
-        Names it: whoever wants the same shares it.
-    make
-        Computes it.
-    rank
-        What is wanted most has the lowest. Overviews want many results, which are small: theirs are above 0.
-    seconds
-        For how long at least the result is shown again.
-    is_empty
-        Whether a result is one of no reports.
+    Pages that want the same `key` share one result. The lowest `rank` is computed first; overviews want many
+    results, which are small, and give them ranks above 0. A result is shown again for at least `seconds`,
+    unless it `is_empty` of reports.
     """
 
     key: Hashable
@@ -96,12 +87,9 @@ class _Waiting:
 
 
 class Later:
-    """Computes what pages want, one result after the other, and keeps the last of each.
+    """Computes the results that pages want, one after the other, and keeps the last of each.
 
-    Parameters
-    ----------
-    now
-        A clock that never goes back, in seconds.
+    `now` is a clock in seconds that never goes back.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -115,14 +103,10 @@ class Later:
         self._worker: asyncio.Task[None] | None = None
 
     async def get(self, wanted: Sequence[Wanted], seconds: float, reader: str = "") -> list[Any]:
-        """Return the results, None in place of those that are not there after so many seconds.
+        """Return the results, with None in place of each that is still missing after `seconds`.
 
-        Those of one `reader` wait for one another; the first of each of the others comes between.
-
-        Raises
-        ------
-        Problem
-            Of a result that could not be computed.
+        The results of one `reader` wait for one another; the first of each other reader comes between. Raises
+        the `Problem` of a result that could not be computed.
         """
         now = self._now()
         events = []

@@ -59,13 +59,7 @@ _FORM_BYTES = 3 * MAX_TASK_BYTES + 1024
 
 
 class OperatorPages:
-    """Shows the state of the server, and changes tasks and keys.
-
-    Parameters
-    ----------
-    runtime
-        Of the app.
-    """
+    """Shows the state of the server to operators, and changes tasks and keys for them."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

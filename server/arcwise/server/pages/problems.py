@@ -62,16 +62,10 @@ async def problem_answer(runtime: Runtime, request: Request, problem: Problem) -
 async def login_page(
     runtime: Runtime, request: Request, problem: Problem | None = None, to: str = ""
 ) -> Response:
-    """Return the page with the form of the login.
+    """Return the page with the login form.
 
-    Parameters
-    ----------
-    runtime, request
-        Of the server.
-    problem
-        Why it is shown; None where somebody asked for it.
-    to
-        The page that a login leads to; as the query says unless given.
+    `problem` is the reason for showing it, None where somebody asked for it. `to` is the page that a login
+    leads to, by default the page that the query names.
     """
     shown = {
         "message": "" if problem is None or problem.kind in _SILENT else problem.detail,

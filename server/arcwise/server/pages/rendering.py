@@ -101,12 +101,9 @@ def wants_page(request: Request) -> bool:
 
 
 class Pages:
-    """Makes pages of templates, one at a time: however many are open, reports wait for one at most.
+    """Makes pages from templates, one at a time: however many are open, reports wait for one at most.
 
-    Attributes
-    ----------
-    later
-        Computes what pages show.
+    `later` computes the results that pages show.
     """
 
     def __init__(self) -> None:
@@ -125,25 +122,12 @@ class Pages:
         secret: bool = False,
         headers: Mapping[str, str] | None = None,
     ) -> Response:
-        """Return a page as a response.
+        """Return a page as a response, made from a file in ``templates/``.
 
-        Parameters
-        ----------
-        request
-            That it answers.
-        template
-            A file in ``templates/``.
-        make
-            What the template shows, or what makes it: both run on a thread.
-        status
-            Of the response.
-        tag
-            The page's entity tag, of everything that it shows: a reader that has it gets 304, others what was
-            made for the tag before.
-        secret
-            Whether it shows a secret: then nobody may keep it, and it is not compressed.
-        headers
-            Further headers.
+        `make` is the mapping that the template shows, or a function that returns it; the function and the
+        template run on a thread. `tag` is the entity tag of everything that the page shows: a reader that has
+        it gets 304, and others get the page made for the tag before. A `secret` page shows a secret, so it
+        may not be kept and is not compressed.
         """
         sent = {**SECURITY_HEADERS, "Cache-Control": "no-store" if secret else _KEPT, "Vary": _VARY}
         sent |= headers or {}

@@ -33,15 +33,10 @@ def wanted_fit(runtime: Runtime, task: Task, **given: Any) -> Wanted:
 
 
 def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: bool = False) -> list[State]:
-    """Return the states of a task.
+    """Return the states of a task, such as open, closed or waiting for reports.
 
-    Parameters
-    ----------
-    runtime, task
-        Of the server.
-    n, withheld
-        The reports behind what is shown, None where not known yet, and whether others are withheld. Readers
-        are not told how many: that number moves with each of them.
+    `n` is the number of reports behind what is shown, None while it is unknown, and `withheld` says whether
+    others are withheld. Readers are not told how many: that number changes with each report.
     """
     closed = runtime.catalogue.closed.get(task.id)
     states = [State("good", "open")]

@@ -96,13 +96,7 @@ class _Answer(NamedTuple):
 
 
 class TaskPages:
-    """Shows one task.
-
-    Parameters
-    ----------
-    runtime
-        Of the app.
-    """
+    """Shows the pages of a single task."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

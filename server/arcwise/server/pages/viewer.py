@@ -15,22 +15,11 @@ if TYPE_CHECKING:
 
 
 class Viewer(NamedTuple):
-    """Who looks.
+    """The person who looks at a page, and what they may see and do.
 
-    Attributes
-    ----------
-    actor
-        Whoever it is.
-    session
-        Whether they logged in, and so can log out.
-    operates
-        Whether they may see the operator page.
-    writes
-        Whether they may change something there.
-    logs_in
-        Whether they see this without a key, where a key would show more.
-    reader
-        Whose share of what is computed it counts for.
+    `session` says whether they logged in and so can log out, `operates` whether they may see the operator
+    page, and `writes` whether they may change something there. `logs_in` says whether they see the page
+    without a key where a key would show more. Results are computed as part of the share of `reader`.
     """
 
     actor: Actor
@@ -46,12 +35,9 @@ class Viewer(NamedTuple):
         return self.session, self.operates, self.writes, self.logs_in
 
     def readable(self, runtime: Runtime) -> list[str]:
-        """Return the ids of the tasks that they may see.
+        """Return the ids of the tasks that the viewer may see.
 
-        Raises
-        ------
-        Problem
-            403 when their key reads nothing at all.
+        Raises a 403 `Problem` when their key reads nothing at all.
         """
         if self.actor.key is not None:
             require(self.actor, "read", (self.actor.key.tasks or (None,))[0])

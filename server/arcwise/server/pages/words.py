@@ -23,24 +23,11 @@ if TYPE_CHECKING:
 class Figure(NamedTuple):
     """A number as pages show it.
 
-    Attributes
-    ----------
-    name
-        As `tidy_rows` calls it: "mean", "quantile 0.5".
-    label
-        For people.
-    value, low, high
-        As `Value.written` gives them; "" for None.
-    interval
-        In words, as `Value.interval_words` gives them.
-    through
-        Whether the interval passes the origin of a circle.
-    everywhere
-        Whether it is the whole circle: the reports do not determine the place.
-    unit
-        Of the numbers; "" where they have none.
-    method, note
-        As the value has them.
+    `name` is its name in `tidy_rows`, such as "mean" or "quantile 0.5", and `label` its name for people.
+    `value`, `low` and `high` are as `Value.written` gives them, "" for None, and `interval` as
+    `Value.interval_words` gives it. `through` says whether the interval passes the origin of a circle, and
+    `everywhere` whether it is the whole circle, so that the reports do not determine the place. `unit` is ""
+    for a number without one.
     """
 
     name: str
@@ -165,22 +152,13 @@ def _percent(share: float) -> str:
 
 
 class Asked(NamedTuple):
-    """What a task asks of devices and what a report reveals, in words.
+    """The description of a task in words: its demands on devices, and what a report reveals.
 
-    Attributes
-    ----------
-    name, id, description, unit, domain, goal, privacy, caps, epoch, mechanism
-        Of the task; description and unit are "" where it has none.
-    readers
-        What holds against whom, where a task promises something to those who see released counts alone.
-    release
-        When an epoch is shown and until when batches are taken; "" where the server's settings say.
-    certificate
-        The statement that was proved.
-    ratio
-        The exact largest ratio of two weights as a fraction of integers; "" where there is none.
-    delta
-        The exact delta as a fraction; "" for pure epsilon.
+    `description` and `unit` are "" where the task has none. `release` says when an epoch is shown and until
+    when batches are taken, and is "" where the server's settings decide. `readers` says what holds against
+    whom, where a task promises something to those who see released counts alone. `certificate` is the
+    statement that was proved. `ratio` is the exact largest ratio of two weights and `delta` the exact delta,
+    both as fractions; `ratio` is "" where there is none, `delta` for pure epsilon.
     """
 
     name: str

@@ -24,22 +24,10 @@ if TYPE_CHECKING:
 
 
 def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSettings:
-    """Return the settings: of the options, else of the environment, else of a TOML file, else the defaults.
+    """Return the settings from the options, else the environment, else a TOML file, else the defaults.
 
-    Parameters
-    ----------
-    options
-        Settings by name.
-    file
-        A TOML file with settings by name at its top level.
-
-    Raises
-    ------
-    ParameterError
-        When the file cannot be read, or a setting is not known or not valid. The message has no texts that
-        were given: a store's URL may hold a password.
-    TaskError, CertificateError
-        When the directory of tasks does not hold valid task files.
+    The file has settings by name at its top level. Error messages repeat no text that was given, because a
+    store's URL may hold a password.
     """
     given = read_settings(options, file)
     # Not to open a server to everybody is the default, in which it still serves its own machine.

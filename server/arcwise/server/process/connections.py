@@ -115,20 +115,13 @@ def bounded_protocol(
     taker: Callable[[Scope], Taker | None] = lambda _scope: None,
     clock: Callable[[], float] = time.thread_time,
 ) -> type[HttpToolsProtocol]:
-    """Return the protocol class for uvicorn's ``http=``.
+    """Return the protocol class for uvicorn's ``http=``, with bounds on what connections may take.
 
-    Parameters
-    ----------
-    bounds
-        The settings with what connections may take.
-    count
-        Is called with a reason for every connection that the server ends before its client does: "invalid",
-        "long-head", "slow-head", "slow-body", "many-chunks", "unread", "no-room", "made-room" or
-        "too-many".
-    taker
-        Returns what takes a request past ASGI if it has come whole; None: it goes to the app in any case.
-    clock
-        Seconds of this thread, by which the time that parsing takes is measured.
+    `count` is called with a reason for every connection that the server ends before its client does:
+    "invalid", "long-head", "slow-head", "slow-body", "many-chunks", "unread", "no-room", "made-room" or
+    "too-many". `taker` returns an object that takes a request past ASGI if it has come whole, or None to pass
+    it to the app in any case. `clock` gives the seconds of this thread, by which the time for parsing is
+    measured.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()

@@ -21,18 +21,10 @@ _log = logging.getLogger("arcwise.server")
 
 
 def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
-    """Log what a server that has just started serves.
+    """Log the store, the tasks, the keys and the addresses of a server that has just started.
 
-    Each line is logged by a place of its own: of one place, `SparingHandler` writes a line a minute.
-
-    Parameters
-    ----------
-    runtime
-        Of the app; started.
-    settings
-        Of the app; what is secret in the store's URL is left out.
-    url
-        Where the server listens.
+    Each line is logged from a place of its own, because `SparingHandler` writes only one line a minute from
+    each place. Secrets in the store's URL are left out.
     """
     _log.info("arcwise %s on Python %s", __version__, platform.python_version())
     _log.info("store: %s, %s bytes", shown_url(settings.store), f"{runtime.store_bytes:,.0f}")

@@ -39,10 +39,7 @@ class _Reader(Protocol):
 class Lane:
     """Lets connections parse: at once while there is time in this pass, else one part each, in turn.
 
-    Parameters
-    ----------
-    clock
-        Seconds.
+    `clock` counts seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -58,17 +58,11 @@ class _Place:
 
 
 class SparingHandler(_StreamHandler):
-    """Writes one line a minute from each place in the code, and how many more there were.
+    """Writes one line a minute from each place in the code, and how many lines were left out.
 
-    A place is where a line is logged, and with an exception also its type and where it was raised. What was
-    left out is said with the next line of any kind that comes after the minute, and at the end.
-
-    Parameters
-    ----------
-    stream
-        Where lines go; standard error unless given.
-    clock
-        Seconds that only go forward.
+    A place is where a line is logged and, with an exception, also its type and where it was raised. Lines
+    that were left out are mentioned with the next line of any kind after the minute, and at the end. `stream`
+    is standard error by default, and `clock` counts seconds that only go forward.
     """
 
     def __init__(self, stream: Any = None, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -150,12 +144,7 @@ class _TextFormatter(logging.Formatter):
 def configure_logs(form: str, level: str) -> None:
     """Send everything that is logged to standard error.
 
-    Parameters
-    ----------
-    form
-        "json" or "text".
-    level
-        "debug", "info", "warning" or "error".
+    `form` is "json" or "text", and `level` "debug", "info", "warning" or "error".
     """
     handler = SparingHandler()
     handler.setFormatter(_JSONFormatter() if form == "json" else _TextFormatter())

@@ -43,15 +43,10 @@ _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 
 
 class Metrics:
-    """What one worker did since it started.
+    """The counts and times of one worker since its start.
 
-    Each app has its own, so that two in one process do not add up to nonsense; what several workers did is
-    added up by Prometheus.
-
-    Parameters
-    ----------
-    clock
-        The machine's clock.
+    Each app has its own, so that two in one process do not add up to nonsense; Prometheus adds up those of
+    several workers.
     """
 
     CONTENT_TYPE = CONTENT_TYPE_LATEST
@@ -143,12 +138,9 @@ class Metrics:
 
     @contextmanager
     def estimating(self, kind: str) -> Iterator[None]:
-        """Measure how long an estimate takes that is computed in this block; not one that fails.
+        """Measure the time of an estimate that is computed in this block, unless it fails.
 
-        Parameters
-        ----------
-        kind
-            What is computed, a word of ours: "estimate", "series", "picture", "comparison", "fit".
+        `kind` is a fixed word of the server's own: "estimate", "series", "picture", "comparison" or "fit".
         """
         start = time.perf_counter()
         yield

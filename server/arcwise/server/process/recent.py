@@ -24,16 +24,9 @@ _BINS = 22 * _BINS_PER_DOUBLING
 
 
 class RecentSlot(NamedTuple):
-    """Ten seconds of a worker.
+    """Ten seconds in the life of a worker, which began `ago` seconds ago.
 
-    Attributes
-    ----------
-    ago
-        How many seconds ago the slot began.
-    reports, batches
-        Reports that were counted, and batches that were counted for the first time.
-    refused
-        Requests that were answered with a problem.
+    `batches` are those counted for the first time, and `refused` are requests answered with a problem.
     """
 
     ago: float
@@ -43,22 +36,14 @@ class RecentSlot(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """What a worker did in the last minutes.
+    """The work of a worker in the last minutes.
 
-    Attributes
-    ----------
-    seconds
-        The time that all this covers, up to now: less than was asked for when the worker is younger.
-    reports, batches, replayed
-        Reports that were counted, batches that were counted, and batches that had been counted before.
-    refused
-        Requests that were answered with a problem, by its kind, the most frequent first.
-    commits, failed
-        Groups of batches that the store took, and that it did not take.
-    commit_median, commit_worst
-        Seconds that the store took for a group; None without commits. The median is right to 9 %.
-    slots
-        The same time in slots of ten seconds, the oldest first; the last one is not over.
+    `seconds` is the time covered, up to now: less than was asked for when the worker is younger. `replayed`
+    are batches that had been counted before, and `refused` are requests answered with a problem, by its kind,
+    the most frequent first. `commits` and `failed` are groups of batches that the store took and did not
+    take; `commit_median` and `commit_worst` are the seconds for a group, None without commits, and the median
+    is right to 9 %. `slots` cover the same time in steps of ten seconds, the oldest first; the last one is
+    not over.
     """
 
     seconds: float
@@ -85,13 +70,7 @@ class _Slot:
 
 
 class RecentSlots:
-    """Adds up what happens, and forgets it after a quarter of an hour; may be used from any thread.
-
-    Parameters
-    ----------
-    monotonic
-        Seconds that only go forward.
-    """
+    """Adds up events and forgets them after a quarter of an hour; may be used from any thread."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic

@@ -114,23 +114,10 @@ def run(
     *,
     started: Callable[[str], object] = _say_where,
 ) -> None:
-    """Serve an app on a listening socket until SIGINT or SIGTERM.
+    """Serve an app of `create_app` on a listening socket until SIGINT or SIGTERM.
 
-    Parameters
-    ----------
-    app
-        What `create_app` returned.
-    listener
-        Where to listen.
-    settings
-        Of the process; the defaults unless given.
-    started
-        Is called with the URL when it is served.
-
-    Raises
-    ------
-    click.ClickException
-        When the app does not start.
+    `started` is called with the URL when it is served. Raises `click.ClickException` when the app does not
+    start.
     """
     settings = settings or ProcessSettings()
     allow_files(settings.max_connections)

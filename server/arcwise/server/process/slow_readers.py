@@ -21,17 +21,12 @@ class _Connection(Protocol):
 
 
 class SlowReaders:
-    """Cuts connections whose client does not take its answers.
+    """Cuts connections whose clients do not take their answers.
 
-    Parameters
-    ----------
-    seconds
-        Within which an answer must be taken; as long again for every 512 KiB that wait.
-    most
-        Bytes of answers that wait at the same moment, over all connections. Beyond it those that have waited
-        longest are cut, because who reads at all does not wait long.
-    count
-        Is called for every connection that is cut.
+    An answer must be taken within `seconds`, and as long again for every 512 KiB that wait. At most `most`
+    bytes of answers may wait at the same moment over all connections; beyond that, those that have waited
+    longest are cut, because a client that reads at all does not wait long. `count` is called for every
+    connection that is cut.
     """
 
     def __init__(self, seconds: float, most: int, count: Callable[[], object] = lambda: None) -> None:

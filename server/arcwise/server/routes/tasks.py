@@ -68,13 +68,9 @@ _DRAWN_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
 def asked_task(runtime: Runtime, request: Request, text: str) -> Task:
-    """Return the task of an id or a name, if this request may read it.
+    """Return the task with this id or name, if this request may read it.
 
-    Raises
-    ------
-    Problem
-        401, 403 or 429 as `Gate.check` says; 404 or 409 as `Catalogue.find` does. Nobody is told of a task
-        that they may not read.
+    Raises `Problem` as `Gate.check` and `Catalogue.find` do. Nobody is told of a task that they may not read.
     """
     scope = request.scope
     if text in runtime.catalogue.tasks:

@@ -35,19 +35,9 @@ def exact_sum(counts: IntArray) -> int:
 def summed_counts(
     groups: Mapping[tuple[int, int], Sequence[Batch]], tasks: Mapping[bytes, Task]
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:
-    """Return the reports of batches by the number of their task, epoch and code.
+    """Return the task number, epoch, code and number of reports of each code in batches, as four arrays.
 
-    Parameters
-    ----------
-    groups
-        Batches by the number of their task and their epoch.
-    tasks
-        By id.
-
-    Returns
-    -------
-    numbers, epochs, codes, reports
-        Four arrays of one length.
+    `groups` holds the batches by the number of their task and their epoch, and `tasks` the tasks by id.
     """
     parts = []
     for (number, epoch), batches in groups.items():

@@ -35,22 +35,14 @@ _LONGEST_LINE = 1 << 26
 
 
 class Header(NamedTuple):
-    """The first record.
+    """The first record of an export.
 
-    Attributes
-    ----------
-    origins
-        Random ids (16 bytes) of the stores whose reports these are: of the one that exports, and of all that
-        were merged into it.
-    reports
-        How many there are.
-    ids
-        Whether batch ids follow.
-    sources
-        The names of the sources that some of the counts are of, and when each was replaced, in Unix seconds.
-    clock
-        `Store.clock` of the one that exports, where it releases epochs; else None. A store without one takes
-        it over: by it a server knows which epochs closed since, and may have been released there.
+    `origins` are the random ids (16 bytes) of the stores whose reports these are: of the store that exports,
+    and of all that were merged into it. `reports` is their number, and `ids` says whether batch ids follow.
+    `sources` are the names of the sources that some of the counts are of, and when each was replaced, in Unix
+    seconds. `clock` is `Store.clock` of the store that exports, where it releases epochs, else None. A store
+    without a clock takes it over: by it a server knows which epochs closed since, and may have been released
+    there.
     """
 
     origins: tuple[bytes, ...]
@@ -124,12 +116,9 @@ def _to_json(record: Record) -> dict[str, Any]:
 
 
 def read_export(file: TextIO, name: str) -> Iterator[Record]:
-    """Yield the records of a file; `name` stands in errors.
+    """Yield the records of a file, which errors refer to as `name`.
 
-    Raises
-    ------
-    ParameterError
-        When the file is no export, or its end is missing.
+    Raises `ParameterError` when the file is no export, or its end is missing.
     """
     task: Task | None = None
     sources: set[str] = set()

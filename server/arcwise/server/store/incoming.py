@@ -25,19 +25,10 @@ if TYPE_CHECKING:
 
 
 def checked_incoming(records: Iterable[Record], now: int) -> Generator[Record, None, None]:
-    """Yield records that are to be merged, each after its checks.
+    """Yield the records of a `Store.export` that are to be merged, after checking each of them.
 
-    Parameters
-    ----------
-    records
-        Of `Store.export`.
-    now
-        The time in Unix seconds.
-
-    Raises
-    ------
-    ParameterError
-        When no server could have brought its store into such a state by now.
+    Raises `ParameterError` when no server could have brought its store into such a state by `now`, in Unix
+    seconds.
     """
     incoming = _Incoming(now)
     for record in records:

@@ -31,12 +31,9 @@ class Brought:
         self._reports: dict[str, int] = {}
 
     def add(self, task: Task, counts: NDArray[np.int64]) -> None:
-        """Take note of the counts of an epoch of a task.
+        """Add the counts of an epoch of a task to those that a merge brings.
 
-        Raises
-        ------
-        ParameterError
-            When counts are negative, or the reports of the task are more than `MOST_MERGED`.
+        Raises `ParameterError` when counts are negative, or the task has more than `MOST_MERGED` reports.
         """
         if counts.min() < 0:
             raise ParameterError(f"counts must be at least 0, got {counts.min()} of task {task.id}")
@@ -45,13 +42,7 @@ class Brought:
 
 
 def refuse_more_than_most(task_id: str, reports: int) -> None:
-    """Raise when a task would have more reports than can be added up.
-
-    Raises
-    ------
-    ParameterError
-        Naming the bound.
-    """
+    """Raise `ParameterError` when a task would have more reports than can be added up."""
     if reports > MOST_MERGED:
         raise ParameterError(
             f"task {task_id} would have {reports:,} reports; a merge may bring a task to at most "
@@ -60,19 +51,9 @@ def refuse_more_than_most(task_id: str, reports: int) -> None:
 
 
 def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | None]) -> None:
-    """Raise when the reports of one of the origins are in the store already.
+    """Raise `ParameterError` when the reports of one of the origins are in the store already.
 
-    Parameters
-    ----------
-    origins
-        Whose reports are to be added.
-    known
-        Whose reports are in the store, and when they were merged, in Unix seconds; None for its own.
-
-    Raises
-    ------
-    ParameterError
-        Naming the origin.
+    `known` says when the reports of each origin were merged, in Unix seconds, or None for the store's own.
     """
     for origin in origins:
         if origin in known:
@@ -87,13 +68,7 @@ def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | N
 
 
 def refuse_known_batches(known: int) -> None:
-    """Raise when some of the batches to be merged are in the store already.
-
-    Raises
-    ------
-    ParameterError
-        With what to do.
-    """
+    """Raise `ParameterError` when some of the batches to be merged are in the store already."""
     if known:
         raise ParameterError(
             f"at least {known:,} batches are in both stores: devices sent them to both. Nothing was merged. "

@@ -43,12 +43,9 @@ def read_migrations(package: str) -> list[Migration]:
 
 
 def pending(known: list[Migration], version: int, to: int | None) -> list[Migration]:
-    """Return the migrations that lead from schema `version` to schema `to`; None: to the newest.
+    """Return the migrations that lead from schema `version` to schema `to`, or to the newest if it is None.
 
-    Raises
-    ------
-    ParameterError
-        When `to` is older than `version`, or unknown.
+    Raises `ParameterError` when `to` is older than `version`, or unknown.
     """
     newest = known[-1].version
     to = newest if to is None else to
@@ -61,13 +58,7 @@ def pending(known: list[Migration], version: int, to: int | None) -> list[Migrat
 
 
 def refuse_version(url: str, version: int, newest: int) -> None:
-    """Raise unless a store has the newest schema.
-
-    Raises
-    ------
-    StoreError
-        With the command that brings an older store up to date.
-    """
+    """Raise `StoreError`, with the command or upgrade that helps, unless a store has the newest schema."""
     if version < newest:
         raise StoreError(
             f"{url} has schema {version}; this arcwise works with schema {newest}: "

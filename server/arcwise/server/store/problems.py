@@ -23,13 +23,7 @@ def key_exists(key: StoredKey) -> ParameterError:
 
 
 def load_task(key: bytes, definition: bytes) -> Task:
-    """Return the task of a definition.
-
-    Raises
-    ------
-    StoreError
-        When this arcwise cannot load it.
-    """
+    """Return the task of a definition; raise `StoreError` when this arcwise cannot load it."""
     try:
         return Task.from_bytes(definition)
     except ArcwiseError as error:
@@ -67,14 +61,9 @@ def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int
 def time_problems(
     task: Task, closed: int | None, open_from: int, newest: int | None, now: float
 ) -> list[str]:
-    """Return what a task has of the future, which no server does while its clock is right.
+    """Return a problem for each time of a task that is yet to come, as only a wrong clock leaves it.
 
-    Parameters
-    ----------
-    closed, open_from, newest
-        As of `StoredTask`.
-    now
-        The time in Unix seconds.
+    `closed`, `open_from` and `newest` are as in `StoredTask`, and `now` is in Unix seconds.
     """
     last = last_taken(task, now)
     problems = []
@@ -94,10 +83,7 @@ def time_problems(
 def closed_number(task_id: str, row: tuple[int, int | None] | None) -> int:
     """Return the number of a closed task from its row (number, closed).
 
-    Raises
-    ------
-    ParameterError
-        When there is no such task, or it is open.
+    Raises `ParameterError` when there is no such task, or it is open.
     """
     if row is None:
         raise ParameterError(f"the store has no task {task_id}")

@@ -13,14 +13,10 @@ if TYPE_CHECKING:
 
 
 class Decided(NamedTuple):
-    """How far a store has decided which epochs of a task are released.
+    """The progress of a store in deciding which epochs of a task are released.
 
-    Attributes
-    ----------
-    before
-        The first epoch that is not decided; 0 where nothing is.
-    changes
-        How often what is released has changed otherwise, by a merge or by deleting the data of the task.
+    `before` is the first epoch that is not decided, 0 where none is. `changes` is how often the released
+    epochs have changed otherwise, by a merge or by deleting the data of the task.
     """
 
     before: int
@@ -28,16 +24,10 @@ class Decided(NamedTuple):
 
 
 class Closing(NamedTuple):
-    """What became of the epochs with reports that were closed.
+    """The numbers of epochs with reports that were closed, by what became of them.
 
-    Attributes
-    ----------
-    released
-        How many are released.
-    small
-        How many have too few reports, and are never shown.
-    unsure
-        How many are never shown because an earlier state of the store may have released them.
+    Epochs that are `small` have too few reports, and an earlier state of the store may have released those
+    that are `unsure`; neither are ever shown.
     """
 
     released: int = 0
@@ -46,16 +36,9 @@ class Closing(NamedTuple):
 
 
 def decide(reports: Mapping[int, int], least: int, unsure_before: int) -> tuple[dict[int, int], Closing]:
-    """Return which of the epochs that close are released, with their reports, and how many are what.
+    """Return the closing epochs that are released, with their reports, and the number of each outcome.
 
-    Parameters
-    ----------
-    reports
-        By epoch.
-    least
-        Reports that a released epoch has, at least; never below 1.
-    unsure_before
-        Epochs below are not released.
+    An epoch is released if it has at least `least` reports, never below 1, and is not below `unsure_before`.
     """
     filled = {epoch: n for epoch, n in reports.items() if n > 0}
     sure = {epoch: n for epoch, n in filled.items() if epoch >= unsure_before}
@@ -66,31 +49,18 @@ def decide(reports: Mapping[int, int], least: int, unsure_before: int) -> tuple[
 def brought_releases(
     brought: Mapping[int, int], released: Collection[int], held: Collection[int]
 ) -> dict[int, int]:
-    """Return those of the releases that a merge brings that are released here from then on.
+    """Return those releases of a merge that are released in this store from then on.
 
-    An epoch that has reports here, too, would have other counts here than where it was released, so that the
-    difference would be shown: it never is released.
-
-    Parameters
-    ----------
-    brought
-        Reports of the released epochs of the other store.
-    released
-        Epochs that are released here; what a merge has of them is not counted.
-    held
-        Epochs that have reports here.
+    An epoch that has reports here, too, would have other counts here than where it was released, and the
+    difference would be shown: it is never released. `brought` has the reports of the epochs released in the
+    other store. `released` are the epochs released here, to which a merge adds nothing, and `held` are those
+    with reports here.
     """
     return {epoch: n for epoch, n in brought.items() if epoch not in released and epoch not in held}
 
 
 def refuse_to_drop_released(name: str, epochs: int) -> None:
-    """Raise when dropping a source would change released epochs.
-
-    Raises
-    ------
-    ParameterError
-        With how many there are.
-    """
+    """Raise `ParameterError` when dropping a source would change released epochs."""
     if epochs:
         raise ParameterError(
             f"source {name} has counts in {epochs:,} released epochs, which never change: who has seen them "
@@ -107,18 +77,10 @@ def least_released(task: Task) -> int:
 def release_problems(
     task: Task, open_from: int, before: int, released: Mapping[int, int], reports: Mapping[int, int]
 ) -> Iterable[str]:
-    """Yield what is wrong with the releases of a task.
+    """Yield the inconsistencies in the releases of a task.
 
-    Parameters
-    ----------
-    task
-        Whose they are.
-    open_from, before
-        The first epoch that takes reports, and the first that is not decided.
-    released
-        Reports of the released epochs when they were released.
-    reports
-        Those that they have.
+    `open_from` is the first epoch that takes reports, and `before` the first that is not decided. `released`
+    has the reports of each released epoch at its release, and `reports` those that it has now.
     """
     if before > open_from:
         yield f"task {task.id}: epochs before {before} are decided, but those from {open_from} on are open"

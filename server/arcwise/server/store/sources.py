@@ -30,18 +30,11 @@ _MOST_NAMED = 5
 
 
 class Plan(NamedTuple):
-    """What replacing a source will do.
+    """The changes that replacing a source will make.
 
-    Attributes
-    ----------
-    open
-        The epochs that are replaced, changed or not: they need the ids of their batches.
-    changed
-        The new counts, shape (K,), of those of them that change.
-    added
-        By how many reports each task grows, by its id; of tasks with changes.
-    report
-        For the caller.
+    `open` are the epochs that are replaced, changed or not: they need the ids of their batches. `changed` has
+    the new counts, shape (K,), of those that change, and `added` the reports that each task with changes
+    gains, by its id. `report` is for the caller.
     """
 
     open: set[Cell]
@@ -51,13 +44,7 @@ class Plan(NamedTuple):
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a source.
-
-    Raises
-    ------
-    ParameterError
-        When it cannot be one.
-    """
+    """Return the name of a source; raise `ParameterError` when it cannot be one."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ParameterError(
             "the name of a source must be 1 to 64 letters, digits, dots, dashes or underscores, and begin "
@@ -71,11 +58,8 @@ def checked_counts(
 ) -> dict[Cell, IntArray]:
     """Return the counts of a source as 64-bit integers.
 
-    Raises
-    ------
-    ParameterError
-        When a task is unknown, an epoch is none that a server takes at `now`, in Unix seconds, or counts have
-        the wrong shape or numbers.
+    Raises `ParameterError` when a task is unknown, no server takes an epoch at `now` (Unix seconds), or
+    counts have the wrong shape or values.
     """
     sizes = {bytes.fromhex(stored.task.id): stored.task for stored in tasks}
     brought = Brought()
@@ -108,13 +92,7 @@ def checked_counts(
 
 
 def checked_ids(batch_ids: Iterable[tuple[bytes, int, bytes]]) -> Iterator[list[tuple[bytes, int, bytes]]]:
-    """Yield batch ids in lists of a few thousand.
-
-    Raises
-    ------
-    ParameterError
-        When an id is not 16 bytes.
-    """
+    """Yield batch ids in lists of a few thousand, after checking that each has 16 bytes."""
     chunk = []
     for key, epoch, batch_id in batch_ids:
         if len(batch_id) != BATCH_ID_BYTES:
@@ -139,17 +117,10 @@ def left_epochs(
     of an epoch that then has none. An epoch that would keep some of its batches stays: `counts` says nothing
     of these, and one sender that uses an old id again must not empty it.
 
-    Parameters
-    ----------
-    moved
-        Of the batches that the source has in one epoch and is given in another: the task, the epoch given,
-        the epoch so far, and how many there are.
-    batches
-        How many batches the source has so far, at least in the epochs of `moved`.
-    counts
-        The new counts of the source.
-    states
-        By the id of a task: its first open epoch, and when it was closed.
+    `moved` describes the batches that the source has in one epoch and is given in another: the task, the
+    given epoch, the epoch so far, and their number. `batches` is the number of batches that the source has so
+    far, at least in the epochs of `moved`. `states` has the first open epoch of each task, and when the task
+    was closed.
     """
     gone: dict[Cell, int] = {}
     left: dict[Cell, IntArray] = {}
@@ -173,18 +144,10 @@ def plan_changes(
     held: Mapping[Cell, IntArray],
     states: Mapping[bytes, tuple[int, int | None]],
 ) -> Plan:
-    """Return what replacing a source will do.
+    """Return the changes that replacing a source with new counts will make.
 
-    Parameters
-    ----------
-    name
-        Of the source.
-    counts
-        Its new counts.
-    held
-        The counts that the store has of it, at least of the epochs in `counts`.
-    states
-        By the id of a task: its first open epoch, and when it was closed.
+    `held` has the counts of the source in the store, at least for the epochs in `counts`. `states` has the
+    first open epoch of each task, and when the task was closed.
     """
     replaced: set[Cell] = set()
     changed: dict[Cell, IntArray] = {}
@@ -211,13 +174,7 @@ def plan_changes(
 
 
 def refuse_twice(twice: int) -> None:
-    """Raise when the batch ids of a source hold some of them twice.
-
-    Raises
-    ------
-    ParameterError
-        With how many.
-    """
+    """Raise `ParameterError` when the batch ids of a source hold some of them twice."""
     if twice:
         raise ParameterError(
             f"{twice:,} batch ids are given twice: a batch counts once in its task, whatever its epoch. "
@@ -226,21 +183,10 @@ def refuse_twice(twice: int) -> None:
 
 
 def refuse_ids_without_counts(plan: Plan, counts: Mapping[Cell, IntArray], ids: Mapping[Cell, int]) -> None:
-    """Raise when the ids of the batches do not fit the counts.
+    """Raise `ParameterError` when the numbers of batch ids by epoch do not fit the counts of a source.
 
-    Parameters
-    ----------
-    plan
-        Which epochs need ids.
-    counts
-        Of the source.
-    ids
-        How many batch ids each epoch has.
-
-    Raises
-    ------
-    ParameterError
-        When an epoch has ids and no counts, reports and no ids, or more batches than reports.
+    An epoch with ids must have counts. An epoch that the plan replaces must have ids if it has reports, and
+    no more batches than reports.
     """
     for (key, epoch), batches in ids.items():
         if (key, epoch) not in counts:
@@ -259,15 +205,10 @@ def refuse_ids_without_counts(plan: Plan, counts: Mapping[Cell, IntArray], ids: 
 
 
 def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str) -> ParameterError:
-    """Return the error of batches that are counted already, elsewhere.
+    """Return the error for batches of a source that are counted already, elsewhere.
 
-    Parameters
-    ----------
-    rows
-        Who counted them (the name of a source; None: the server), the task and the epoch that the source has
-        them under, and how many there are.
-    name
-        Of the source.
+    Each row holds who counted them (the name of a source, None for the server), the task and the epoch that
+    the source has them under, and their number.
     """
     found = sorted(rows, key=lambda row: (row[0] or "", *row[1:]))
     parts = []
@@ -288,13 +229,7 @@ def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str)
 
 
 def refuse_known_sources(names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise when a source of a store that is to be merged has the name of one that is there.
-
-    Raises
-    ------
-    ParameterError
-        Naming the source.
-    """
+    """Raise `ParameterError` when a store that is to be merged has a source with the name of a known one."""
     for name in sorted(set(names) & set(known)):
         raise ParameterError(
             f"both stores have a source {name}, which may hold the same reports. Drop it in one of them with "
@@ -308,13 +243,7 @@ def unknown_source(name: str) -> ParameterError:
 
 
 def refuse_to_drop_closed(name: str, epochs: int) -> None:
-    """Raise when dropping a source would take what cannot be counted again.
-
-    Raises
-    ------
-    ParameterError
-        With how many epochs are closed.
-    """
+    """Raise `ParameterError` when dropping a source would remove counts that cannot be counted again."""
     if epochs:
         raise ParameterError(
             f"source {name} has counts in {epochs:,} closed epochs, which no source can bring back: drop "

@@ -88,13 +88,7 @@ class StagingStore(Store):
 
 
 def staging(store: Store) -> StagingStore:
-    """Return a store as one that can stage.
-
-    Raises
-    ------
-    StoreError
-        When it cannot.
-    """
+    """Return a store that can stage batches; raise `StoreError` for any other."""
     if not isinstance(store, StagingStore):
         raise StoreError("stores of this kind keep no batches for an archive; use SQLite or PostgreSQL")
     return store

@@ -21,13 +21,10 @@ def shown_url(url: str) -> str:
 
 
 def without_password(url: str) -> str:
-    """Return a URL that libpq reads without what is secret in it, taken apart as libpq does.
+    """Return a URL for libpq without its secrets, taken apart as libpq does.
 
-    Raises
-    ------
-    ValueError
-        When an @ comes after the one that ends user and password: with what stands before it, libpq would
-        take a part of a password for a host or a database, and name it in errors.
+    Raises `ValueError` when an @ comes after the one that ends user and password: libpq would take a part of
+    a password before it for a host or a database, and name it in errors.
     """
     scheme, _, rest = url.partition("://")
     user, at, place = rest.partition("@")

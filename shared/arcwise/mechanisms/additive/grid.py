@@ -48,22 +48,12 @@ def fit_grid(
 ) -> tuple[AnyNoise, int, int]:
     """Return the noise, its sensitivity N-1 and the margin M of the codes.
 
-    Parameters
-    ----------
-    noise
-        Gives the noise of a sensitivity, in grid steps.
-    nodes
-        N, or None for the most nodes whose table stays below 200 kB.
-    reach
-        How far the codes extend beyond either end of the interval, in its lengths. None: the whole support
-        of bounded noise; otherwise up to a tail of 1e-4, and no further than weights of 2**31 allow.
-    pure
-        Whether every code must have at least the probability `LEAST` from every node. Otherwise from one.
-
-    Raises
-    ------
-    ParameterError
-        When the arguments are out of bounds, or the table would be too large.
+    `noise` returns the noise of a sensitivity in grid steps. `nodes` is N; if it is None, N is the largest of
+    some numbers whose table stays below 200 kB. `reach` is how far the codes extend beyond either end of the
+    interval, in its lengths; if it is None, they cover the whole support of bounded noise, or otherwise all
+    but a tail of 1e-4, as far as weights of 2**31 allow. With `pure`, every code must have at least the
+    probability `LEAST` from every node, and otherwise from one. Raises `ParameterError` if the table would be
+    too large.
     """
     from arcwise.checks import checked_real
 
@@ -130,17 +120,10 @@ def most_margin(tail: Tail, steps: int, wanted: int) -> int:
 def additive_rows(tail: Tail, steps: int, margin: int) -> FloatArray:
     """Return the probabilities of K = N + 2M codes at the N nodes, shape (N, K).
 
-    Parameters
-    ----------
-    tail
-        ``P(noise > x)`` for an array of x, in grid steps; called at half integers, from 1/2.
-    steps, margin
-        N - 1 and M.
-
-    Notes
-    -----
-    Code k of node s, at the distance d = k - s, has the mass of the noise in the cell from d - 1/2 to
-    d + 1/2; the end codes have what lies beyond, too. Noise on the integers is given in the same way.
+    `tail` returns ``P(noise > x)`` for an array of x in grid steps, and is called at half integers from 1/2.
+    `steps` is N - 1, and `margin` is M. Code k of node s, at the distance d = k - s, has the mass of the
+    noise in the cell from d - 1/2 to d + 1/2; the end codes also have the mass beyond. The same holds for
+    noise on the integers.
     """
     import numpy as np
 

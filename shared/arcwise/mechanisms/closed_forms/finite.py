@@ -91,27 +91,11 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
 
 
 def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> FloatArray:
-    """Return the variance on [0, 1] of the three-outputs mechanism, in the shape of x.
+    """Return the variance on [0, 1] of the three-outputs mechanism for x in [0, 1], in the shape of x.
 
-    Parameters
-    ----------
-    x
-        Inputs in [0, 1], any shape.
-    epsilon
-        From 0.01 to 20.
-    a
-        Probability of the middle output at the middle input, from 0 to E/(E+2); that of
-        `three_outputs_levels` unless given.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
-
-    Notes
-    -----
     ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``(1-t) V(0) + t (V(1) + 1 - t)``: no term is negative,
-    and at large epsilon all of them are small where the variance is.
+    and at large epsilon all of them are small where the variance is. `a` is the probability of the middle
+    output at the middle input, from 0 to E/(E+2); by default it is that of `three_outputs_levels`.
     """
     epsilon = check_epsilon(epsilon)
     low = math.exp(-epsilon)
@@ -167,20 +151,14 @@ def hybrid_worst_variance(epsilon: float) -> float:
 
 
 def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> FloatArray:
-    """Return the variance on [0, 1] of unbiased k-ary randomised response, in the shape of x.
+    """Return the variance on [0, 1] of unbiased k-ary randomised response for x in [0, 1], in the shape of x.
 
-    Parameters
-    ----------
-    x
-        Inputs in [0, 1], any shape; rounded up or down to the k nodes so that the mean stays.
-    epsilon
-        From 0.01 to 20.
-    nodes
-        k, at least 2: outputs and nodes at equal distances.
+    The k nodes (`nodes`, at least 2) and the outputs are at equal distances, and x is rounded up or down to a
+    node so that the mean stays.
 
     Notes
     -----
-    Exact, the rounding included. With q = 1/(E+k-1), D = G q, d = k-1 and the grid value y of a report,
+    Exact, with the rounding included. With q = 1/(E+k-1), D = G q, d = k-1 and the grid value y of a report,
     ``E y = D x + q k/2`` and ``E y^2 = D (x^2 + r) + q k (2k-1) / (6d)``, where r = f (1-f) / d^2 is the
     variance of rounding; the decoded report is affine in y, with the variance Var(y) / D^2.
     """

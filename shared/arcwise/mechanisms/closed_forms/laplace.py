@@ -68,22 +68,11 @@ def renormalised_laplace_worst_error(epsilon: float) -> float:
 def renormalised_laplace_epsilon(epsilon: float, distance: float = 1.0) -> float:
     """Return the epsilon' that renormalised Laplace noise keeps for two inputs up to this distance apart.
 
-    ``epsilon d + log(Z(d) / Z(0))``. Two inputs x and x + d give an output below both the ratio
-    ``e^(epsilon d) Z(x+d) / Z(x)``; Z is log-concave, so the worst x is 0, and the sum increases up to d = 1.
-    At d = 1 both Z are equal: over the whole interval it is epsilon. Below that it is more than the
-    epsilon d of unbounded noise: scaling the noise to a sensitivity d < 1 and leaving Z alone breaks epsilon.
-
-    Parameters
-    ----------
-    epsilon
-        From 0.01 to 20.
-    distance
-        d, above 0 and at most 1.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    ``epsilon d + log(Z(d) / Z(0))`` for a distance d above 0 and at most 1. Two inputs x and x + d give an
+    output below both the ratio ``e^(epsilon d) Z(x+d) / Z(x)``; Z is log-concave, so the worst x is 0, and
+    the sum increases up to d = 1. At d = 1 both Z are equal: over the whole interval it is epsilon. Below
+    that it is more than the epsilon d of unbounded noise: scaling the noise to a sensitivity d < 1 and
+    leaving Z alone breaks epsilon.
     """
     epsilon = check_epsilon(epsilon)
     distance = checked_real("distance", distance, above=0, most=1)

@@ -185,28 +185,16 @@ def interval_expected_error(
 
 
 def interval_mean(x: float, epsilon: float, power: float = 1.0) -> float:
-    """Return ``E[y|x]`` of the optimal 3-piece mechanism on [0, 1], the mean output for the input x.
+    """Return the mean output ``E[y|x]`` of the optimal 3-piece mechanism for an input x in [0, 1].
 
-    Parameters
-    ----------
-    x
-        In [0, 1].
-    epsilon
-        From 0.01 to 20.
-    power
-        Exponent of the loss that the mechanism is optimal for, at least 1.
+    `power` is the exponent, at least 1, of the loss that the mechanism is optimal for.
 
     Notes
     -----
     ``1/2 + 2 C (p - q) (centre - 1/2)``, with the window's centre x held within C and 1 - C; for the default
     power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased towards 1/2, and all x
-    within C of an end have the same mean: no function of a report is unbiased there. Over an inset domain,
-    C to 1 - C, the mean is linear and can be inverted, which is what the Piecewise Mechanism does.
-
-    Examples
-    --------
-    >>> round(interval_mean(0.4, 1.0), 6), interval_mean(0.05, 1.0) == interval_mean(0.1, 1.0)
-    (0.460653, True)
+    within C of an end have the same mean: no function of a report is unbiased there. Over an inset domain, C
+    to 1 - C, the mean is linear and can be inverted, as the Piecewise Mechanism does.
     """
     x = checked_real("x", x, least=0, most=1)
     p, q, c = optimal_levels(epsilon, power)

@@ -36,19 +36,9 @@ PiecewiseMember: TypeAlias = Literal["pm", "pm-sub", "pm-opt"]
 def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float:
     """Return s, the output range that the window leaves free divided by the window.
 
-    Parameters
-    ----------
-    epsilon
-        From 0.01 to 20.
-    member
-        "pm": e^(epsilon/2), the Piecewise Mechanism (Wang et al., ICDE 2019). "pm-sub": e^(epsilon/3), which
-        is close to the best for large epsilon (Zhao et al., IEEE IoT Journal 2020). "pm-opt": the one with
-        the least worst-case variance (ibid.), the root of s^4 + 2 E s^3 - 2 E s - E^2 with E = e^epsilon.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    "pm" is the Piecewise Mechanism with e^(epsilon/2) (Wang et al., ICDE 2019). "pm-sub" has e^(epsilon/3),
+    which is close to the best for large epsilon (Zhao et al., IEEE IoT Journal 2020). "pm-opt" has the least
+    worst-case variance (ibid.): s is the root of s^4 + 2 E s^3 - 2 E s - E^2 with E = e^epsilon.
     """
     epsilon = check_epsilon(epsilon)
     if member == "pm":
@@ -79,21 +69,9 @@ def least_half_range(epsilon: float, s: float) -> float:
 
 
 def piecewise_variance(x: ArrayLike, epsilon: float, *, s: float | None = None) -> FloatArray:
-    """Return the variance on [0, 1] of the unbiased 3-piece mechanism of parameter s and least range.
+    """Return the variance of the unbiased 3-piece mechanism of least range for x in [0, 1], in its shape.
 
-    Parameters
-    ----------
-    x
-        Inputs in [0, 1], any shape.
-    epsilon
-        From 0.01 to 20.
-    s
-        Of `piecewise_parameter`; that of PM unless given.
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape of x.
+    The parameter s is one of `piecewise_parameter`, by default that of PM.
     """
     s = piecewise_parameter(epsilon) if s is None else s
     return transformation_variance(x, epsilon, s=s, half_range=least_half_range(epsilon, s))
@@ -107,28 +85,10 @@ def piecewise_worst_variance(epsilon: float, *, s: float | None = None) -> float
 def transformation_variance(
     x: ArrayLike, epsilon: float, *, s: float | None = None, half_range: float | None = None
 ) -> FloatArray:
-    """Return the variance on [0, 1] of any member of PTT (arXiv 2112.04745).
+    """Return the variance of a member of PTT (arXiv 2112.04745) for x in [0, 1], in the shape of x.
 
-    Parameters
-    ----------
-    x
-        Inputs in [0, 1], any shape.
-    epsilon
-        From 0.01 to 20.
-    s
-        The window has the share 1/(s+1) of the output range; that of PM-OPT unless given.
-    half_range
-        A, for inputs in [-1, 1]; at least `least_half_range`, which is the default.
-
-    Returns
-    -------
-    numpy.ndarray
-        In the shape of x.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    The window has the share 1/(s+1) of the output range; s is by default that of PM-OPT. `half_range` is A
+    for inputs in [-1, 1], at least `least_half_range`, which is the default.
     """
     s = piecewise_parameter(epsilon, "pm-opt") if s is None else s
     least = least_half_range(epsilon, s)

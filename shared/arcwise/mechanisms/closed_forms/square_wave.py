@@ -59,12 +59,8 @@ def square_wave_mean(x: ArrayLike, epsilon: float) -> FloatArray:
 def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0) -> FloatArray:
     """Return ``E|y - x|^power`` of the output y for inputs x in [0, 1], in the shape of x.
 
-    ``(2 (p-q) b^(k+1) + q ((x+b)^(k+1) + (1+b-x)^(k+1))) / (k+1)`` for the power k: the window is never cut.
-
-    Raises
-    ------
-    ParameterError
-        When an argument is out of its bounds.
+    ``(2 (p-q) b^(k+1) + q ((x+b)^(k+1) + (1+b-x)^(k+1))) / (k+1)`` for the power k, which is at least 1: the
+    window is never cut.
     """
     power = checked_real("power", power, least=1)
     b, p, q, _, _ = square_wave_levels(epsilon)

@@ -19,19 +19,9 @@ if TYPE_CHECKING:
 def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -> FloatArray:
     """Return ``sum_{i >= 0} b^i prod_l (c_l + i s_l)`` with ``b = e^-epsilon``.
 
-    Parameters
-    ----------
-    epsilon
-        Positive.
-    constants
-        The c_l, non-negative: numbers or arrays of one shape, which is the shape of the result.
-    slopes
-        The s_l, positive, as many.
-
-    Notes
-    -----
-    A sum over all i without a loop over i: `binomial_coefficients` writes the product in the basis of
-    binomials C(i, k), whose series are ``b^k / (1 - b)^(k+1)``. All coefficients are positive.
+    The constants c_l are non-negative numbers or arrays of one shape, which is the shape of the result; the
+    slopes s_l are positive. There is no loop over i: `binomial_coefficients` writes the product in the basis
+    of binomials C(i, k), whose series are ``b^k / (1 - b)^(k+1)``. All coefficients are positive.
     """
     return _summed(epsilon, binomial_coefficients(constants, slopes))
 

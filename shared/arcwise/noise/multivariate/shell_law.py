@@ -55,35 +55,16 @@ class ShellLaw:
     """The law of the index i of the box ``|x_j| <= core[j] + i slopes[j]`` for all j.
 
     A point that is uniform in the box of this index lies in shell k (in box k, not in box k - 1) with the
-    probability ``sum over i >= k of P(i) / N_i`` for each single point of it: the height of the shell.
-
-    Parameters
-    ----------
-    epsilon
-        The heights of neighbouring shells differ by e^epsilon at most.
-    slopes
-        Positive integers.
-    core
-        Non-negative integers, as many.
-
-    Attributes
-    ----------
-    weights
-        Of the indices 0, 1, ..., I - 1, in units of 2**-256.
-    tail
-        The weight of all other indices together.
-
-    Raises
-    ------
-    ParameterError
-        When there would be more than `_INDICES_MAX` weights.
+    probability ``sum over i >= k of P(i) / N_i`` for each single point of it: the height of the shell. The
+    heights of neighbouring shells differ by a factor of e^epsilon at most. `weights` are those of the indices
+    0, 1, ..., I - 1, in units of 2**-256, and `tail` is the weight of all other indices together.
 
     Notes
     -----
     The weights are those of the law with the decay b, which is 2**-60 above e^-epsilon, rounded down. Then
     each is lowered, if need be, from the last to the first, to ``w_k <= N_k (E - 1) height(k + 1)`` in
-    integers, E the lower bound of e^epsilon. What is missing goes to the largest weight, for which the 2**-60
-    leave room. `ratio` does not rely on any of that: it looks at the weights as they are.
+    integers, where E is the lower bound of e^epsilon. The rest goes to the largest weight, for which the
+    2**-60 leave room. `ratio` does not rely on any of that: it uses the final weights.
     """
 
     def __init__(self, epsilon: float, slopes: Sequence[int], core: Sequence[int]) -> None:

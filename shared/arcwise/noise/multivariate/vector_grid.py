@@ -129,12 +129,9 @@ def checked_integers(name: str, values: Any, least: int, most: int) -> tuple[int
 
 
 def checked_positive(name: str, values: Any, default: Sequence[float]) -> tuple[float, ...]:
-    """Return positive numbers, one for each attribute, as floats; the default ones where none are given.
+    """Return one positive number for each attribute as floats, or the default numbers if none are given.
 
-    Raises
-    ------
-    ParameterError
-        When they are others, or not as many as the default ones.
+    There must be as many as in `default`.
     """
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")

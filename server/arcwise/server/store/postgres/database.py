@@ -78,24 +78,9 @@ class Link:
 
 
 class Database:
-    """How to reach the database of a store, of any schema until `require_newest` says otherwise.
+    """The access to the database of a store, whatever its schema.
 
-    Attributes
-    ----------
-    name
-        Its URL without the password, for messages.
-
-    Parameters
-    ----------
-    url
-        Of the database.
-    read_only
-        Let PostgreSQL refuse whatever would change it.
-
-    Raises
-    ------
-    ParameterError
-        When the URL cannot be read.
+    `name` is its URL without the password, for messages. With `read_only`, PostgreSQL refuses every change.
     """
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:

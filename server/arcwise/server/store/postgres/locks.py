@@ -33,15 +33,11 @@ _TASK = "SELECT FROM task WHERE number = %s FOR NO KEY UPDATE"
 
 
 def alone(connection: Connection, task: int | None = None) -> None:
-    """Let nobody add, merge or replace until the transaction ends, nor change a task (its number).
+    """Keep others from adding, merging, replacing or changing this task (number) until the transaction ends.
 
-    It is asked for in short attempts, between which reports go on. Whoever has it and asks nothing of the
-    database for five seconds loses it, and the transaction.
-
-    Raises
-    ------
-    LockNotAvailable
-        When others held it for ten seconds.
+    The lock is requested in short attempts, between which reports go on. A holder that asks nothing of the
+    database for five seconds loses the lock and the transaction. Raises `LockNotAvailable` when others held
+    it for ten seconds.
     """
     until = time.monotonic() + LOCK_SECONDS
     attempts = chain(_ATTEMPTS, repeat(_ATTEMPTS[-1]))

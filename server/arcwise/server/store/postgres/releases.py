@@ -20,13 +20,7 @@ _LAST_EPOCH = (1 << 63) - 1
 def release(
     connection: Connection, number: int, before: int, *, least: int, unsure_before: int
 ) -> Closing | None:
-    """Close epochs and decide what is released; see `Store.release`.
-
-    Returns
-    -------
-    Closing or None
-        None when there was nothing to close.
-    """
+    """Close epochs and decide which are released; return None if none close. See `Store.release`."""
     ((has_reports,),) = connection.execute(
         "SELECT EXISTS (SELECT FROM counts WHERE task = %s)", (number,)
     ).fetchall()

@@ -64,18 +64,12 @@ _NO_SUMS = (integer_array([]), integer_array([]), integer_array([]))
 
 
 class PostgresStore(StagingStore):
-    """Counts in the tables of a PostgreSQL database; made when there are none, unless `create` is False.
+    """Counts in the tables of a PostgreSQL database, which are made if missing unless `create` is False.
 
     Any number of processes may open one database. Each adds to counts under a shard of its own, which it
     draws when it opens the store: nothing is ever overwritten by what a process remembers, so a commit whose
-    reply was lost stays counted, once.
-
-    Raises
-    ------
-    MissingExtraError
-        When psycopg is not installed.
-    StoreError
-        When the database cannot be reached, or holds something else.
+    reply was lost stays counted, once. Raises `MissingExtraError` when psycopg is not installed, and
+    `StoreError` when the database cannot be reached or holds something else.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
@@ -243,13 +237,7 @@ class PostgresStore(StagingStore):
         return integer_array(numbers), bigint_array(epochs), integer_array(codes), bigint_array(reports)
 
     def _number(self, connection: Connection, key: bytes) -> int:
-        """Return the number of a task, which never changes.
-
-        Raises
-        ------
-        KeyError
-            When the store does not know the task.
-        """
+        """Return the number of a task, which never changes; raise `KeyError` for an unknown task."""
         number = self._numbers.get(key)
         if number is None:
             row = connection.execute("SELECT number, definition FROM task WHERE id = %s", (key,)).fetchone()

@@ -34,21 +34,11 @@ class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an erro
 
 
 class Database:
-    """A store's file in WAL mode with synchronous=FULL, of any schema until `require_newest` says otherwise.
+    """A store's file in WAL mode with synchronous=FULL, of any schema until `require_newest` is called.
 
-    Attributes
-    ----------
-    path
-        The file, whatever links lead to it.
-    writer
-        For changes, within `transaction`.
-    reader
-        For `read`, which never waits for the writer.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be opened, or is a database of another program.
+    `path` is the file itself, whatever links lead to it. Changes use `writer`, within `transaction`; `read`
+    uses `reader`, which never waits for the writer. Raises `StoreError` when the file cannot be opened, or is
+    a database of another program.
     """
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
@@ -235,13 +225,9 @@ class Database:
 def _make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is one.
 
-    SQLite's own would obey the umask alone; its log gets the mode of the file. What keeps this one from being
-    made keeps SQLite from opening it, which says so.
-
-    Raises
-    ------
-    StoreError
-        When its folder does not exist.
+    A file that SQLite makes would obey the umask alone, and its log gets the mode of the file. An obstacle to
+    making the file also keeps SQLite from opening it, and SQLite reports it; only a missing folder raises
+    `StoreError` here.
     """
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     with suppress(OSError):

@@ -20,12 +20,7 @@ class ReadOnlyDatabase(Database):
     """A store's file, opened for each reading and closed after it.
 
     A connection that stays open would keep the last server from folding its log into the file. Without a log
-    beside it nobody writes the file, and SQLite is told that it is immutable: it would make a log otherwise.
-
-    Raises
-    ------
-    StoreError
-        When there is no such file, or it is a database of another program.
+    beside it nobody writes the file, and SQLite is told that it is immutable: otherwise it would make a log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,12 +47,10 @@ class ReadOnlyDatabase(Database):
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
-        """Read what is committed, one thread at a time.
+        """Lend a connection that reads what is committed, to one thread at a time.
 
-        Raises
-        ------
-        StoreError
-            Also when a server begins to write the file meanwhile: what was read may be of two moments.
+        Raises `StoreError` also when a server begins to write the file meanwhile, because the data may then
+        be of two moments.
         """
         with self.errors("read"), self._reading:
             before = self._moment()

@@ -54,15 +54,11 @@ class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an e
 
 
 class SQLiteStore(StagingStore):
-    """Counts in a SQLite file; made when it does not exist, unless `create` is False.
+    """Counts in a SQLite file, which is made if missing unless `create` is False.
 
     Several processes may open one file: every change reads and writes within one immediate transaction, so
-    they wait for one another and never overwrite one another's counts.
-
-    Raises
-    ------
-    StoreError
-        When the file cannot be opened, or is a database of another program or version.
+    they wait for one another and never overwrite one another's counts. Raises `StoreError` when the file
+    cannot be opened, or is a database of another program or version.
     """
 
     def __init__(self, url: str, *, create: bool = True) -> None:
@@ -152,10 +148,8 @@ class SQLiteStore(StagingStore):
     def _add_new(self, batches: Sequence[Batch], *, stage: bool) -> None:
         """Count batches that are all new, as those of nearly all groups are.
 
-        Raises
-        ------
-        _NotAllNew
-            When some are not, or their task or epoch is closed; the transaction must be undone then.
+        Raises `_NotAllNew` when some are not, or their task or epoch is closed; the transaction must then be
+        undone.
         """
         groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
@@ -217,10 +211,7 @@ class SQLiteStore(StagingStore):
     def _state(self, key: bytes) -> tuple[int, int, int | None]:
         """Return a task's number, first open epoch and closing time, as of this transaction.
 
-        Raises
-        ------
-        KeyError
-            When the store does not know the task.
+        Raises `KeyError` when the store does not know the task.
         """
         execute = self._database.writer.execute
         row = execute("SELECT number, open_from, closed FROM task WHERE id = ?", (key,)).fetchone()

@@ -39,15 +39,8 @@ def prune(
 ) -> int:
     """Forget the ids of batches of old epochs, while others add; see `Store.prune`.
 
-    Parameters
-    ----------
-    pause
-        Is called with seconds between two steps.
-
-    Raises
-    ------
-    KeyError
-        When the store does not know the task.
+    `pause` is called with the seconds between two steps. Raises `KeyError` when the store does not know the
+    task.
     """
     with database.errors("prune"), closing(database.connect()) as connection:
         row = connection.execute(
