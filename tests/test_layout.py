@@ -292,11 +292,14 @@ def test_every_package_says_what_is_public() -> None:
 
 def test_no_other_module_does() -> None:
     """What a module keeps to itself begins with an underscore."""
-    modules = {path for package in packages() for path in package.glob("*.py") if path.name != "__init__.py"}
-    listing = {module for module in modules if public_names(module) is not None}
-    faces = {REPOSITORY / "client/arcwise/client/asgi.py"}
-    faces |= {REPOSITORY / f"shared/arcwise/{name}.py" for name in ("domains", "errors", "wire")}
-    assert listing == faces
+    modules = [path for root in ROOTS for path in (REPOSITORY / root / "arcwise").rglob("*.py")]
+    listing = {
+        module.relative_to(REPOSITORY).as_posix()
+        for module in modules
+        if module.name != "__init__.py" and public_names(module) is not None
+    }
+    shared = {f"shared/arcwise/{name}.py" for name in ("domains", "errors", "wire")}
+    assert listing == {"client/arcwise/client/asgi.py"} | shared
 
 
 @pytest.mark.parametrize(

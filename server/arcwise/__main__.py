@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from arcwise.command import main
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     main()

@@ -2,6 +2,4 @@
 
 from arcwise.cli.main import main
 
-__all__: list[str] = []
-
 main(prog_name="arcwise")
