@@ -298,7 +298,7 @@ def test_no_other_module_does() -> None:
         for module in modules
         if module.name != "__init__.py" and public_names(module) is not None
     }
-    shared = {f"shared/arcwise/{name}.py" for name in ("domains", "errors", "wire")}
+    shared = {f"shared/arcwise/{name}.py" for name in ("domains", "errors", "randomness", "wire")}
     assert listing == {"client/arcwise/client/asgi.py"} | shared
 
 

@@ -12,6 +12,8 @@ import os
 import struct
 from typing import Protocol
 
+__all__ = ["SYSTEM", "InsecureSeededRandomness", "Randomness", "SystemRandomness"]
+
 _DRAW_BYTES = 16
 _DRAW = struct.Struct("<QQ")
 

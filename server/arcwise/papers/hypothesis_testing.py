@@ -27,7 +27,7 @@ _EPSILON = 1.0
 _ALARMS = np.linspace(0.0, 1.0, 201)
 
 
-def _laplace_missed_detection(false_alarm: FloatArray, epsilon: float) -> FloatArray:
+def laplace_missed_detection(false_alarm: FloatArray, epsilon: float) -> FloatArray:
     """Return equation 15: the missed detection of the best test under Laplace noise."""
     a, b = np.asarray(false_alarm, dtype=np.float64), np.exp(-epsilon)
     middle = b / (4.0 * np.maximum(a, 0.5 * b))
@@ -35,7 +35,7 @@ def _laplace_missed_detection(false_alarm: FloatArray, epsilon: float) -> FloatA
     return missed
 
 
-def _noise_missed_detection(
+def noise_missed_detection(
     noise: ContinuousNoise, shift: float, edges: FloatArray, false_alarm: FloatArray
 ) -> FloatArray:
     """Return the least missed detection under noise between 0 and `shift`, by Neyman and Pearson.
@@ -58,11 +58,11 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
     steps = np.arange(-40.0, 41.0)
     edges = np.unique(np.concatenate([steps, steps + staircase.gamma, steps - staircase.gamma]))
     noises = {
-        "Laplace (equation 15)": _laplace_missed_detection(_ALARMS, _EPSILON),
-        "staircase": _noise_missed_detection(staircase, 1.0, edges, _ALARMS),
+        "Laplace (equation 15)": laplace_missed_detection(_ALARMS, _EPSILON),
+        "staircase": noise_missed_detection(staircase, 1.0, edges, _ALARMS),
     }
     fine = np.linspace(-30.0, 31.0, 61_001)
-    numeric = _noise_missed_detection(Laplace(_EPSILON), 1.0, fine, _ALARMS)
+    numeric = noise_missed_detection(Laplace(_EPSILON), 1.0, fine, _ALARMS)
 
     unit = Interval(0.0, 1.0)
     mechanisms = {
@@ -119,7 +119,7 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
             "noise": Table.of(
                 false_alarm=_ALARMS,
                 least_missed_detection=bound,
-                _laplace_missed_detection=noises["Laplace (equation 15)"],
+                laplace_missed_detection=noises["Laplace (equation 15)"],
                 staircase_missed_detection=noises["staircase"],
             ),
             "mechanisms": Table(

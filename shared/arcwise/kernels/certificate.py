@@ -57,8 +57,19 @@ def exp_lower_bound(epsilon: float) -> Fraction:
     """Return a rational number that is at most e^epsilon, and less than it by under 2**-50 relatively.
 
     The Taylor series of a non-negative argument has positive terms only, so dropping the tail and rounding
-    every term down can only make the sum smaller. `exact_epsilon` gives the exact number that the float
-    `epsilon` stands for.
+    every term down can only make the sum smaller.
+
+    Parameters
+    ----------
+    epsilon
+        A non-negative finite float, taken as `exact_epsilon` says.
+
+    Examples
+    --------
+    >>> float(exp_lower_bound(1.0))
+    2.718281828459045
+    >>> exp_lower_bound(0.0)
+    Fraction(1, 1)
     """
     checked_real("epsilon", epsilon, least=0)
     numerator, denominator = exact_epsilon(epsilon).as_integer_ratio()

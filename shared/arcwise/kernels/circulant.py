@@ -25,7 +25,23 @@ if TYPE_CHECKING:
 class CirculantKernel(Value, Kernel):
     """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.
 
-    The weights are the row of node 0: non-negative integers, not all equal, with the sum 2**64.
+    Parameters
+    ----------
+    weights
+        The row of node 0: K non-negative integers, not all equal, with the sum 2**64.
+
+    Raises
+    ------
+    ParameterError
+        When they are not that.
+
+    Examples
+    --------
+    >>> kernel = CirculantKernel((2**63, 2**62, 2**61, 2**61))
+    >>> [weight // 2**61 for weight in kernel.row(1)]
+    [1, 4, 2, 1]
+    >>> kernel.ratio()
+    Fraction(4, 1)
     """
 
     __match_args__ = ("weights",)

@@ -35,9 +35,33 @@ if TYPE_CHECKING:
 class WindowKernel(Value, Kernel):
     """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.
 
-    K, at most 65,536, is ``nodes + window - 1`` on a line and ``nodes`` on a circle, where windows wrap
-    modulo K. Every code has the weight `background`, at least 1, and codes inside the window have `extra`, at
-    least 1, in addition. The integers must make rows that sum to exactly 2**64.
+    Parameters
+    ----------
+    codes
+        K, at most 65,536. ``nodes + window - 1`` on a line, ``nodes`` on a circle.
+    nodes
+        N, at least 2.
+    window
+        W, at least 1; less than K.
+    background
+        b, the weight of every code, at least 1.
+    extra
+        g, the additional weight of a code inside the window, at least 1.
+    circular
+        Whether windows wrap modulo K.
+
+    Raises
+    ------
+    ParameterError
+        When the integers do not make rows that sum to exactly 2**64.
+
+    Examples
+    --------
+    >>> kernel = WindowKernel.fit(nodes=128, window=77, epsilon=1.0, circular=False)
+    >>> kernel.codes, kernel.sample(node=5, u=0), kernel.sample(node=5, u=2**64 - 2**32)
+    (204, 0, 81)
+    >>> float(kernel.ratio())
+    2.718281828459045
     """
 
     __match_args__ = ("codes", "nodes", "window", "background", "extra", "circular")
