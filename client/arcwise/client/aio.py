@@ -89,7 +89,7 @@ class AsyncUplink(BaseUplink):
         self._transport = AsyncHttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
         # As long as the ledger waits for other processes; a moment, where it does not wait for them.
-        self._patience = max(1.0, getattr(getattr(self._outbox, "database", None), "busy_timeout", 0.0))
+        self._patience = max(1.0, self._outbox.busy_timeout)
 
     def _renew(self) -> None:
         super()._renew()

@@ -76,6 +76,8 @@ class Outbox(Protocol):
 
     durable: bool
     """Whether the queue is on a disk: it outlives the process, and calls wait for the disk."""
+    busy_timeout: float
+    """The time, in seconds, for which calls wait for other processes."""
 
     @property
     def pending(self) -> int:

@@ -34,6 +34,7 @@ class FileOutbox:
 
     def __init__(self, database: Database, options: OutboxOptions) -> None:
         self.database = database
+        self.busy_timeout = database.busy_timeout
         self.options = options
         self._environment = options.environment
         self._expedited = 0

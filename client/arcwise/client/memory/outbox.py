@@ -56,6 +56,7 @@ class MemoryOutbox:
     """
 
     durable = False
+    busy_timeout = 0.0
 
     def __init__(self, options: OutboxOptions) -> None:
         self._options = options
