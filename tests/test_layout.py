@@ -303,17 +303,18 @@ def test_no_other_module_does() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("name", "names"),
     [
-        module_name(path, REPOSITORY / "shared")
+        (module_name(path, REPOSITORY / "shared"), names)
         for path in sorted((REPOSITORY / "shared").rglob("*.py"))
-        if public_names(path) is not None
+        if (names := public_names(path)) is not None
     ],
 )
-def test_public_names_of_shared_exist(name: str) -> None:
+def test_public_names_of_shared_exist(name: str, names: list[str]) -> None:
+    assert len(names) == len(set(names))
     module = importlib.import_module(name)
-    assert len(module.__all__) == len(set(module.__all__))
-    for public in module.__all__:
+    assert list(module.__all__) == names
+    for public in names:
         assert hasattr(module, public), f"{name}.__all__ names {public}, which is not there"
 
 
