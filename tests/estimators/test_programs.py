@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MECHANISMS = [
     OptimalPiecewise(Interval(0, 1), 0.25, nodes=64),
     OptimalPiecewise(Interval(0, 1), 1.0),
-    OptimalPiecewise(Interval(0, 1), 8.0, nodes=64),
+    OptimalPiecewise(Interval(0, 1), 8.0, nodes=256),
     OptimalPiecewise(Interval(0, 1), 4.0, nodes=400),
     OptimalCircular(Circle(1), 2.0, nodes=64),
 ]
@@ -43,7 +43,7 @@ def shares_of(bounds: Bounds) -> list[FloatArray]:
     return [each for pair in ends for each in bounds.places.between(*pair)]
 
 
-@pytest.mark.parametrize("n", [30, 2000, 10**6])
+@pytest.mark.parametrize("n", [30, 2000, 10**6, 10**12])
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_programs_end_at_the_distance_that_is_asked_for(
     mechanism: Mechanism, n: int, monkeypatch: pytest.MonkeyPatch

@@ -6,7 +6,7 @@ needs it.
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -192,36 +192,35 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     which one ends at a block are the same.
     """
     for growth, most in () if many else _GROWTHS:
-        starts = _repeated(places, kernel, _away(kernel, growth))
+        starts = _repeated(places, kernel, _away(kernel.window, kernel.nodes, growth))
         if 2 * len(starts) <= most * (1 + len(places)):
             return starts
     growth, windows = _NEAR
-    near = _repeated(places, kernel, _away(kernel, growth), windows)
+    near = _repeated(places, kernel, _away(kernel.window, kernel.nodes, growth), windows)
     # A block of one code where a window ends: with it alone, bounds are as low as with three more blocks.
     ends = np.array([0] if kernel.window < _SHORT else [-1, 0])
     return np.union1d(near, _repeated(places, kernel, ends))
 
 
-def _away(kernel: WindowKernel, growth: float) -> IntArray:
+@lru_cache(maxsize=64)
+def _away(window: int, nodes: int, growth: float) -> IntArray:
     """Return distances from a place, in both directions, up to half a window."""
     steps = [0.0]
-    while steps[-1] < kernel.window / 2:
-        steps.append(steps[-1] + min(max(1.0, steps[-1] * (growth - 1.0)), kernel.nodes * _COARSE))
-    away = np.round(np.minimum(steps, kernel.window / 2)).astype(np.int64)
+    while steps[-1] < window / 2:
+        steps.append(steps[-1] + min(max(1.0, steps[-1] * (growth - 1.0)), nodes * _COARSE))
+    away = np.round(np.minimum(steps, window / 2)).astype(np.int64)
     return np.union1d(away, -away)
 
 
 def _repeated(
     places: list[int], kernel: WindowKernel, away: IntArray, windows: int | None = None
 ) -> IntArray:
-    """Return codes at some distances from places, and from those in (up to so many) windows from there."""
+    """Return 0 and codes at some distances from places, and from those in (so many) windows from there."""
     reach = (kernel.codes // 2 if kernel.circular else kernel.codes) // kernel.window + 1
     reach = reach if windows is None else min(reach, windows)
     periods = kernel.window * np.arange(-reach, reach + 1)
-    return _inside((np.array(places)[:, None, None] + periods[:, None] + away).ravel(), kernel)
-
-
-def _inside(codes: IntArray, kernel: WindowKernel) -> IntArray:
-    """Return the codes of a kernel among some numbers, each once, and 0."""
-    found = codes % kernel.codes if kernel.circular else codes[(codes >= 0) & (codes < kernel.codes)]
-    return np.union1d(found, [0])
+    codes = (np.array(places)[:, None, None] + periods[:, None] + away).ravel()
+    codes = codes % kernel.codes if kernel.circular else codes[(codes >= 0) & (codes < kernel.codes)]
+    found = np.zeros(kernel.codes, dtype=bool)  # sorts them in a fraction of the time of `unique`
+    found[0] = found[codes] = True
+    return np.flatnonzero(found)
