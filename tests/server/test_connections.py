@@ -9,10 +9,8 @@ import asyncio
 import gc
 import json
 import logging
-import socket
 import weakref
 from collections import Counter, deque
-from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +19,6 @@ from uvicorn.server import ServerState
 
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.lanes import STANDING
-from arcwise.server.process.server import quickly_accepting
 from arcwise.server.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -778,35 +775,3 @@ def test_a_device_whose_body_is_slow_gives_way_and_one_whose_bytes_wait_here_doe
         assert waiting.ended == ""
 
     asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("loops", ["asyncio", "uvloop"])
-def test_many_connections_are_accepted_in_few_turns_of_the_loop(loops: str) -> None:
-    """A turn takes as long as all requests that are there; a new connection waited for hundreds of them."""
-    loop: asyncio.AbstractEventLoop = pytest.importorskip(loops).new_event_loop()
-    turns = 0
-    made: list[object] = []
-
-    class Counting(asyncio.Protocol):
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
-            made.append(transport)
-            transport.close()
-
-    async def accept_all(listener: socket.socket) -> None:
-        nonlocal turns
-        servers = [await loop.create_server(Counting, sock=same) for same in quickly_accepting(listener)]
-        while len(made) < len(strangers) and turns < 1000:
-            await asyncio.sleep(0)
-            turns += 1
-        for server in servers:
-            server.close()
-            await server.wait_closed()
-
-    with closing(loop), ExitStack() as sockets:
-        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=256))
-        strangers = [
-            sockets.enter_context(socket.create_connection(listener.getsockname())) for _ in range(200)
-        ]
-        loop.run_until_complete(accept_all(listener))
-    assert len(made) == 200
-    assert turns <= 10

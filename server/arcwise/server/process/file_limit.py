@@ -1,4 +1,4 @@
-"""The limit on open files: a connection takes one, and beyond the limit it is reset instead of answered."""
+"""The limit on open files: a connection takes one, and beyond the limit it waits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def allow_files(connections: int) -> None:
     if within < needed:
         _log.warning(
             "%d connections need %d open files, but the limit is %d: set max_connections lower or the limit "
-            "(ulimit -n, LimitNOFILE) higher, or connections will be reset",
+            "(ulimit -n, LimitNOFILE) higher, or new ones will wait",
             connections,
             needed,
             within,

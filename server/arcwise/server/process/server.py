@@ -15,6 +15,7 @@ import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from arcwise.server.eager import Eager
+from arcwise.server.process.accepting import Acceptor
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.file_limit import allow_files
 from arcwise.server.process.first_lines import log_start
@@ -30,11 +31,6 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.server.whole import Done, Taker
 
-_ACCEPTED_AT_ONCE = 32
-"""New connections in one turn of the event loop: uvloop takes one of each socket, and a turn can be long.
-
-All these sockets wake for one that comes alone: each costs it 5 us.
-"""
 _STOP_SECONDS = 10
 """What requests have to end once nothing new is taken; those that do not are cancelled, and sent again."""
 
@@ -55,9 +51,15 @@ class _Server(uvicorn.Server):
         self._runtime = runtime
         self._settings = settings
         self._on_start = started
+        self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        if sys.platform == "win32":  # there is no uvloop, and its event loop has no readers
+            await super().startup(sockets)
+        else:
+            await super().startup([])
+            if self.started:
+                self._accept(sockets or [])
         # What is loaded by now lives as long as the process; scanning it again costs 20 us a request.
         gc.collect()
         gc.freeze()
@@ -67,6 +69,14 @@ class _Server(uvicorn.Server):
                 log_start(self._runtime, self._settings, self.url)
             self._on_start(self.url)
 
+    def _accept(self, sockets: list[socket.socket]) -> None:
+        protocol: Any = self.config.http_protocol_class
+        make = partial(
+            protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        loop = asyncio.get_running_loop()
+        self._acceptors = [Acceptor(loop, each, make) for each in sockets]
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # A balancer sees first that this worker is going, and sends its requests elsewhere; then it goes.
         if self._runtime is not None:
@@ -74,6 +84,8 @@ class _Server(uvicorn.Server):
         until = time.monotonic() + self._settings.drain_seconds
         while time.monotonic() < until and not self.force_exit:
             await asyncio.sleep(0.05)
+        for acceptor in self._acceptors:  # uvicorn then ends the connections that are there
+            await acceptor.close()
         await super().shutdown(sockets)
         finish_logs()  # uvicorn ends by the signal that it got: nothing runs at exit
 
@@ -95,12 +107,6 @@ def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Ca
         return None if take is None else partial(take_renamed, take)
 
     return forwarded
-
-
-def quickly_accepting(listener: socket.socket) -> list[socket.socket]:
-    """Return a socket that listens with duplicates of it: each takes a connection in a turn of the loop."""
-    copies = 0 if sys.platform == "win32" else _ACCEPTED_AT_ONCE - 1  # there is no uvloop, and no such wait
-    return [listener, *(listener.dup() for _ in range(copies))]
 
 
 def _say_where(url: str) -> None:
@@ -147,16 +153,14 @@ def run(
 
     logger = logging.getLogger("uvicorn.error")
     logger.addFilter(is_told)
-    sockets = quickly_accepting(listener)
     try:
-        server.run(sockets=sockets)
+        server.run(sockets=[listener])
     except SystemExit:  # by which newer versions of uvicorn say that it has not started
         if server.started:
             raise
     finally:
         logger.removeFilter(is_told)
-        for each in sockets:  # uvicorn closes those of a server that has started
-            each.close()
+        listener.close()  # one of a server that has started is closed by now
     if not server.started:
         trouble: str = getattr(app, "trouble", "")
         raise click.ClickException(trouble or "the server did not start; the lines above say why")

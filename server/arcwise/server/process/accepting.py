@@ -1,0 +1,81 @@
+"""Takes the connections of a listening socket, many in a turn of the event loop.
+
+uvloop takes one in a turn, which lasts as long as all requests that are there: a new connection waited for
+hundreds of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from arcwise.server.eager import Eager
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable
+
+_AT_ONCE = 128
+"""Connections in a turn: to set up so many takes some 20 ms."""
+_PAUSE_SECONDS = 1.0
+"""When no file or no memory is left for another connection."""
+
+_log = logging.getLogger("arcwise.server")
+
+
+class Acceptor:
+    """Gives each connection of `listener` to a protocol that `make_protocol` returns, until it is closed."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: socket.socket,
+        make_protocol: Callable[[], asyncio.Protocol],
+    ) -> None:
+        self._loop = loop
+        self._listener = listener
+        self._make_protocol = make_protocol
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        listener.setblocking(False)
+        self._begin()
+
+    async def close(self) -> None:
+        """Take no more, close the socket, and wait until those that were taken have their protocol."""
+        self._loop.remove_reader(self._listener)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._listener.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self) -> None:
+        self._loop.add_reader(self._listener, self._take)
+
+    def _take(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionError):
+                return  # if others wait, the loop calls again
+            except OSError as error:
+                _log.warning("no connections are taken for a second: %s", error)
+                self._loop.remove_reader(self._listener)
+                self._timer = self._loop.call_later(_PAUSE_SECONDS, self._begin)
+                return
+            connection.setblocking(False)
+            try:  # at once: a task would begin in the next turn, which may be long
+                begun = Eager(self._loop.connect_accepted_socket(self._make_protocol, connection))
+            except OSError:  # it has ended meanwhile
+                connection.close()
+                continue
+            task = self._loop.create_task(_finish(connection, begun))
+            self._tasks.add(task)  # the loop itself keeps no task alive
+            task.add_done_callback(self._tasks.discard)
+
+
+async def _finish(connection: socket.socket, begun: Awaitable[object]) -> None:
+    try:
+        await begun
+    except OSError:
+        connection.close()
