@@ -267,6 +267,45 @@ def test_the_fields_of_a_head_are_bounded(run: Run, fields: int, whole: bool) ->
     assert run(scenario).ended == ("" if whole else "cut")
 
 
+@pytest.mark.parametrize("before", [b"", GET, POST], ids=["first", "pipelined", "after a body"])
+@pytest.mark.parametrize(("fields", "parsed"), [(100, 100), (102, 0), (500, 0)])
+def test_no_field_is_parsed_of_a_head_that_has_far_too_many(
+    run: Run, fields: int, parsed: int, before: bytes
+) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(before + GET)
+        await connection.answer_all()
+        connection.protocol._fields = 0
+        connection.receive(head(3000, fields=fields))
+
+    connection = run(scenario)
+    assert connection.protocol._fields == parsed
+    assert connection.counted == ({} if parsed else {"long-head": 1})
+
+
+def test_a_head_of_too_many_fields_behind_what_is_not_http_takes_no_answer_away(run: Run) -> None:
+    async def scenario(connection: Connection) -> None:
+        connection.receive(b"nonsense\r\n\r\n" + head(3000, fields=500))
+
+    connection = run(scenario)
+    assert connection.transport.written.startswith(b"HTTP/1.1 400")
+    assert (connection.ended, connection.counted) == ("closed", {"invalid": 1})
+
+
+@pytest.mark.parametrize("split", range(1, 5))
+def test_a_body_of_many_lines_counts_for_no_head_wherever_that_is_split(run: Run, split: int) -> None:
+    async def scenario(connection: Connection) -> None:
+        post = b"POST / HTTP/1.1\r\nContent-Length: 3000\r\n\r\n"
+        for _ in range(2):
+            connection.receive(post[:-split])
+            connection.receive(post[-split:] + b"a\r\n" * 1000)
+            await connection.answer_all()
+
+    connection = run(scenario)
+    assert (connection.ended, connection.counted) == ("", {})
+    assert connection.loop.started == 2
+
+
 @pytest.mark.parametrize("at_once", [None, 1, 1000])
 @pytest.mark.parametrize(
     ("trailer", "trailers", "whole"),
@@ -435,6 +474,49 @@ def test_connections_whose_last_request_had_a_good_key_wait_for_no_stranger() ->
         await device.answer()
         device.receive(GET)  # whose last request had none
         assert not device.transport.is_read
+
+    asyncio.run(scenario())
+
+
+def test_costly_heads_wait_for_cheap_ones_that_come_later() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(8)
+        *costly, second, last = crowd.members
+        for each in costly:
+            each.receive(head(1000, fields=60))
+        second.receive(GET)
+        last.receive(GET)
+        assert crowd.started == [0, 6, 7]
+        crowd.turn()
+        assert crowd.started == [0, 1, 2, 3, 6, 7]  # with all the time that nobody else takes
+
+    asyncio.run(scenario())
+
+
+def test_costly_heads_have_a_part_of_each_pass() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(12)
+        for each in crowd.members[:3]:
+            each.receive(head(1000, fields=60))
+        for each in crowd.members[3:]:
+            each.receive(GET)
+        assert crowd.started == [0, 3, 4]
+        crowd.turn()
+        assert crowd.started == [0, 1, 3, 4, 5, 6]
+        crowd.turn()
+        assert crowd.started == [*range(9)]
+
+    asyncio.run(scenario())
+
+
+def test_a_body_of_many_lines_is_not_costly_for_its_head() -> None:
+    async def scenario() -> None:
+        crowd = Crowd(2)
+        post = b"POST / HTTP/1.1\r\nContent-Length: 3000\r\n\r\n" + b"a\r\n" * 1000
+        for each in crowd.members:
+            each.receive(post)
+        assert [len(each.protocol.cycle.body) for each in crowd.members] == [3000, 3000]
+        assert not crowd.members[0].counted
 
     asyncio.run(scenario())
 

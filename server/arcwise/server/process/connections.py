@@ -48,6 +48,11 @@ _STEP = 4 << 10
 """Bytes that the parser is given at once, no more than to the first empty line."""
 _EMPTY_LINE = b"\r\n\r\n"
 """Ends every head: with what is before the first one comes at most one request behind an unanswered one."""
+_LINE_END = b"\r\n"
+_MAX_LINES = _MAX_FIELDS + 3
+"""Of a head with so many fields: its first, an empty one before it, and the one at its end."""
+_FEW_LINES = 32
+"""In what is parsed at once: more are more calls than a report takes, and others go first."""
 _MAX_UNREAD_BYTES = 64 << 20
 """Bytes that wait to be parsed, without 16 KiB of each connection; one that has more is cut beyond that."""
 _SMALL = 16 << 10
@@ -243,8 +248,8 @@ def bounded_protocol(
                 self._is_in_line = False
                 return False
             for _ in range(2):
-                if self._parts and not self._owes():
-                    self._feed(self._next_part())
+                if self._parts and not self._owes() and not self._is_deaf:
+                    self._feed_next()
             if self._is_deaf:
                 self._drop_parts()
             if self._held is not None and (self._owes() or not self._parts):
@@ -256,6 +261,22 @@ def bounded_protocol(
                     self.flow.resume_reading()
                 self._set_timer()
             return self._is_in_line
+
+        @property
+        def is_costly(self) -> bool:
+            """Whether the next part has many lines: each is a call, of a field or of a chunk."""
+            part = self._parts[0]
+            end = part.find(_EMPTY_LINE)
+            return part.count(_LINE_END, 0, len(part) if end < 0 else end) > _FEW_LINES
+
+        def _feed_next(self) -> None:
+            # Of a part that does not begin a message, the lines may be those of a body.
+            is_first = self._part is _Part.NONE or self.headers is None
+            part = self._next_part()
+            if is_first and part.count(_LINE_END) > _MAX_LINES:
+                self._cut("long-head")  # as the parser's callbacks would, after a call for each of 100 fields
+            else:
+                self._feed(part)
 
         def _next_part(self) -> bytes:
             nonlocal waiting_bytes
