@@ -80,6 +80,26 @@ def test_many_connections_are_taken_in_few_turns_of_the_loop(
     assert loop.run_until_complete(turns_for(500)) <= 10
 
 
+def test_few_are_taken_in_a_turn_while_each_takes_the_place_of_another(
+    loop: asyncio.AbstractEventLoop, sockets: ExitStack
+) -> None:
+    """Who opens connections again and again left no time for answers, and a report waited for two seconds."""
+
+    async def taken(*, full: bool) -> int:
+        acceptor = Acceptor(loop, listener, Made, lambda: full)
+        acceptor._take()
+        number = len(acceptor._tasks)
+        loop.remove_reader(listener)
+        await asyncio.gather(*acceptor._tasks)
+        return number
+
+    listener = listening(sockets)
+    for _ in range(200):
+        connected(sockets, listener)
+    assert loop.run_until_complete(taken(full=True)) == 32
+    assert loop.run_until_complete(taken(full=False)) == 128
+
+
 def test_a_connection_that_comes_alone_is_served(loop: asyncio.AbstractEventLoop, sockets: ExitStack) -> None:
     async def echoed() -> bytes:
         acceptor = Acceptor(loop, listener, Made)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 128
 """Connections in a turn: to set up so many takes some 20 ms."""
+_AT_ONCE_WHEN_FULL = 32
+"""While each takes the place of another: more of them would leave little time for answers."""
 _PAUSE_SECONDS = 1.0
 """When no file or no memory is left for another connection."""
 
@@ -25,17 +27,19 @@ _log = logging.getLogger("arcwise.server")
 
 
 class Acceptor:
-    """Gives each connection of `listener` to a protocol that `make_protocol` returns, until it is closed."""
+    """Gives each connection a protocol; takes fewer at once while `is_full` says that each ends another."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         listener: socket.socket,
         make_protocol: Callable[[], asyncio.Protocol],
+        is_full: Callable[[], bool] = lambda: False,
     ) -> None:
         self._loop = loop
         self._listener = listener
         self._make_protocol = make_protocol
+        self._is_full = is_full
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         listener.setblocking(False)
@@ -53,7 +57,7 @@ class Acceptor:
         self._loop.add_reader(self._listener, self._take)
 
     def _take(self) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_AT_ONCE_WHEN_FULL if self._is_full() else _AT_ONCE):
             try:
                 connection, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):

@@ -75,7 +75,10 @@ class _Server(uvicorn.Server):
             protocol, config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
         loop = asyncio.get_running_loop()
-        self._acceptors = [Acceptor(loop, each, make) for each in sockets]
+        self._acceptors = [Acceptor(loop, each, make, self._is_full) for each in sockets]
+
+    def _is_full(self) -> bool:
+        return len(self.server_state.connections) >= self._settings.max_connections
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         # A balancer sees first that this worker is going, and sends its requests elsewhere; then it goes.
