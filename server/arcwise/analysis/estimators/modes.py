@@ -40,10 +40,13 @@ _FAINT = 0.5
 _CLEAR = 3.0
 """Standard errors with which the largest wave of a kind is seen at least, where it is resolved."""
 
+_SHARPEST = 300.0
+"""Standard errors that the largest wave is seen with at most: more would show how values fall on the grid."""
+
 _BINS = 4
 """Bins of half the length of a wave: with fewer, a picture is further from the values than the fit."""
 
-_CELLS = 128
+_CELLS = 64
 """Cells that the test works with at most."""
 
 _DRAWS = 29
@@ -52,14 +55,14 @@ _DRAWS = 29
 _FEW_DRAWS, _FAR = 4, 8.0
 """From so many draws on, a statistic is rejected that is so many standard deviations above their mean."""
 
+_CERTAIN = 5.0
+"""Standard deviations above its mean at which a squared distance is rejected without any draws."""
+
 _ALL_DRAWS = 60
 """For all numbers of modes together. The number is one at least, so it may end with them."""
 
 _NEVER = 1e-6
 """Reports of a code that are expected at least, where the code is looked at."""
-
-_LARGEST = 1e9
-"""Devices that the test takes at most: what more of them show is finer than the grid."""
 
 _TIE = 1e-6
 """A statistic that is smaller is rounding error."""
@@ -98,7 +101,7 @@ def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, f
     distributions with k modes, minus the one to those of all distributions, each at its least. It is compared
     with the statistics of reports that are drawn from the nearest distribution with k modes.
     """
-    waves = _Waves(mechanism, fitted, min(devices, _LARGEST))
+    waves = _Waves(mechanism, fitted, devices)
     seen = waves.of(frequencies)
     least, spikes = waves.nearest(seen)
     # Equal reports, equal answers.
@@ -122,11 +125,15 @@ def _rejected(
     observed = nearest.distance - least
     if observed <= _TIE:
         return False
+    if observed > waves.furthest:
+        return True
     law = waves.law(waves.flattened(seen, nearest))
     drawn: list[float] = []
     for generator in draws:
         again = waves.of(generator.multinomial(int(waves.devices), law) / int(waves.devices))
-        drawn.append(waves.search(again, nearest.cuts).distance - waves.nearest(again)[0])
+        unbound = waves.nearest(again)[0]
+        # Once it is known to be nearer than the reports, it need not be searched for further.
+        drawn.append(waves.search(again, nearest.cuts, unbound + observed).distance - unbound)
         if drawn[-1] >= observed:
             return False
         far = len(drawn) >= _FEW_DRAWS and observed > np.mean(drawn) + _FAR * np.std(drawn, ddof=1)
@@ -147,13 +154,14 @@ class _Waves:
     """Scores of the reports for waves over the domain, and distributions with nearly the same scores.
 
     `widths` and `heights`, shape (M,), are those of the cells on which distributions are constant, with the
-    heights of the fit. `resolved` is the number of bins for a picture of the domain: `_BINS` to half a wave
-    of the shortest kind that is resolved, or 0 where the bins would be no wider than a node's cell.
+    heights of the fit. `furthest` is the largest squared distance that chance makes. `resolved` is the number
+    of bins for a picture of the domain: `_BINS` to half a wave of the shortest kind that is resolved, or 0
+    where the bins would be no wider than a node's cell.
     """
 
     def __init__(self, mechanism: Mechanism, fitted: FloatArray, devices: float) -> None:
         kernel = self._kernel = mechanism.kernel
-        self.circular, self.devices = kernel.circular, devices
+        self.circular = kernel.circular
         self._start = first_cell(mechanism)
         parts = np.diff(bin_edges(mechanism))
         size = -(-kernel.nodes // _CELLS)
@@ -179,9 +187,15 @@ class _Waves:
         clear = np.flatnonzero(sizes >= _CLEAR)
         bins = _BINS * (int(clear[-1]) + 1) if len(clear) else 1
         self.resolved = bins if bins < kernel.nodes else 0
-        kept = np.flatnonzero(sizes[:_WAVES] >= _FAINT)
+        taken = min(1.0, _SHARPEST / max(float(sizes.max()), _TIE))
+        self.devices, scale = devices * taken**2, scale * taken
+        kept = np.flatnonzero(sizes[:_WAVES] * taken >= _FAINT)
         factor, _ = np.linalg.qr(shifts[kept if len(kept) else [0]].T)
         self._scores = (factor.T * scale).T
+        # The population's own waves are a chi-squared distance from those seen: where it has k modes, the
+        # nearest with k modes is no further.
+        spread = np.atleast_2d(np.cov(self._scores.T, aweights=self._codes, ddof=0)) / self.devices
+        self.furthest = float(np.trace(spread) + _CERTAIN * math.sqrt(2.0) * np.linalg.norm(spread))
         columns = np.roll(node_means(kernel, self._scores.T), -self._start, axis=1)
         columns -= (self._codes @ self._scores)[:, None]
         self._columns = np.add.reduceat(columns * self._within, first, axis=1)
@@ -211,14 +225,16 @@ class _Waves:
         distance, mass = _nearest_mixture(self._columns, seen)
         return distance, mass / self.widths
 
-    def search(self, seen: FloatArray, cuts: list[int]) -> _Nearest:
+    def search(self, seen: FloatArray, cuts: list[int], enough: float = 0.0) -> _Nearest:
         """Return a distribution that turns as often as at `cuts` and that is nearest, but for local minima.
 
         A distribution turns at either end of a mode's plateau, or of a valley's: each cut moves to where the
-        present one turns too, and the distance can only shrink.
+        present one turns too, and the distance can only shrink. The search ends below the distance `enough`.
         """
         best = self._turning(seen, cuts)
         for _ in range(_STEPS):
+            if best.distance < enough:
+                break
             found = self._turning(seen, self._moved(best))
             if found.distance > best.distance - _TIE:
                 break
