@@ -53,11 +53,8 @@ if TYPE_CHECKING:
 MEDIAN, WORST = 50.0, 150.0
 """Milliseconds of CPU of `estimate(task, counts)`."""
 
-FEWER = {"fit test": 2, "comparisons": 1, "single values": 1, "strata": 1, "levels": 1}
-"""Places of a population for parts that cost more, in the balanced subset; the estimates have all seven."""
-
-EVERY = {"strata": 4}
-"""Of the populations, for a part whose survey takes seconds."""
+EVERY = {"fit test": 1, "comparisons": 2, "single values": 2, "strata": 5, "levels": 2}
+"""Of the populations, for parts with one place of each in the balanced subset; estimates have all seven."""
 
 _BEGINNINGS = {
     "fit": "fit test",
@@ -141,14 +138,13 @@ def _studies(asked: argparse.Namespace, populations: list[Named]) -> list[Study]
         chosen = dict.fromkeys(PARTS, places)
     else:
         places = design(populations)
-        # Of each population others; the second epsilon of a population is three from the first.
+        # Of each population another epsilon, and from one part to the next other populations.
         chosen = {
             part: [
-                places[len(EPSILONS) * row + (row + 3 * k) % len(EPSILONS)]
-                for row in range(0, len(populations), EVERY.get(part, 1))
-                for k in range(FEWER[part])
+                places[len(EPSILONS) * row + row % len(EPSILONS)]
+                for row in range(number % every, len(populations), every)
             ]
-            for part in FEWER
+            for number, (part, every) in enumerate(EVERY.items())
         }
         chosen["estimates"] = places
     if asked.nodes:

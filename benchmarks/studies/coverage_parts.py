@@ -1,7 +1,8 @@
 """What `coverage.py` asks of one survey: each interval that arcwise shows beside what is true.
 
 Not a program. Everything goes through the public entries: `estimate`, `fit_test`, `compare_samples`,
-`compare_reference` and `post_stratify`.
+`compare_reference` and `post_stratify`; only numbers of the users who reported, beside those of the
+population that they come from, do without what is alike for both.
 """
 
 from __future__ import annotations
@@ -9,16 +10,20 @@ from __future__ import annotations
 import math
 import re
 import zlib
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from arcwise.analysis import Band, Estimate, Value, estimate
+from arcwise.analysis.estimators import direction, mean, variance
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
 from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.estimators.quantiles import LEVELS
+from arcwise.analysis.estimators.result import wrapped
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.simulate import Mixture, parse_population, simulate_counts
@@ -206,12 +211,11 @@ def _line(
     low, length = _line_of(task)
     between = _between(one)
     result = estimate(task, counts, level=level, bands=True, between=between.values())
-    theirs = estimate(task, counts, level=level, target="users")
+    theirs = _of_users(task, counts, level)
     found: dict[tuple[str, str], Answer] = {}
-    mean, variance = float(users.mean()), float(users.var())
     for whose, told, of_mean, of_variance in (
         ("", result, truth.mean, truth.variance),
-        (" of users", theirs, mean, variance),
+        (" of users", theirs, float(users.mean()), float(users.var())),
     ):
         found[f"mean{whose}", ""] = _answer(told.mean, low + length * of_mean, length)
         found[f"variance{whose}", ""] = _answer(told.variance, length**2 * of_variance, length**2)
@@ -238,7 +242,7 @@ def _circle(
     between = _between(one)
     origin = (0.0, _ORIGIN * period, None)[number % 3]
     result = estimate(task, counts, level=level, bands=True, between=between.values(), origin=origin)
-    theirs = estimate(task, counts, level=level, target="users")
+    theirs = _of_users(task, counts, level)
     found: dict[tuple[str, str], Answer] = {}
     moment = complex(np.exp(2j * np.pi * users).mean())
     for whose, told, of in (("", result, truth.moment), (" of users", theirs, moment)):
@@ -263,6 +267,27 @@ def _circle(
     _bins(found, one, result)
     _mode(found, one, result)
     return found
+
+
+def _of_users(task: Task, counts: IntArray, level: float) -> Estimate:
+    """Return what an estimate for the users who reported says of their mean or direction and their spread."""
+    survey, empty = Survey.of(task, counts, target="users"), empty_estimate(task, target="users")
+    if not task.domain.circular:
+        spread = variance.spread(survey, level=level)
+        return replace(
+            empty,
+            mean=mean.mean(survey, level=level),
+            variance=spread.variance,
+            standard_deviation=spread.standard_deviation,
+        )
+    length = direction.resultant_length(survey, level=level)
+    found = replace(
+        empty,
+        direction=direction.direction(survey, level=level),
+        resultant_length=length,
+        circular_variance=direction.circular_variance(length),
+    )
+    return wrapped(found, task)
 
 
 def _line_of(task: Task) -> tuple[float, float]:
