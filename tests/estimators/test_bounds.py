@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band, joint_root
-from arcwise.analysis.estimators.bounds import Average, Bounds, difference_interval, share_interval
+from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds, difference_interval
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.estimators.quantiles import circular_quantiles, quantiles
 from arcwise.analysis.estimators.shares import share
@@ -177,7 +177,8 @@ def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mec
     blocks = 1 + np.count_nonzero(np.diff(average.weights, axis=1), axis=1)
     assert blocks.max() < min(mechanism.kernel.codes, 500)
     assert np.ptp(average.weights) > 0.0
-    low, high = share_interval(bounds, *bounds.places.between(0.25, 0.6), 0.95)
+    over, under = bounds.averages(bounds.places.between(0.25, 0.6), USUAL)
+    low, high = difference_interval(over, under, 1.0, 0.95)
     at = bounds.places.at
     cells = np.roll(truth, -first_cell(mechanism))
     assert low <= float(cells[(at >= 0.25) & (at <= 0.6)].sum()) <= high

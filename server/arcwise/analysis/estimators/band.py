@@ -11,7 +11,7 @@ import numpy as np
 from arcwise.analysis.estimators.bounds import covariance
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Band
-from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.shares import shares
 from arcwise.analysis.grid import SINGLE_VALUES, coarse_notes, values_of
 from arcwise.digits import written
 from arcwise.errors import ParameterError
@@ -102,7 +102,8 @@ def bins(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
     lattice a bin holds values, and both of its ends are included; up to 24 values have a bin each. Each
     interval has the level by itself.
     """
-    return {name: share(survey, *ends, level=level) for name, ends in bin_ends(survey.mechanism).items()}
+    ends = bin_ends(survey.mechanism)
+    return dict(zip(ends, shares(survey, ends.values(), level=level), strict=True))
 
 
 def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:

@@ -259,16 +259,6 @@ def covariance(averages: Sequence[AnyAverage]) -> FloatArray:
     return result
 
 
-def share_interval(bounds: Evidence, most: FloatArray, rest: FloatArray, level: float) -> tuple[float, float]:
-    """Return the interval of a share, from functionals that are at least the share and its complement.
-
-    The functionals have the shape (A, N), by cells: `most` is above the share of a part of the domain, and
-    `rest` above the share of everything else.
-    """
-    over, under = bounds.averages([most, rest], USUAL)
-    return possible(*difference_interval(over, under, 1.0, level), least=0.0)
-
-
 def possible(low: float, high: float, *, least: float) -> tuple[float, float]:
     """Return the ends of an interval in order, and from `least` to 1: of a share 0, of a difference -1."""
     low, high = (min(max(end, least), 1.0) for end in (low, high))

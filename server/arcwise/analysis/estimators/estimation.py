@@ -238,10 +238,9 @@ def by_shares(
         found["quantiles"] = quantiles.quantiles(survey, level=level)
     elif origin is not None:
         found["quantiles"] = quantiles.circular_quantiles(survey, origin, level=level)
-    found["shares"] = {
-        share_name(*ends): shares.share(survey, *ends, level=level)
-        for ends in shares.checked_between(between)
-    }
+    pairs = shares.checked_between(between)
+    names = [share_name(*ends) for ends in pairs]
+    found["shares"] = dict(zip(names, shares.shares(survey, pairs, level=level), strict=True))
     if bands:
         found["bins"] = band.bins(survey, level=level)
         if not circular:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, share_interval
+from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, difference_interval, possible
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
@@ -62,19 +62,27 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
     the share near `low` and `high`. Where one of these is inside an end zone of the clamp placement, the
     lower end counts the zone out, the upper end in.
     """
+    return shares(survey, [(low, high)], level=level)[0]
+
+
+def shares(survey: Profile, pairs: Iterable[tuple[float, float]], *, level: float) -> list[Value]:
+    """Return the `share` between each of several pairs of ends: together they cost less than one by one."""
     mechanism, bounds = survey.mechanism, survey.bounds
-    first, last = unit_ends(mechanism, low, high)
-    lower, upper = share_interval(bounds, *bounds.places.between(first, last), level)
-    value = fitted_shares(survey, [(first, last)])[0]
-    if value is not None:  # it comes from a smoother distribution
-        lower, upper = min(lower, value), max(upper, value)
-    notes = all_notes(
-        survey.few,
-        IN_END_ZONE if value is None else "",
-        coarse_notes(mechanism),
-        SMOOTHED,
-    )
-    return Value(value, lower, upper, METHOD, notes)
+    ends = [unit_ends(mechanism, *pair) for pair in pairs]
+    averages = bounds.averages([each for pair in ends for each in bounds.places.between(*pair)], USUAL)
+    found = []
+    for value, over, under in zip(fitted_shares(survey, ends), averages[::2], averages[1::2], strict=True):
+        lower, upper = possible(*difference_interval(over, under, 1.0, level), least=0.0)
+        if value is not None:  # it comes from a smoother distribution
+            lower, upper = min(lower, value), max(upper, value)
+        notes = all_notes(
+            survey.few,
+            IN_END_ZONE if value is None else "",
+            coarse_notes(mechanism),
+            SMOOTHED,
+        )
+        found.append(Value(value, lower, upper, METHOD, notes))
+    return found
 
 
 def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
