@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MECHANISMS = [
     OptimalPiecewise(Interval(0, 1), 0.25, nodes=64),
     OptimalPiecewise(Interval(0, 1), 1.0),
+    OptimalPiecewise(Interval(0, 1), 8.0, nodes=64),
     OptimalPiecewise(Interval(0, 1), 8.0, nodes=256),
     OptimalPiecewise(Interval(0, 1), 4.0, nodes=400),
     OptimalCircular(Circle(1), 2.0, nodes=64),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from arcwise.analysis import estimate
+from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.shares import covered, share
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import fit_held_out
@@ -54,6 +55,16 @@ def test_shares_of_nearly_exact_reports_are_the_truth() -> None:
         truth = (min(high, 100) - max(low, 0)) / 100
         assert value.low - 0.005 <= truth <= value.high + 0.005
         assert value.high - value.low < 0.03
+
+
+def test_an_estimate_without_shares_makes_no_bounds() -> None:
+    """They are two more fits of the reports, and quantiles of a circle are computed on request only."""
+    task = Task("heading", Circle(360), 2.0)
+    survey = Survey.of(task, [1] * task.mechanism.kernel.codes)
+    assert unwrapped_estimate(task, survey).shares == {}
+    assert "bounds" not in vars(survey)
+    assert len(unwrapped_estimate(task, survey, between=[(0, 90)]).shares) == 1
+    assert "bounds" in vars(survey)
 
 
 def test_everything_is_one_and_what_lies_outside_nothing() -> None:

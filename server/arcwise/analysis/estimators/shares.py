@@ -67,20 +67,18 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
 
 def shares(survey: Profile, pairs: Iterable[tuple[float, float]], *, level: float) -> list[Value]:
     """Return the `share` between each of several pairs of ends: together they cost less than one by one."""
-    mechanism, bounds = survey.mechanism, survey.bounds
+    mechanism = survey.mechanism
     ends = [unit_ends(mechanism, *pair) for pair in pairs]
+    if not ends:  # bounds are fits of their own, which an estimate without shares does not need
+        return []
+    bounds, coarse = survey.bounds, coarse_notes(mechanism)
     averages = bounds.averages([each for pair in ends for each in bounds.places.between(*pair)], USUAL)
     found = []
     for value, over, under in zip(fitted_shares(survey, ends), averages[::2], averages[1::2], strict=True):
         lower, upper = possible(*difference_interval(over, under, 1.0, level), least=0.0)
         if value is not None:  # it comes from a smoother distribution
             lower, upper = min(lower, value), max(upper, value)
-        notes = all_notes(
-            survey.few,
-            IN_END_ZONE if value is None else "",
-            coarse_notes(mechanism),
-            SMOOTHED,
-        )
+        notes = all_notes(survey.few, IN_END_ZONE if value is None else "", coarse, SMOOTHED)
         found.append(Value(value, lower, upper, METHOD, notes))
     return found
 
