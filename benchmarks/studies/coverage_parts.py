@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.analysis import Band, Estimate, Value, estimate
-from arcwise.analysis.estimators import direction, mean, variance
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
 from arcwise.analysis.estimators.difference import mean_difference
-from arcwise.analysis.estimators.estimation import empty_estimate
+from arcwise.analysis.estimators.estimation import by_moments, empty_estimate
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.estimators.result import wrapped
@@ -271,23 +270,8 @@ def _circle(
 
 def _of_users(task: Task, counts: IntArray, level: float) -> Estimate:
     """Return what an estimate for the users who reported says of their mean or direction and their spread."""
-    survey, empty = Survey.of(task, counts, target="users"), empty_estimate(task, target="users")
-    if not task.domain.circular:
-        spread = variance.spread(survey, level=level)
-        return replace(
-            empty,
-            mean=mean.mean(survey, level=level),
-            variance=spread.variance,
-            standard_deviation=spread.standard_deviation,
-        )
-    length = direction.resultant_length(survey, level=level)
-    found = replace(
-        empty,
-        direction=direction.direction(survey, level=level),
-        resultant_length=length,
-        circular_variance=direction.circular_variance(length),
-    )
-    return wrapped(found, task)
+    survey = Survey.of(task, counts, target="users")
+    return wrapped(replace(empty_estimate(task, target="users"), **by_moments(survey, level)), task)
 
 
 def _line_of(task: Task) -> tuple[float, float]:

@@ -172,26 +172,10 @@ def unwrapped_estimate(
             survey.fit,
             count_modes(mechanism, survey.counts / survey.n, survey.devices, survey.probabilities),
         ),
+        **by_moments(survey, level),
     )
-    if mechanism.kernel.circular:
-        heading = direction.direction(survey, level=level)
-        length = direction.resultant_length(survey, level=level)
-        result = replace(
-            result,
-            direction=heading,
-            resultant_length=length,
-            circular_variance=direction.circular_variance(length),
-        )
-        if bands and origin is None:
-            origin = quantiles.opposite(heading, mechanism.domain.length)
-    else:
-        spread = variance.spread(survey, level=level)
-        result = replace(
-            result,
-            mean=mean.mean(survey, level=level),
-            variance=spread.variance,
-            standard_deviation=spread.standard_deviation,
-        )
+    if bands and origin is None and result.direction is not None:
+        origin = quantiles.opposite(result.direction, mechanism.domain.length)
     result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
     return told_if_wide(result, task)
 
@@ -220,6 +204,23 @@ def empty_estimate(
         description=task.description,
         delta=reported_delta(task.mechanism),
     )
+
+
+def by_moments(survey: Survey, level: float) -> dict[str, Any]:
+    """Return the parts of an `Estimate` that come from moments: a mean or a direction, and the spread."""
+    if survey.mechanism.kernel.circular:
+        length = direction.resultant_length(survey, level=level)
+        return {
+            "direction": direction.direction(survey, level=level),
+            "resultant_length": length,
+            "circular_variance": direction.circular_variance(length),
+        }
+    spread = variance.spread(survey, level=level)
+    return {
+        "mean": mean.mean(survey, level=level),
+        "variance": spread.variance,
+        "standard_deviation": spread.standard_deviation,
+    }
 
 
 def by_shares(

@@ -192,23 +192,23 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     which one ends at a block are the same.
     """
     for growth, most in () if many else _GROWTHS:
-        starts = _repeated(places, kernel, _away(kernel.window, kernel.nodes, growth))
+        starts = _repeated(places, kernel, _away(kernel, growth))
         if 2 * len(starts) <= most * (1 + len(places)):
             return starts
     growth, windows = _NEAR
-    near = _repeated(places, kernel, _away(kernel.window, kernel.nodes, growth), windows)
+    near = _repeated(places, kernel, _away(kernel, growth), windows)
     # A block of one code where a window ends: with it alone, bounds are as low as with three more blocks.
     ends = np.array([0] if kernel.window < _SHORT else [-1, 0])
     return np.union1d(near, _repeated(places, kernel, ends))
 
 
 @lru_cache(maxsize=64)
-def _away(window: int, nodes: int, growth: float) -> IntArray:
+def _away(kernel: WindowKernel, growth: float) -> IntArray:
     """Return distances from a place, in both directions, up to half a window."""
     steps = [0.0]
-    while steps[-1] < window / 2:
-        steps.append(steps[-1] + min(max(1.0, steps[-1] * (growth - 1.0)), nodes * _COARSE))
-    away = np.round(np.minimum(steps, window / 2)).astype(np.int64)
+    while steps[-1] < kernel.window / 2:
+        steps.append(steps[-1] + min(max(1.0, steps[-1] * (growth - 1.0)), kernel.nodes * _COARSE))
+    away = np.round(np.minimum(steps, kernel.window / 2)).astype(np.int64)
     return np.union1d(away, -away)
 
 
