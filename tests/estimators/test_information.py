@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arcwise.analysis.likelihood.information import dense_information, window_information
+from arcwise.analysis.likelihood.information import (
+    dense_information,
+    whole_window_information,
+    window_information,
+)
 from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.window import WindowKernel
@@ -55,6 +59,39 @@ def test_prefix_sums_give_the_product(
         # With the matrix itself: what A lacks of it acts on x by two products.
         rest = tilt * x.sum() + tilt @ x + level * x.sum()
         np.testing.assert_allclose(solve(product @ x - rest), x, rtol=0, atol=1e-9)
+
+
+@settings(max_examples=60)
+@given(
+    circular=st.booleans(),
+    nodes=st.integers(40, 90),
+    epsilon=st.floats(5.0, 12.0),
+    start=st.integers(0, 59),
+    seed=st.integers(0, 2**32),
+)
+def test_all_nodes_have_the_product_up_to_a_constant(
+    circular: bool, nodes: int, epsilon: float, start: int, seed: int
+) -> None:
+    kernel = _window(circular, nodes, epsilon)
+    generator = np.random.default_rng(seed)
+    order = np.roll(np.arange(nodes), start * circular)
+    weights = 10.0 ** generator.uniform(-6, 6, kernel.codes)
+    rows = kernel.probabilities(order)
+    whole = rows * weights @ rows.T
+    information = whole_window_information(kernel, order, weights)
+    change = generator.normal(size=nodes)
+    change -= change.mean()
+    missing = whole @ change - information.times(change)
+    scale = np.abs(whole @ np.diag(change)).sum(axis=1).max()
+    assert np.ptp(missing) <= 1e-12 * scale
+    more = np.exp(generator.normal(size=nodes)) * np.diag(whole)
+    solve = information.solver(more)
+    assert solve is not None
+    sides = np.array([change, np.ones(nodes)])
+    for side, found in zip(sides, solve(sides), strict=True):
+        np.testing.assert_allclose(information.times(found) + more * found, side, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(solve(side), found, rtol=1e-12)
+    assert information.solver(-2.0 * more) is None
 
 
 @pytest.mark.parametrize(("circular", "epsilon"), [(False, 0.5), (False, 8.0), (True, 0.5), (True, 8.0)])

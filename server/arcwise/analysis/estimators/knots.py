@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.grid import first_cell
-from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.analysis.likelihood.linear_maps import code_changes, code_laws, node_means
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.window import WindowKernel
 from arcwise.tasks.goals import places_resolved
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _FEW_NODES, _MOST_NODES = 128, 288
-"""Nodes up to which the program has a variable for each, and up to which where blocks would not save any.
+"""Nodes up to which the program has a variable for each; the second for kernels without windows.
 
 On more, weights are alike in blocks of codes.
 """
 
-_MOST_PERIODS = 16
-"""Windows in the domain, up to which blocks save nodes on a grid of less than `_MOST_NODES`."""
+_MOST_BANDS = 36
+"""Codes in a window, or in two on a circle, up to which a matrix with bands costs less than one of blocks.
+
+The program then has a variable for each node, however many there are.
+"""
 
 _BLOCKS = 128
 """Blocks of codes as long as nodes are far apart in a grid of so many, where no place is known."""
@@ -43,10 +46,7 @@ _MANY = 4
 """Places in a node that the reports tell apart, from which on they know where a share jumps to the node."""
 
 _NEAR = 1.5, 3
-"""Then, and where windows are too short for any: how blocks grow within so many windows of a place."""
-
-_SHORT = 6
-"""Codes in a window, below which none that is further away is divided."""
+"""Then, and where windows are too many for any: how blocks grow within so many windows of a place."""
 
 _COARSE = 1 / 32
 """Of the nodes: the longest block."""
@@ -67,11 +67,17 @@ def is_fine(mechanism: Mechanism) -> bool:
     return isinstance(kernel, WindowKernel) and not _has_all(kernel)
 
 
+def _is_banded(kernel: Kernel) -> bool:
+    """Return whether programs have a variable for each node and a matrix with bands."""
+    if not isinstance(kernel, WindowKernel) or kernel.nodes <= _FEW_NODES:
+        return False
+    return kernel.window * (1 + kernel.circular) <= _MOST_BANDS
+
+
 def _has_all(kernel: Kernel) -> bool:
     """Return whether programs have a variable for each node."""
-    if not isinstance(kernel, WindowKernel) or kernel.window * _MOST_PERIODS < kernel.nodes:
-        return kernel.nodes <= _MOST_NODES
-    return kernel.nodes <= _FEW_NODES
+    most = _FEW_NODES if isinstance(kernel, WindowKernel) else _MOST_NODES
+    return kernel.nodes <= most or _is_banded(kernel)
 
 
 def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
@@ -88,14 +94,15 @@ class Knots:
     """The program's nodes of a mechanism, M of N, and its blocks of codes, K' of K.
 
     `anchors` are the cells at which the functionals jump, and `reports` is the approximate number of reports.
-    `order` holds the nodes by cells, shape (N,), and `all` is true where the program has every node and a
-    block for each code.
+    `order` holds the nodes by cells, shape (N,). `all` is true where the program has every node and a block
+    for each code, and `banded` where windows are so short that their matrix has bands, see `information`.
     """
 
     def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = (), reports: float = 0.0) -> None:
-        self._kernel = kernel = mechanism.kernel
+        self.kernel = kernel = mechanism.kernel
         self.order = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
         self.codes = kernel.codes
+        self.banded = _is_banded(kernel)
         self.all = _has_all(kernel)
         places = [int(self.order[each]) for each in anchors]
         if self.all:
@@ -109,7 +116,7 @@ class Knots:
     @cached_property
     def rows(self) -> FloatArray:
         """Code probabilities of the program's nodes, shape (M, K')."""
-        kernel, nodes = self._kernel, self.order[self.numbers]
+        kernel, nodes = self.kernel, self.order[self.numbers]
         if self.all or not isinstance(kernel, WindowKernel):
             return self.merged(kernel.probabilities(nodes))
         starts, ends = self._starts, np.append(self._starts[1:], kernel.codes)
@@ -129,7 +136,7 @@ class Knots:
         window begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights`
         adds what they are not.
         """
-        kernel = self._kernel
+        kernel = self.kernel
         if self.all:
             return np.arange(kernel.nodes)
         begins = np.zeros(kernel.codes + 1, dtype=bool)
@@ -140,6 +147,27 @@ class Knots:
             taken |= begins[ends % kernel.codes if kernel.circular else ends]
         taken[[0, -1]] = True
         return np.flatnonzero(taken)
+
+    def laws(self, masses: FloatArray) -> FloatArray:
+        """Return the distributions of the blocks for some of the nodes, shape (P, M) to (P, K')."""
+        if isinstance(self.kernel, WindowKernel) and self.banded:
+            nodes = np.empty_like(masses)
+            nodes[:, self.order] = masses
+            return code_laws(self.kernel, nodes)
+        laws: FloatArray = masses @ self.rows
+        return laws
+
+    def changes(self, masses: FloatArray) -> FloatArray:
+        """Return what changes of the nodes, which add up to 0, change of `laws`, shape (P, M) to (P, K').
+
+        Numbers after the program's nodes are not read.
+        """
+        if isinstance(self.kernel, WindowKernel) and self.banded:
+            nodes = np.empty_like(masses)
+            nodes[:, self.order] = masses
+            return code_changes(self.kernel, nodes)
+        changes: FloatArray = masses[:, : len(self.rows)] @ self.rows
+        return changes
 
     def at_knots(self, functional: FloatArray) -> FloatArray:
         """Return numbers at the program's nodes between which straight lines are above a functional."""
@@ -163,17 +191,17 @@ class Knots:
 
     def means(self, weights: FloatArray) -> FloatArray:
         """Return the means of weights per block for each node, shape (M, K') to (M, N), by cells."""
-        if self.all:
+        if self.all and not self.banded:
             straight: FloatArray = weights @ self.rows.T
             return straight
-        means: FloatArray = node_means(self._kernel, self.per_code(weights))[:, self.order]
+        means: FloatArray = node_means(self.kernel, self.per_code(weights))[:, self.order]
         return means
 
     def per_code(self, weights: FloatArray) -> FloatArray:
         """Return weights per block as weights per code, shape (..., K') to (..., K)."""
         if self.all:
             return weights
-        return np.repeat(weights, np.diff(self._starts, append=self._kernel.codes), axis=-1)
+        return np.repeat(weights, np.diff(self._starts, append=self.kernel.codes), axis=-1)
 
     def merged(self, per_code: FloatArray) -> FloatArray:
         """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""
@@ -198,8 +226,7 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
     growth, windows = _NEAR
     near = _repeated(places, kernel, _away(kernel, growth), windows)
     # A block of one code where a window ends: with it alone, bounds are as low as with three more blocks.
-    ends = np.array([0] if kernel.window < _SHORT else [-1, 0])
-    return np.union1d(near, _repeated(places, kernel, ends))
+    return np.union1d(near, _repeated(places, kernel, np.array([-1, 0])))
 
 
 @lru_cache(maxsize=64)

@@ -13,12 +13,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+
+from arcwise.analysis.likelihood.information import Dense, whole_window_information
+from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from arcwise.analysis.estimators.knots import Knots
+    from arcwise.analysis.likelihood.information import Matrix, Solve
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _LOOSE = 0.1
@@ -68,7 +71,7 @@ class Near:
         self.knots, self.n = knots, n
         masses = np.array([knots.mass(fit) for fit in fits])
         parts, nodes = masses.shape
-        self.codes = np.maximum(masses @ knots.rows, _LEAST)
+        self.codes = np.maximum(knots.laws(masses), _LEAST)
         # Programs of other places have other numbers of nodes. To be solved together they are filled up with
         # nodes of which hardly anybody is, each with a code of its own: the solver leaves them as they are.
         size = nodes if knots.all else -(-nodes // _SIZES) * _SIZES
@@ -80,25 +83,39 @@ class Near:
         self.start = self.fit.copy()
         self.start[:, :nodes] = (1.0 - share) * masses + share / nodes
         self.slack = _BARRIER * usual**2 / size / self.start
-        self.information = np.zeros((parts, size, size))
-        self.factors = []
+        self.information: list[Matrix] = []
+        self.solvers: list[Solve] = []
         sides = np.empty((2, parts, size))
         for part, codes in enumerate(self.codes):
-            scaled = knots.rows * np.sqrt(n / codes)
-            matrix = self.information[part]
-            np.matmul(scaled, scaled.T, out=matrix[:nodes, :nodes])
-            matrix.ravel()[nodes * (size + 1) :: size + 1] = _FILLED**-2
-            back = matrix @ (self.fit[part] - self.start[part])
-            matrix = matrix.copy()
-            matrix.ravel()[:: size + 1] += self.slack[part] / self.start[part]
-            self.factors.append(dpotrf(matrix.T, lower=1, overwrite_a=1)[0])
-            sides[:, part] = dpotrs(self.factors[-1], np.array([np.ones(size), back]).T, lower=1)[0].T
+            information = _information(knots, n / codes, size)
+            back = information.times(self.fit[part] - self.start[part])
+            solve = _solver(information, self.slack[part] / self.start[part])
+            self.information.append(information)
+            self.solvers.append(solve)
+            sides[:, part] = solve(np.array([np.ones(size), back]))
         self.level, self.home = sides
 
     def filled(self, phi: FloatArray) -> FloatArray:
         """Return a functional's numbers at the program's nodes, shape (M,)."""
         at = self.knots.at_knots(phi)
         return np.pad(at, (0, self.fit.shape[1] - len(at)), constant_values=at.min())
+
+
+def _information(knots: Knots, weights: FloatArray, size: int) -> Matrix:
+    """Return H, with a row for each of the program's nodes and for those that fill it up to a size."""
+    if isinstance(knots.kernel, WindowKernel) and knots.banded:
+        return whole_window_information(knots.kernel, knots.order, weights)
+    nodes = len(knots.rows)
+    scaled = knots.rows * np.sqrt(weights)
+    matrix = np.zeros((size, size))
+    np.matmul(scaled, scaled.T, out=matrix[:nodes, :nodes])
+    matrix.ravel()[nodes * (size + 1) :: size + 1] = _FILLED**-2
+    return Dense(matrix)
+
+
+def _solver(information: Matrix, more: FloatArray, within: FloatArray | None = None) -> Solve:
+    """Return what solves with H and more on its diagonal; solutions are NaN where floats cannot tell them."""
+    return information.solver(more, within) or (lambda sides: np.full_like(sides, np.nan))
 
 
 class Programs:
@@ -123,10 +140,11 @@ class Programs:
                 *((one.fit, one.start, one.slack, one.level, one.home) for one in near), strict=True
             )
         )
-        self._information = [matrix for one in near for matrix in one.information]
-        self._factors = [factor for one in near for factor in one.factors]
-        nodes = self._fit.shape[1]
-        self._matrices = np.empty((max(1, _TOGETHER // nodes**2), nodes, nodes))
+        self._information = [each for one in near for each in one.information]
+        self._solvers = [each for one in near for each in one.solvers]
+        entries = self._information[0].entries
+        # New arrays of this size would come from the system each time.
+        self._spare = [np.empty_like(entries) for _ in range(max(1, _TOGETHER // entries.size))]
 
     def weights(self, several: Sequence[FloatArray], of: Sequence[int], root: float) -> FloatArray:
         """Return weights for bounds that are `root` standard errors up, shape (M, 2, K).
@@ -150,15 +168,13 @@ class Programs:
         row, chosen = best.ravel(), (best + len(options) * np.arange(parts)[:, None]).ravel()
         # Elsewhere no bound is lower than the functional's largest entry.
         todo = np.flatnonzero((phi.max(axis=1) - middle >= 0.05 * root * error)[chosen])
-        for some in np.array_split(todo, -(-len(todo) // len(self._matrices))) if len(todo) else ():
+        for some in np.array_split(todo, -(-len(todo) // len(self._spare))) if len(todo) else ():
             which = chosen[some]
             change, pull = self._solved(part[which], phi[which], tilt[which], 1.0 / error[which], root)
             for one in np.unique(part[which]).tolist():
                 mine = part[which] == one
                 near = self._near[one // parts]
-                fresh = (
-                    change[mine][:, : len(near.knots.rows)] @ near.knots.rows * (near.n / pull[mine])[:, None]
-                )
+                fresh = near.knots.changes(change[mine]) * (near.n / pull[mine])[:, None]
                 fresh /= near.codes[one % parts]
                 fresh += (rows[row[some[mine]]] - near.knots.means(fresh)).max(axis=1)[:, None]
                 flat[some[mine]] = near.knots.per_code(fresh)
@@ -170,7 +186,7 @@ class Programs:
         result = np.empty_like(sides)
         for which in np.unique(part).tolist():
             mine = part == which
-            result[mine] = dpotrs(self._factors[which], sides[mine].T, lower=1)[0].T
+            result[mine] = self._solvers[which](sides[mine])
         return result
 
     def _errors(self, part: IntArray, phi: FloatArray, tilt: FloatArray) -> FloatArray:
@@ -192,7 +208,8 @@ class Programs:
         """
         fit, start, slack = self._fit[part], self._start[part], self._slack[part]
         room = _NEARLY_ALL * (phi.max(axis=1) - _dots(phi, fit))
-        pushed = np.array([(f - g) @ self._information[k] for f, g, k in zip(start, fit, part, strict=True)])
+        away = zip(start - fit, part.tolist(), strict=True)
+        pushed = np.array([self._information[which].times(change) for change, which in away])
         lack = pull[:, None] * phi - pushed + slack
         still = np.zeros(len(part), dtype=bool)
         state = _State(part, phi, room, start, start - fit, pushed, slack, lack, pull, still)
@@ -215,21 +232,16 @@ class Programs:
     def _factored(self, state: _State) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
         """Return solutions with a state's matrix as `_State.stepped` takes them, and what solves for more."""
         sides = np.stack([np.ones_like(state.phi), state.phi, state.lack - state.z], axis=1)
-        factors = []
-        for matrix, part, more, side in zip(
-            self._matrices, state.part, state.z / state.f, sides, strict=False
-        ):
-            # A new array of this size would come from the system each time.
-            np.copyto(matrix, self._information[part])
-            matrix.ravel()[:: len(more) + 1] += more
-            # LAPACK reads columns: to it this symmetric matrix is its own transpose.
-            factors.append(dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)[0])
-            dpotrs(factors[-1], side.T, lower=1, overwrite_b=1)
+        solvers = [
+            _solver(self._information[part], more, spare)
+            for part, more, spare in zip(state.part.tolist(), state.z / state.f, self._spare, strict=False)
+        ]
+        solutions = np.array([solve(each) for solve, each in zip(solvers, sides, strict=True)])
 
         def solve(more: FloatArray) -> FloatArray:
-            return np.array([dpotrs(*each, lower=1)[0] for each in zip(factors, more, strict=True)])
+            return np.array([each(side) for each, side in zip(solvers, more, strict=True)])
 
-        return sides.swapaxes(0, 1), solve
+        return solutions.swapaxes(0, 1), solve
 
 
 class _State(NamedTuple):

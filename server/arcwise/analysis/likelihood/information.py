@@ -8,7 +8,7 @@ banded where windows are short: O(d) for d nodes in place of O(d^2 K).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
     Information: TypeAlias = Callable[[FloatArray, FloatArray], "Factored | None"]
+    Solve: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _HAIR = 1e-13
 """Of the diagonal, which is added: it keeps a matrix positive definite where few codes were seen."""
@@ -37,9 +38,90 @@ class Factored(NamedTuple):
     well. `solve` takes b to ``A^-1 b``, both of shape (d,).
     """
 
-    solve: Callable[[FloatArray], FloatArray]
+    solve: Solve
     tilt: FloatArray
     level: float
+
+
+class Matrix(Protocol):
+    """A symmetric matrix A, d by d, as `entries` hold it."""
+
+    entries: FloatArray
+
+    def times(self, change: FloatArray) -> FloatArray:
+        """Return ``A change``, shape (d,)."""
+
+    def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
+        """Return what solves with ``A + diag(more)``, shape (d,) or (S, d) to the same.
+
+        The factors are written to `within`, an array like `entries` or these themselves, or to a new one. The
+        solver is None where floats cannot tell the factors.
+        """
+
+
+class Dense:
+    """A matrix with all of its entries; its solver reads those at and below the diagonal."""
+
+    def __init__(self, entries: FloatArray) -> None:
+        self.entries = entries
+
+    def times(self, change: FloatArray) -> FloatArray:
+        """Return as of `Matrix`."""
+        product: FloatArray = change @ self.entries
+        return product
+
+    def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
+        """Return as of `Matrix`."""
+        from scipy.linalg.lapack import dpotrf, dpotrs
+
+        within = _copied(self.entries, within)
+        within.ravel()[:: len(more) + 1] += more
+        # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
+        factor, failed = dpotrf(within.T, lower=0, clean=0, overwrite_a=1)
+        return None if failed else lambda sides: dpotrs(factor, sides.T, lower=0)[0].T
+
+
+class Banded:
+    """A matrix with entries near its diagonal only: the diagonal of each column and what is below it.
+
+    `entries` has the shape (d, 1 + b), with the rows in the given order.
+    """
+
+    def __init__(self, entries: FloatArray, order: IntArray) -> None:
+        self.entries = entries
+        self._order, self._place = order, np.argsort(order)
+
+    def times(self, change: FloatArray) -> FloatArray:
+        """Return as of `Matrix`."""
+        from scipy.linalg.blas import dsbmv
+
+        below = self.entries.shape[1] - 1
+        product: FloatArray = dsbmv(below, 1.0, self.entries.T, change[self._order], lower=1)
+        return product[self._place]
+
+    def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
+        """Return as of `Matrix`."""
+        from scipy.linalg.lapack import dpbtrf, dpbtrs
+
+        within = _copied(self.entries, within)
+        within[:, 0] += more[self._order]
+        factor, failed = dpbtrf(within.T, lower=1, overwrite_ab=1)
+        if failed:
+            return None
+
+        def solve(sides: FloatArray) -> FloatArray:
+            solutions: FloatArray = dpbtrs(factor, sides[..., self._order].T, lower=1)[0].T[..., self._place]
+            return solutions
+
+        return solve
+
+
+def _copied(entries: FloatArray, within: FloatArray | None) -> FloatArray:
+    """Return an array with these entries: `within`, or a new one."""
+    within = np.empty_like(entries) if within is None else within
+    if within is not entries:
+        np.copyto(within, entries)
+    return within
 
 
 def dense_information(rows: FloatArray) -> Information:
@@ -51,7 +133,7 @@ def dense_information(rows: FloatArray) -> Information:
 
     def information(s: FloatArray, more: FloatArray) -> Factored | None:
         scaled = rows * np.sqrt(s)
-        solve = _dense(scaled @ scaled.T, more)
+        solve = _solver(Dense(scaled @ scaled.T), more)
         return None if solve is None else Factored(solve, nothing, 0.0)
 
     return information
@@ -97,7 +179,7 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
     reach = int((np.searchsorted(ahead, starts + w) - along).max()) - 1
     if turns:  # the circle is pressed flat, so that its first nodes are beside its last ones
         reach *= 2
-        along = np.where(along % 2, d - 1 - along // 2, along // 2)
+        along = _pressed_flat(d)
     banded = reach <= _BANDED * d
     if banded:
         others = along[np.minimum(np.arange(d)[:, None] + np.arange(reach + 1), d - 1)]
@@ -119,40 +201,42 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
             turned = shared[wrapped]
             matrix += np.maximum(turned[t_nodes] - opened[s_nodes], 0.0) + turned[s_nodes]
             u += moments[wrapped]
-        solve = _banded(matrix, more, along) if banded else _dense(matrix, more)
+        solve = _solver(Banded(matrix, along) if banded else Dense(matrix), more)
         return None if solve is None else Factored(solve, g * u, float(base @ weighted))
 
     return information
 
 
-def _dense(matrix: FloatArray, more: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return what solves with ``matrix + diag(more)``; its lower triangle suffices, and is overwritten."""
-    from scipy.linalg.lapack import dpotrf, dpotrs
+def whole_window_information(kernel: WindowKernel, order: IntArray, s: FloatArray) -> Banded:
+    """Return the matrix A of all nodes in this order: neighbours in turn, on a circle from any start.
 
-    diagonal = matrix.ravel()[:: len(more) + 1]
-    diagonal += more + _HAIR * diagonal
-    # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
-    factor, failed = dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-    return None if failed else lambda side: dpotrs(factor, side, lower=0)[0]
-
-
-def _banded(band: FloatArray, more: FloatArray, order: IntArray) -> Callable[[FloatArray], FloatArray] | None:
-    """Return the solver of a banded matrix plus ``diag(more)``, or None where it cannot be factored.
-
-    `band`, shape (d, 1 + b), holds the diagonal of each column and the entries below it, with the nodes in
-    the given order; it is overwritten.
+    ``P diag(s) P'`` is A and terms as of `Factored`: on changes of a distribution, which add up to 0, both
+    have the same products but for a number that is alike for each node.
     """
-    from scipy.linalg.lapack import dpbtrf, dpbtrs
+    d, window = len(order), kernel.window
+    # Of the codes that two windows share, for nodes so far apart; not from prefix sums of all codes, beside
+    # which the sum of few likely ones could vanish.
+    codes = s[(order[:, None] + np.arange(window)) % kernel.codes]
+    shared = (kernel.extra / UNIT) ** 2 * np.cumsum(codes[:, ::-1], axis=1)[:, ::-1]
+    along = _pressed_flat(d) if kernel.circular else np.arange(d)
+    place = np.argsort(along)
+    entries = np.zeros((d, 1 + (window - 1) * (1 + kernel.circular)))
+    for apart in range(window):
+        nodes = np.arange(d if kernel.circular else d - apart)
+        one, other = place[nodes], place[(nodes + apart) % d]
+        entries[np.minimum(one, other), np.abs(one - other)] = shared[nodes, apart]
+    return Banded(entries, along)
 
-    diagonal = band[:, 0]
-    diagonal += more[order] + _HAIR * diagonal
-    factor, failed = dpbtrf(band.T, lower=1, overwrite_ab=1)
-    if failed:
-        return None
 
-    def solve(side: FloatArray) -> FloatArray:
-        result = np.empty_like(side)
-        result[order] = dpbtrs(factor, side[order], lower=1)[0]
-        return result
+def _pressed_flat(d: int) -> IntArray:
+    """Return the nodes of a circle so that neighbours are near: 0, d - 1, 1, d - 2, ..., shape (d,)."""
+    along = np.arange(d)
+    return np.where(along % 2, d - 1 - along // 2, along // 2)
 
-    return solve
+
+def _solver(matrix: Dense | Banded, more: FloatArray) -> Solve | None:
+    """Return the solver of a matrix that is overwritten."""
+    entries = matrix.entries
+    diagonal = entries[:, 0] if isinstance(matrix, Banded) else entries.ravel()[:: len(more) + 1]
+    diagonal *= 1.0 + _HAIR
+    return matrix.solver(more, entries)

@@ -211,3 +211,12 @@ def code_laws(kernel: Kernel, nodes: FloatArray) -> FloatArray:
     rows.nodes[:] = rows.scale * nodes
     rows.forward()
     return rows.codes
+
+
+def code_changes(kernel: WindowKernel, nodes: FloatArray) -> FloatArray:
+    """Return what changes of nodes, which add up to 0, change of `code_laws`, shape (M, N) to (M, K)."""
+    sums = np.cumsum(nodes, axis=1)
+    if not kernel.circular:
+        sums = np.pad(sums, ((0, 0), (0, kernel.window)))  # all of a change is 0
+    changes: FloatArray = kernel.extra / UNIT * (sums - np.roll(sums, kernel.window, axis=1))
+    return changes[:, : kernel.codes]
