@@ -2,7 +2,8 @@
 
 Devices keep a value, half of them do, or none does; answers are fresh or memoised; each device sends its
 most reports, or from one up to that. ``python -m benchmarks.studies.same_devices`` prints in which share of
-surveys each sort of interval holds, by habit, by how often, by epsilon and by population.
+surveys each sort of interval holds, by habit, by how often, by epsilon and by population: of an estimate, of
+the difference of two samples, of two strata, and of the points of a series.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import math
 import time
 from collections import defaultdict
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis import estimate
+from arcwise.analysis import Estimate, compare_samples, estimate, post_stratify, series
 from arcwise.domains import Circle, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
@@ -24,7 +25,7 @@ from arcwise.tasks import Task
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arcwise.analysis import Estimate
+    from arcwise.analysis.timeseries.result import Point
     from arcwise.typing import FloatArray, IntArray
 
 __all__ = ["HABITS", "OFTEN", "POPULATIONS", "Habit", "drawn", "held", "reported", "tasks_of"]
@@ -97,7 +98,7 @@ def reported(  # noqa: PLR0917
     return np.bincount(codes, minlength=task.mechanism.kernel.codes)
 
 
-def held(result: Estimate, truth: FloatArray) -> Iterator[tuple[str, bool]]:
+def held(result: Estimate | Point, truth: FloatArray) -> Iterator[tuple[str, bool]]:
     """Yield which intervals hold what they are about, given many values of the population."""
     if result.direction is not None:
         moment = np.exp(2j * math.pi * truth).mean()
@@ -108,9 +109,10 @@ def held(result: Estimate, truth: FloatArray) -> Iterator[tuple[str, bool]]:
         yield "length", result.resultant_length.contains(abs(moment))
         return
     assert result.mean is not None
-    assert result.variance is not None
     yield "mean", result.mean.contains(float(truth.mean()))
-    yield "variance", result.variance.contains(float(truth.var()))
+    if isinstance(result, Estimate):  # points of a series have no variance
+        assert result.variance is not None
+        yield "variance", result.variance.contains(float(truth.var()))
     for name, share in result.shares.items():
         low, high = map(float, name.split(":"))
         yield "share", share.contains(float(((truth >= low) & (truth <= high)).mean()))
@@ -126,11 +128,29 @@ def survey(  # noqa: PLR0917
 ) -> Iterator[tuple[str, bool]]:
     """Yield what holds of one survey."""
     most, devices = often
-    counts = reported(task, name, habit.keep, most, devices, rng, memoised=habit.memoised)
-    between = [(0.0, 0.25), (0.9, 1.0)] if habit.kind == "interval" else []
-    yield from held(
-        estimate(task, counts, reports_per_device=most, memoised=habit.memoised, between=between), truth
+    one, two = (
+        reported(task, name, habit.keep, most, devices, rng, memoised=habit.memoised) for _ in range(2)
     )
+    options: dict[str, Any] = {
+        "reports_per_device": most,
+        "memoised": habit.memoised,
+        "between": [(0.0, 0.25), (0.9, 1.0)] if habit.kind == "interval" else [],
+    }
+    yield from held(estimate(task, one, **options), truth)
+    weighted = post_stratify(task, {"one": one, "two": two}, {"one": 1.0, "two": 2.0}, **options)
+    for sort, holds in held(weighted, truth):
+        yield f"strata: {sort}", holds
+    found = compare_samples(task, one, two, **options)
+    differences = {"mean": found.mean, "direction": found.direction, "length": found.resultant_length}
+    for sort, value in differences.items():
+        if value is not None:
+            yield f"difference: {sort}", value.contains(0.0)
+    for sort, values in (("share", found.shares), ("quantile", found.quantiles)):
+        for value in values.values():
+            yield f"difference: {sort}", value.contains(0.0)
+    for point in series(task, {0: one, 1: two}, **options).points:
+        for sort, holds in held(point, truth):
+            yield f"series: {sort}", holds
 
 
 def main() -> None:
@@ -154,7 +174,7 @@ def main() -> None:
                 for word in ("all", *words):
                     found[sort, word].append(holds)
     for (sort, word), each in sorted(found.items()):
-        print(f"{sort:<10} {word:<22} {sum(each):>6} of {len(each):<6} {np.mean(each):.3f}")
+        print(f"{sort:<22} {word:<22} {sum(each):>6} of {len(each):<6} {np.mean(each):.3f}")
     print(f"{time.process_time() - start:.0f} s of CPU")
 
 

@@ -33,7 +33,9 @@ On more, weights are alike in blocks of codes.
 _MOST_BANDS = 36
 """Codes in a window, or in two on a circle, up to which a matrix with bands costs less than one of blocks.
 
-The program then has a variable for each node, however many there are.
+The program then has a variable for each node, however many there are. With more nodes wider windows do so too: a
+factorisation of N nodes with b bands takes ``N b^2``, and blocks that repeat with the window leave about four
+nodes for each window that fits into the domain, which take a third of their cube.
 """
 
 _BLOCKS = 128
@@ -71,7 +73,8 @@ def _is_banded(kernel: Kernel) -> bool:
     """Return whether programs have a variable for each node and a matrix with bands."""
     if not isinstance(kernel, WindowKernel) or kernel.nodes <= _FEW_NODES:
         return False
-    return kernel.window * (1 + kernel.circular) <= _MOST_BANDS
+    bands = kernel.window * (1 + kernel.circular)
+    return bands <= _MOST_BANDS or kernel.nodes * bands**2 <= (4 * kernel.nodes // kernel.window) ** 3 // 3
 
 
 def _has_all(kernel: Kernel) -> bool:
