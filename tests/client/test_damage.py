@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import FileLedger, Outcome, inspect
-from arcwise.client.file.schema import APPLICATION_ID, MIRRORS, VERSION
+from arcwise.client.file.schema import APPLICATION_ID, INDEXES, VERSION
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps
 from tests.support.recorder import Recorder
@@ -99,14 +99,14 @@ def test_a_changed_bit_gives_no_budget_back(tmp_path: Path, heading: Task) -> No
             FileLedger(path)
 
 
-def test_a_ledger_of_an_earlier_version_gets_its_second_copy(path: Path, heading: Task) -> None:
+def test_a_ledger_of_an_earlier_version_gets_its_indexes(path: Path, heading: Task) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        for name in MIRRORS:
+        for name in INDEXES:
             connection.execute(f"DROP INDEX {name}")
     assert use(path, heading) == [Outcome.ACCEPTED] * 5
     with contextlib.closing(sqlite3.connect(path)) as connection:
         found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    assert found >= MIRRORS.keys()
+    assert found >= INDEXES.keys()
 
 
 @pytest.mark.slow

@@ -248,15 +248,20 @@ def test_a_client_without_delay_leaves_those_of_another_one_alone(
         assert recorder.codes == 2
 
 
-def test_no_report_leaves_before_its_random_delay(path: Path, recorder: Recorder, heading: Task) -> None:
-    clock = Drawing([0.9, 0.1, 0.5, 0.5])
-    with running(path, recorder, heading, interval=0, delay=100.0, environment=clock) as app:
+@pytest.mark.parametrize("size", [1, 2, 10_000])
+def test_a_report_leaves_when_its_random_delay_ends(
+    path: Path, recorder: Recorder, heading: Task, size: int
+) -> None:
+    """And not with one of a longer delay that was made before it."""
+    clock = Drawing([0.9, 0.1, 0.5, *[0.5] * 8])
+    options: dict[str, Any] = {"interval": 0, "delay": 100.0, "batch_size": size, "environment": clock}
+    with running(path, recorder, heading, **options) as app:
         for _ in range(3):
             app.client.report("heading", 1.0)
         assert app.uplink.send() == pytest.approx(10)
     clock.restart()
     clock.wait(9.9)
-    with running(path, recorder, heading, interval=0, delay=100.0, environment=clock) as app:
+    with running(path, recorder, heading, **options) as app:
         sent = []
         for wait in (0.0, 0.2, 39.8, 0.2, 39.8, 0.2):
             clock.wait(wait)

@@ -33,6 +33,7 @@ from arcwise.client import (
 )
 from arcwise.client.postgres.outbox import PostgresOutbox
 from arcwise.errors import LedgerError, MissingExtraError, ParameterError
+from tests.client.test_file_sending import Drawing
 from tests.client.test_interrupted import Interrupting
 from tests.support.charges import charge, spent
 from tests.support.forks import in_child
@@ -81,6 +82,21 @@ def test_accounts_have_budgets_of_their_own_and_one_queue(
     uplink.expedite()
     assert [len(post.batch.codes) for post in recorder.posts] == [4]  # of both
     assert uplink.counters == Counters(sent=4, refused={"capped": 1})
+
+
+def test_no_account_waits_for_the_delay_of_another(ledgers: PostgresLedgers, recorder: Recorder) -> None:
+    clock = Drawing([0.9, 0.1])
+    uplink = SteppedUplink(
+        URL, ledger=ledgers, transport=recorder, interval=0, delay=100.0, batch_size=1, environment=clock
+    )
+    for account in ("anna", "ben"):
+        assert client_of(uplink, ledgers, account).report("heading", 1.0)
+    sent = []
+    for _ in range(10):
+        clock.wait(10.01)
+        uplink.send()
+        sent.append(recorder.codes)
+    assert sent == [1] * 8 + [2] * 2
 
 
 def test_an_account_opts_out_alone(ledgers: PostgresLedgers, recorder: Recorder, clock: Clock) -> None:

@@ -63,8 +63,7 @@ class Batching(NamedTuple):
     def take(self, connection: sqlite3.Connection) -> tuple[int, str, str, int, bytes] | None:
         """Lease one of the batches that can be sent, sealed now if there is none; None when nothing is due.
 
-        Which one is random: their order tells nothing either. Return its number, the id and the name of its
-        task, how many reports it holds, and its body.
+        Which one is random. Return its number, its task's id and name, how many reports it has, and its body.
         """
         free = self._free(connection)
         if not free:  # codes are sealed late, so that a batch holds as many as it can
@@ -116,16 +115,22 @@ class Batching(NamedTuple):
         others are theirs, whatever this client's is.
         """
         for task, task_id, epoch in self._epochs(connection):
-            expedited, count, oldest, soonest, reports = connection.execute(
-                """SELECT min(number) <= :expedited,
-                          count(CASE WHEN ready <= :wall OR created > :latest THEN 1 END),
-                          min(CASE WHEN ready <= :wall OR created > :latest THEN created END), min(ready),
-                          count(*)
-                   FROM (SELECT number, ready, created FROM reports
-                         WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT :most) AS these""",
-                self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size},
+            these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
+            (expedited, stepped) = connection.execute(
+                """SELECT number <= :expedited, created > :latest FROM reports
+                   WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT 1""",
+                these,
             ).fetchone()
-            if expedited or count >= self.options.batch_size or (oldest is not None and oldest > self.wall):
+            count, oldest, soonest, reports = connection.execute(
+                """SELECT count(CASE WHEN ready <= :wall THEN 1 END),
+                          min(CASE WHEN ready <= :wall THEN created END), min(ready), count(*)
+                   FROM (SELECT ready, created FROM reports
+                         WHERE task = :task AND epoch = :epoch ORDER BY ready LIMIT :most) AS these""",
+                these,
+            ).fetchone()
+            if stepped:
+                oldest = self.wall
+            if expedited or stepped or count >= self.options.batch_size:
                 wait = 0.0
             elif oldest is None:
                 wait = soonest - self.wall
@@ -170,23 +175,19 @@ class Batching(NamedTuple):
         )
 
     def _cut(self, connection: sqlite3.Connection, task: int, epoch: int) -> list[tuple[int, int, float]]:
-        """Take out the codes of a new batch: (number, code, when it was queued), in order of the numbers."""
+        """Take out the codes of a new batch: (number, code, when it was queued), in order of the numbers.
+
+        Those whose delays end first: by their numbers, one with a long delay would hold up all after it, and
+        they would leave in the order in which they were made.
+        """
         these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
-        rows = connection.execute(
-            f"""SELECT number, code, created FROM reports
-                WHERE {READY} ORDER BY number LIMIT :most""",  # noqa: S608
-            these,
-        ).fetchall()
-        if rows:
-            connection.execute(
-                f"DELETE FROM reports WHERE {READY} AND number <= :last",  # noqa: S608
-                these | {"last": rows[-1][0]},
-            )
-        return rows
+        rows: list[tuple[int, int, float]] = connection.execute(NEXT, these).fetchall()
+        connection.executemany("DELETE FROM reports WHERE number = ?", [(number,) for number, *_ in rows])
+        return sorted(rows)
 
 
-READY = """task = :task AND epoch = :epoch
-    AND (ready <= :wall OR created > :latest OR number <= :expedited)"""
+NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch = :epoch
+    AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready LIMIT :most"""
 
 _STEPPED = 60.0
 """Seconds: clocks that are set by less are only set right."""

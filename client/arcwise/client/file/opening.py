@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.checks import shown
 from arcwise.client.file.held import HeldConnection
-from arcwise.client.file.schema import APPLICATION_ID, MIRRORS, SCHEMA, TABLES, VERSION
+from arcwise.client.file.schema import APPLICATION_ID, INDEXES, SCHEMA, TABLES, VERSION
 from arcwise.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def create_file(path: Path) -> None:
         with contextlib.closing(sqlite3.connect(draft)) as connection:
             connection.executescript(f"""PRAGMA synchronous = FULL; BEGIN;
                 PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};
-                {SCHEMA} {";".join(MIRRORS.values())}; COMMIT;""")
+                {SCHEMA} {";".join(INDEXES.values())}; COMMIT;""")
             connection.execute("PRAGMA journal_mode = WAL")
         try:
             _move(draft, path)
@@ -157,7 +157,7 @@ def open_file(
             # What a crash has left in the log: the file holds it from here on.
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         connection.end_turn()
-        _mirror(connection, busy_timeout)
+        _add_indexes(connection, busy_timeout)
 
     # mode=rw does not make a file
     return _connect(path, "mode=rw", busy_timeout, set_up), (found.st_dev, found.st_ino)
@@ -251,15 +251,15 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
-def _mirror(connection: HeldConnection, busy_timeout: float) -> None:
+def _add_indexes(connection: HeldConnection, busy_timeout: float) -> None:
     """Add the indexes that a ledger of an earlier version lacks."""
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-    if found >= MIRRORS.keys():
+    if found >= INDEXES.keys():
         return
     if not connection.take_turn(busy_timeout):
         raise sqlite3.OperationalError("database is locked")
     connection.execute("BEGIN IMMEDIATE")
-    for name, statement in MIRRORS.items():
+    for name, statement in INDEXES.items():
         if name not in found:
             connection.execute(statement.replace("INDEX", "INDEX IF NOT EXISTS"))
     connection.execute("COMMIT")

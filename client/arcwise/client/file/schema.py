@@ -117,6 +117,11 @@ MIRRORS: Final = {
 Files that earlier versions made get them when they are opened.
 """
 
+INDEXES: Final = MIRRORS | {
+    "reports_by_ready": "CREATE INDEX reports_by_ready ON reports (task, epoch, ready)"
+}
+"""All that were not in the first files."""
+
 
 def read_decimal(text: str) -> int:
     """Return the number that a column of text holds; digits that no ledger writes are damage."""

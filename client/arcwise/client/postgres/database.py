@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from arcwise.client.forks import renew_in_children
-from arcwise.client.postgres.schema import LOCK_QUEUE, SCHEMA, VERSION
+from arcwise.client.postgres.schema import BY_READY, LOCK_QUEUE, SCHEMA, VERSION
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
 
@@ -124,6 +124,9 @@ class Database:
             (there,) = _one(made.execute("SELECT to_regclass('state') IS NOT NULL"))
             if not there:
                 made.execute(SCHEMA.encode())
+            (indexed,) = _one(made.execute("SELECT to_regclass('reports_by_ready') IS NOT NULL"))
+            if not indexed:
+                made.execute(BY_READY.encode())
             made.execute(b"COMMIT")
 
     @contextmanager

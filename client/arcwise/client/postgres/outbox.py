@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from arcwise.client.file.batching import READY, Batching
+from arcwise.client.file.batching import NEXT, Batching
 from arcwise.client.file.outbox import FileOutbox, note_dropped
 from arcwise.errors import LedgerError
 from arcwise.wire import code_width
@@ -30,16 +30,12 @@ class _Batching(Batching):
         return left if 0 < left <= self.options.lease and owner != self.owner else 0.0
 
     def _cut(self, connection: Any, task: int, epoch: int) -> list[tuple[int, int, float]]:
-        # Codes are committed in another order than that of their numbers: so the rows themselves are named.
         these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
-        return sorted(
-            connection.execute(
-                f"""DELETE FROM reports WHERE number IN
-                    (SELECT number FROM reports WHERE {READY} ORDER BY number LIMIT :most)
-                    RETURNING number, code, created""",  # noqa: S608
-                these,
-            ).fetchall()
-        )
+        return sorted(connection.execute(_CUT, these).fetchall())
+
+
+_CUT = f"""DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)
+    RETURNING number, code, created"""  # noqa: S608
 
 
 class PostgresOutbox(FileOutbox):

@@ -70,3 +70,6 @@ CREATE TABLE waits (
     asked double precision NOT NULL
 );
 """
+
+BY_READY: Final = "CREATE INDEX reports_by_ready ON reports (task, epoch, ready)"
+"""Made with the tables, or where those of an earlier version are opened."""
