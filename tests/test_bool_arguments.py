@@ -47,6 +47,7 @@ CALLS: dict[str, Callable[..., Any]] = {
             "compare_reference": (COUNTS, "uniform"),
             "compare_samples": (COUNTS, COUNTS),
             "estimate": (COUNTS,),
+            "fit_test": (COUNTS,),
             "post_stratify": ({"all": COUNTS}, {"all": 1.0}),
             "series": ({0: COUNTS},),
         }.items()

@@ -106,6 +106,40 @@ def test_honest_reports_raise_few_alarms() -> None:
     assert alarms <= 7
 
 
+@pytest.mark.parametrize(("most", "often"), mostly_slow([(7, 7), (2.5, 2), (30, 30), (30, None)], every=2))
+def test_answers_that_are_repeated_raise_few_alarms(most: float, often: int | None) -> None:
+    """Of 1,000 devices, or 1 to 30 each. At the nominal level 4 or more of 10 have probability 0.001."""
+    weights = np.full(1_000, often) if often else np.random.default_rng(3).integers(1, 31, 1_000)
+    law = node_distribution(SMALL, np.random.default_rng(8).beta(2, 5, 9000)) @ SMALL.kernel.matrix()
+    alarms = bare = 0
+    for seed in range(10):
+        codes = np.random.default_rng(seed).choice(law.size, 1_000, p=law / law.sum())
+        counts = np.bincount(codes, weights, law.size).astype(np.int64)
+        alarms += fit_test(SMALL, counts, reports_per_device=most, memoised=True, draws=67).rejected
+        bare += fit_test(SMALL, counts, reports_per_device=most, draws=67).rejected
+    assert alarms <= 3
+    assert bare >= 9
+    counts[3] += 6_000
+    found = fit_test(SMALL, counts, reports_per_device=most, memoised=True)
+    assert (found.n, found.independent) == (counts.sum(), math.floor(counts.sum() / most + 0.5))
+    assert [(each.code, each.count) for each in found.flagged] == [(3, counts[3])]
+    assert 4_000 <= found.flagged[0].at_least <= 6_000
+    assert f"of {found.n:,} reports are too many" in str(found)
+    assert f"tested as {found.independent:,} reports" in str(found)
+    check(found)
+
+
+def test_a_note_says_that_repeated_answers_raise_alarms() -> None:
+    task = Task("a", Interval(0, 1, step=1), epsilon=0.5)
+    assert "then give reports_per_device and memoised" in str(fit_test(task, [40, 50], epochs=2))
+    for said in (
+        fit_test(task, [40, 50]),
+        fit_test(task, [40, 50], epochs=2, reports_per_device=2),
+        fit_test(task.mechanism, [40, 50], epochs=2),
+    ):
+        assert said.note == ""
+
+
 CORNER = OptimalPiecewise(Interval(0, 1), 8.0)
 CORNER_RING = OptimalCircular(Circle(360), 8.0, nodes=128)
 
@@ -310,6 +344,8 @@ def check(result: FitTest) -> None:
         ({"level": math.nan}, "level must be"),
         ({"draws": 66}, "draws must be at least 67 at level 0.05, got 66"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
+        ({"reports_per_device": 0}, "reports_per_device must be a number of at least 1"),
+        ({"memoised": True}, "memoised needs reports_per_device"),
     ],
 )
 def test_arguments_out_of_bounds(arguments: dict[str, float], message: str) -> None:

@@ -512,7 +512,12 @@ def test_a_comparison_a_fit_test_and_a_plan_are_computed_on_demand(url: str) -> 
         assert ("mean", "value") in {each[:2] for each in figures(page)}
         same = await http.get(f"/tasks/{DELAY.id}/compare")
         assert "No report may be in both samples" in same.text or "must be given" in same.text
-        assert "Fits" in await settled(http, f"/tasks/{DELAY.id}/fit")
+        fit = f"/tasks/{DELAY.id}/fit"
+        assert "Fits" in await settled(http, fit)
+        page = await settled(http, f"{fit}?reports_per_device=30&memoised=true")
+        assert "tested as 300 reports" in page
+        assert 'value="30"' in page
+        assert "must be above 1 with memoised" in (await http.get(f"{fit}?memoised=true")).text
         plan = await settled(http, f"/tasks/{DELAY.id}/plan?half_width=0.5")
         assert "more reports" in plan
         assert "must be a number above 0" in (await http.get(f"/tasks/{DELAY.id}/plan?half_width=x")).text
@@ -524,7 +529,7 @@ def test_reports_that_do_not_fit_are_a_state(url: str) -> None:
     fill(url, DELAY, "normal:40,12")
     with closing(open_store(url)) as store:
         codes = pack_codes([7] * 500, code_width(DELAY.mechanism.kernel.codes))
-        store.add([Batch(bytes.fromhex(DELAY.id), b"1" * 16, DELAY.epoch(time.time()), codes)])
+        store.add([Batch(bytes.fromhex(DELAY.id), b"1" * 16, DELAY.epoch(time.time()) - 1, codes)])
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert "reports do not fit" not in await settled(http, f"/tasks/{DELAY.id}")
@@ -533,7 +538,7 @@ def test_reports_that_do_not_fit_are_a_state(url: str) -> None:
             if "reports do not fit" in await settled(http, f"/tasks/{DELAY.id}"):
                 break
             await asyncio.sleep(0.1)
-        assert "reports do not fit" in await settled(http, "/")
+        assert "reports do not fit, unless answers are repeated" in await settled(http, "/")
         assert "Does not fit" in await settled(http, f"/tasks/{DELAY.id}/fit")
 
     run(url, scenario)

@@ -509,6 +509,10 @@ def test_estimate_tests_the_fit_when_asked(cli: Cli) -> None:
     text = cli.good("estimate", "delay.json", "--counts", "-", "--fit-test", **given)
     assert tested["fit"]["report"] in text
     assert "honest reports do not explain the counts" in text
+    given = {"text": json.dumps([30 * count for count in counts])}
+    repeated = ("--reports-per-device", "30", "--memoised")
+    text = cli.good("estimate", "delay.json", "--counts", "-", "--fit-test", *repeated, **given)
+    assert f"tested as {sum(counts):,} reports" in text
 
 
 @pytest.mark.slow

@@ -265,9 +265,15 @@ def test_fit_and_plan(with_app: Run) -> None:
         assert {k: v for k, v in fit.items() if k not in ("task", "task_id")} == json.loads(
             json.dumps(fit_test(RATING, counts[RATING]).to_dict())
         )
+        again = (await http.get(path("rating", "/fit?reports_per_device=2.5&memoised=true"))).json()
+        expected = fit_test(RATING, counts[RATING], reports_per_device=2.5, memoised=True)
+        assert (again["independent"], again["report"]) == (expected.independent, str(expected))
         for task, width in ((RATING, 0.05), (HEADING, 3.0)):
             found = (await http.get(path(task.name, f"/plan?half_width={width}&level=0.9"))).json()
             assert found == further_reports(task, counts[task], half_width=width, level=0.9).to_dict()
+        await send(http, RATING, CODES, 6)
+        pooled = fit_test(RATING, 2 * counts[RATING], epochs=7)
+        assert (await http.get(path("rating", "/fit"))).json()["note"] == pooled.note != ""
 
     with_app([RATING, HEADING, WIDE], scenario)
 
@@ -289,7 +295,7 @@ BAD = [
     (DELAY, "estimate", "target=SECRET", "target must be population or users"),
     (DELAY, "estimate", "level=0.9&level=0.9", "each at most once, but for share"),
     (DELAY, "estimate", "every=day", "The only parameters are bands, from, level"),
-    (DELAY, "fit", "level=0.9", "The only parameters are from, to, each at most once."),
+    (DELAY, "fit", "level=0.9", "The only parameters are from, memoised, reports_per_device, to, each"),
     (DELAY, "series", "bands=true", "The only parameters are every, from"),
     (HEADING, "series", "quantiles=true", "origin must be given for quantiles on a circle"),
     (DELAY, "difference", "", "One of against, against_from and against_to must be given"),

@@ -155,7 +155,7 @@ def test_parameters_are_in_the_openapi_document(with_app: Run) -> None:
             ("estimate", ["task", *ASKED, "bands", "origin"]),
             ("picture.{form}", ["task", "form", *ASKED, "bands", "origin"]),
             ("series", ["task", *ASKED[:2], "every", *ASKED[2:], "origin", *MORE]),
-            ("fit", ["task", "from", "to"]),
+            ("fit", ["task", "from", "to", *ASKED[-2:]]),
         ):
             parameters = paths[f"/v1/tasks/{{task}}/{path}"]["get"]["parameters"]
             assert [parameter["name"] for parameter in parameters] == names

@@ -13,6 +13,7 @@ from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.estimators.groups import group_reports
 from arcwise.analysis.estimators.inference_target import TARGETS
 from arcwise.analysis.plotting.pictures import plot_rows
+from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, merged
 from arcwise.analysis.timeseries.series import series
@@ -187,10 +188,10 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         )
     if len(tasks) > 1:
         _refuse(alone, f"takes a single task, got {len(tasks)}")
+    repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
     options: dict[str, Any] = {
         "level": level,
-        "reports_per_device": reports_per_device,
-        "memoised": memoised,
+        **repeated,
         "origin": origin,
         "between": [_bounds(text) for text in between],
     }
@@ -214,7 +215,13 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
             task, array, bands=bands_too, sampled=sampled, target=target, epochs=epochs, **options
         )
         comparisons = compare.comparisons(task, array, span, store, bands=bands_too, target=target, **options)
-        return estimated(task, span, array, result, comparisons, tested=tested)
+        return estimated(
+            task,
+            span,
+            result,
+            comparisons,
+            fit=fit_test(task, array, epochs=epochs, **repeated) if tested else None,
+        )
 
     counted = _all_counts(tasks, store, given, start, end, step=step)
     several = len(tasks) > 1 and weights is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.analysis.estimators.estimation import empty_estimate
-from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.timeseries.epochs import Span, span_to_dict
 from arcwise.cli.central import reader_lines
 
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
     from arcwise.analysis import Estimate
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.plotting.pictures import Drawing
+    from arcwise.analysis.robustness.fit_test import FitTest
     from arcwise.analysis.timeseries.result import Series
     from arcwise.tasks import Task
-    from arcwise.typing import IntArray
 
 
 class Outcome(NamedTuple):
@@ -37,11 +36,10 @@ def nothing(task: Task, span: Span, **options: Any) -> Outcome:
 def estimated(
     task: Task,
     span: Span,
-    array: IntArray,
     result: Estimate,
     comparisons: Mapping[str, Comparison],
     *,
-    tested: bool,
+    fit: FitTest | None,
 ) -> Outcome:
     """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
     document, words = result.to_dict() | _epochs(task, span), str(result)
@@ -53,8 +51,7 @@ def estimated(
     for name, comparison in comparisons.items():
         document[name] = comparison.to_dict()
         words += f"\n{comparison}"
-    if tested:
-        fit = fit_test(task, array)
+    if fit is not None:
         document["fit"] = fit.to_dict()
         words += f"\n{fit}"
     return Outcome(document, words, [result, *comparisons.values()])

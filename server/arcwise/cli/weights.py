@@ -50,4 +50,4 @@ def weighted(
         strata[task.name] = merged(task, by_epoch, span)
     assert first is not None  # noqa: S101 (there is a task)
     result = post_stratify(first[0], strata, weights, **options)
-    return estimated(*first, strata[first[0].name], result, {}, tested=False)
+    return estimated(*first, result, {}, fit=None)

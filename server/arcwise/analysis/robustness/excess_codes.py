@@ -24,8 +24,8 @@ _FILLED = 0.01
 class ExcessCode:
     """A code with more reports than the model explains.
 
-    `expected` is the number of reports under the model that is fitted to the codes without a surplus, and
-    `at_least` a lower confidence bound of the surplus.
+    `count` is the number of reports, `expected` that under the model that is fitted to the codes without a
+    surplus, and `at_least` a lower confidence bound of the surplus.
     """
 
     code: int
@@ -41,8 +41,13 @@ def excess_codes(  # noqa: PLR0917
     critical: float,
     certain: BoolArray,
     level: float,
+    reports: FloatArray,
+    most: float,
 ) -> tuple[tuple[ExcessCode, ...], Fitted]:
     """Return the codes with a surplus, and the model fitted to the others.
+
+    `counts` holds the `reports` divided by `most`, in whole numbers: an answer may have been repeated as
+    often.
 
     A surplus bends the fit, so that innocent codes elsewhere stand out. The code with the largest residual is
     therefore set aside, what it tells about the population with it, and the rest fitted anew, until no
@@ -65,9 +70,9 @@ def excess_codes(  # noqa: PLR0917
         aside[worst] = True
     # Reports are whole. Two bounds: against the model, and against the code's largest probability.
     bound = np.ceil(bdtrik(1.0 - level / len(counts), counts.sum(), largest_probabilities(model.kernel)))
-    least = np.ceil(np.maximum(counts - expected - critical * spread, counts - bound))
+    least = np.ceil(reports - most * np.minimum(expected + critical * spread, bound))
     found = [
-        ExcessCode(int(j), int(counts[j]), float(expected[j]), int(least[j]))
+        ExcessCode(int(j), int(reports[j]), float(most * expected[j]), int(least[j]))
         for j in np.flatnonzero(aside & (least > 0))
     ]
     return tuple(sorted(found, key=lambda each: (-each.at_least, each.code))), fitted

@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import betainc
 
 from arcwise.analysis.counts import check_counts, mechanism_of
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.bootstrap_fit import (
     Model,
     g_squared,
@@ -32,6 +33,7 @@ from arcwise.analysis.robustness.limits import MOST_CODES
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import explained
 from arcwise.errors import ParameterError
+from arcwise.tasks import Task
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
     from arcwise.analysis.robustness.damage import Damage
     from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
-    from arcwise.tasks import Task
     from arcwise.typing import FloatArray, IntArray
 
 _BOOTSTRAP = 0.9
@@ -87,6 +88,12 @@ class FitTest:
         The codes with a surplus, the largest first; empty unless the test rejects.
     damage
         What shares of liars that stay unseen could do to each estimate: for each share, all estimates.
+    independent
+        As how many independent reports the counts were tested, n unless answers may have been repeated. The
+        statistics are of so many; the numbers of `flagged` are of all n.
+    note
+        Says that repeated answers raise alarms, where several epochs may hold some and nobody says how many;
+        or "".
     """
 
     n: int
@@ -104,6 +111,8 @@ class FitTest:
     gap: float
     flagged: tuple[ExcessCode, ...]
     damage: tuple[Damage, ...]
+    independent: int
+    note: str
 
     @property
     def rejected(self) -> bool:
@@ -149,6 +158,10 @@ def _words(test: FitTest) -> list[str]:
             )
         if test.p_bound <= (1 - _BOOTSTRAP) * test.level:
             lines.append("  a code is more frequent than any population could make it")
+    if test.independent < test.n:
+        lines.append(f"  tested as {test.independent:,} reports, since answers may have been repeated")
+    if test.note:
+        lines.append(f"  {test.note}")
     of_g_squared = "too few reports for it" if test.p_g_squared is None else f"p {_p(test.p_g_squared)}"
     lines.append(
         f"  largest residual {test.residual:.2f} (code {test.residual_code}, p {_p(test.p_residual)}), "
@@ -192,6 +205,8 @@ def _span(damage: Damage) -> str:
     return f"{low:.4g} to {high:.4g}"
 
 
+_REPEATED = "repeated answers of devices that memoise raise alarms: then give reports_per_device and memoised"
+
 _SHARES = (0.01, 0.05)
 """Of liars, for which the report says what they can do."""
 
@@ -205,6 +220,9 @@ def fit_test(
     level: float = 0.05,
     draws: int = 199,
     seed: int | None = None,
+    reports_per_device: float = 1.0,
+    memoised: bool = False,
+    epochs: int = 1,
 ) -> FitTest:
     """Test whether honest reports of some population explain the counts.
 
@@ -221,6 +239,14 @@ def fit_test(
         ``3 / (0.9 level)``, which is 67 at level 0.05, or no residual could be large enough.
     seed
         Of the draws. From the counts unless given, so equal counts give equal answers.
+    reports_per_device
+        The most reports that one device may have sent, m; at least 1. Without `memoised` it changes nothing
+        but the note.
+    memoised
+        Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
+        the task: then n reports are tested as n/m. It needs `reports_per_device`.
+    epochs
+        How many epochs there are from the first to the last report, for the note.
 
     Returns
     -------
@@ -250,6 +276,11 @@ def fit_test(
     population no report has shown (Good 1953). Draws of the fit then repeat places where the counts do not,
     and their G^2 is smaller. So it takes part only where at most a tenth of the reports are alone.
 
+    New answers of the same devices need no m. Given what the devices have, the counts are a sum of
+    independent codes whose laws have an average ``f P``, and its covariance is at most that of n reports with
+    this law each. Nor do memoised answers raise more alarms once the counts are divided by m: then each has a
+    weight of at most 1, and the covariance is at most that of n/m reports.
+
     Examples
     --------
     >>> import numpy as np
@@ -270,20 +301,26 @@ def fit_test(
     if draws < least:
         raise ParameterError(f"draws must be at least {least} at level {level:g}, got {draws!r}")
     observed = check_counts(counts, mechanism.kernel.codes)
+    survey = Survey(mechanism, observed, reports_per_device=reports_per_device, memoised=memoised)
     if mechanism.kernel.codes > MOST_CODES:
         raise ParameterError(
             f"task must have at most {MOST_CODES:,} codes for a fit test, got {mechanism.kernel.codes:,}: "
             "make tasks that are to be tested with fewer nodes"
         )
-    generator = np.random.default_rng(observed.astype(np.int64).tolist() if seed is None else seed)
-    return _tested(mechanism, observed, level, draws, generator)
+    generator = np.random.default_rng(survey.whole.astype(np.int64).tolist() if seed is None else seed)
+    # A repeated answer costs nothing, so caps say nothing of it; tasks with a central statement have none.
+    unsaid = epochs > 1 and reports_per_device == 1.0
+    note = _REPEATED if unsaid and isinstance(task, Task) and task.central is None else ""
+    return _tested(survey, observed, level, draws, generator, note)
 
 
-def _tested(
-    mechanism: Mechanism, observed: FloatArray, level: float, draws: int, generator: np.random.Generator
+def _tested(  # noqa: PLR0917
+    survey: Survey, reports: FloatArray, level: float, draws: int, generator: np.random.Generator, note: str
 ) -> FitTest:
+    mechanism, observed = survey.mechanism, survey.whole
     kernel = mechanism.kernel
     n = int(observed.sum())
+    most = float(reports.sum()) / survey.n
     model = Model(kernel)
     fitted = model.fit(observed)
     active = model.active(observed, fitted)
@@ -315,15 +352,15 @@ def _tested(
     flagged: tuple[ExcessCode, ...] = ()
     if p_value <= level:
         certain = kernel.codes * tails <= (1 - _BOOTSTRAP) * level
-        flagged, _ = excess_codes(model, observed, fitted, critical, certain, level)
+        flagged, _ = excess_codes(model, observed, fitted, critical, certain, level, reports, most)
     code = int(np.argmax(residuals(observed, fitted.codes)))
     # What liars could do is told of the distribution that the estimates show, without what was found.
     cleaned = observed.copy()
     for each in flagged:
-        cleaned[each.code] = min(round(each.expected), each.count)
+        cleaned[each.code] = min(round(each.expected / most), observed[each.code])
     shown = fit_held_out(mechanism, cleaned if cleaned.any() else observed).probabilities
     return FitTest(
-        n=n,
+        n=int(survey.reports),
         level=level,
         draws=draws,
         p_value=p_value,
@@ -340,6 +377,8 @@ def _tested(
         damage=tuple(
             each for k in _SHARES for each in damage(mechanism, shown, k, reports=n, critical=critical)
         ),
+        independent=n,
+        note=note,
     )
 
 

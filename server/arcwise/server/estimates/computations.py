@@ -98,12 +98,12 @@ def _difference(
     return compare_samples(task, mine, others, other_task=other, **options).to_document()
 
 
-def _fit(tasks: Sequence[Task], counts: Sequence[IntArray], _options: Mapping[str, Any]) -> dict[str, Any]:
+def _fit(tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]) -> dict[str, Any]:
     from arcwise.analysis.robustness.fit_test import fit_test
 
     ((task,), (mine,)) = tasks, counts
     head = {"task": task.name, "task_id": task.id}
-    return head | ({"n": 0} if not mine.any() else fit_test(task, mine).to_dict())
+    return head | ({"n": 0} if not mine.any() else fit_test(task, mine, **options).to_dict())
 
 
 def _plan(tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]) -> dict[str, Any]:

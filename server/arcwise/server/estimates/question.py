@@ -138,7 +138,7 @@ KINDS: Final[dict[Kind, tuple[str, ...]]] = {
         *(*_EPOCHS, "every", "level", "share", "target", *_REPEATED, "origin", "quantiles", "simultaneous"),
     ),
     "difference": (*_ESTIMATE, "against", "against_from", "against_to"),
-    "fit": _EPOCHS,
+    "fit": (*_EPOCHS, *_REPEATED),
     "plan": (*_EPOCHS, "level", "target", "half_width"),
 }
 """The parameters of each kind of question, in the order in which they are described."""

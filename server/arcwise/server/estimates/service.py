@@ -373,12 +373,13 @@ class Estimates:
         self, task: Task, question: Question, shown: Sequence[Shown], other: Task
     ) -> dict[str, Any]:
         sums = [each.counts[0] for each in shown]
+        epochs = shown[0].parts[0].epochs
+        pooled = {"epochs": epochs[-1] - epochs[0] + 1} if len(epochs) > 1 else {}
         if question.kind == "estimate":
             options = question.options(*_ESTIMATE)
             if not sums[0].any():
                 return computations.no_estimate(task, options)
-            if len(epochs := shown[0].parts[0].epochs) > 1:
-                options["epochs"] = epochs[-1] - epochs[0] + 1
+            options |= pooled
             if self._worker:
                 return self._worker.estimate(task, sums[0], **options)
             return estimate(task, sums[0], **options).to_dict()
@@ -386,7 +387,7 @@ class Estimates:
         if question.kind == "difference":
             return compute("difference", (task, other), sums, question.options(*_ESTIMATE))
         if question.kind == "fit":
-            return compute("fit", (task,), sums, {})
+            return compute("fit", (task,), sums, question.options(*_REPEATED) | pooled)
         return compute("plan", (task,), sums, question.options("level", "target", "half_width"))
 
     def _over_time(

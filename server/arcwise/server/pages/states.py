@@ -22,14 +22,18 @@ class State(NamedTuple):
     words: str
 
 
-def wanted_fit(runtime: Runtime, task: Task, **given: Any) -> Wanted:
-    """Return the fit test of all reports of a task as pages want it: an entity tag, and its JSON object."""
+def wanted_fit(runtime: Runtime, task: Task, asked: Question | None = None, **given: Any) -> Wanted:
+    """Return the fit test of a task as pages want it, of all reports unless another one is asked for.
+
+    It is an entity tag and the test's JSON object.
+    """
+    question = asked or Question(task.id, "fit")
 
     async def make() -> tuple[str, dict[str, Any]]:
-        tag, document = await runtime.estimates.document(task, Question(task.id, "fit"), max_age=PAGE_AGE)
+        tag, document = await runtime.estimates.document(task, question, max_age=PAGE_AGE)
         return still_tag(tag, document), document
 
-    return Wanted(("fit", task.id), make, **given)
+    return Wanted(question, make, **given)
 
 
 def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: bool = False) -> list[State]:
@@ -46,7 +50,8 @@ def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: b
         least = f"waiting for {runtime.settings.min_reports:,} reports"
         nothing = "no report yet" if runtime.releasing.is_live(task) else "no epoch released yet"
         states.append(State("wait", least if withheld else nothing))
-    test = runtime.pages.later.peek(("fit", task.id))
+    test = runtime.pages.later.peek(Question(task.id, "fit"))
     if test is not None and test[1].get("rejected"):
-        states.append(State("bad", "reports do not fit"))
+        unless = ", unless answers are repeated" if test[1]["note"] else ""
+        states.append(State("bad", f"reports do not fit{unless}"))
     return states

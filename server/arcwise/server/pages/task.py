@@ -51,7 +51,10 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-_RANGE = ("from", "to", "level", "share", "target", "reports_per_device", "memoised", "origin")
+_REPEATED = ("reports_per_device", "memoised")
+"""Parameters of the fit test, which the estimate has too."""
+
+_RANGE = ("from", "to", "level", "share", "target", *_REPEATED, "origin")
 """Parameters of the estimate, which its downloads and its series share."""
 
 _OF_ESTIMATES = ("share", "origin")
@@ -225,22 +228,24 @@ class TaskPages:
     async def fit(self, request: Request) -> Response:
         """Return the page of the fit test, which is computed when somebody asks for it."""
         viewer, task = self._seen(request)
+        form = _form(request, _REPEATED)
         answer, trouble = None, ""
         try:
-            read_question(task, [], "fit")
-            (answer,) = await self._later.get([wanted_fit(self._runtime, task)], PATIENCE, viewer.reader)
+            question = read_question(task, [pair for pair in form.items() if pair[1]], "fit")
+            wanted = wanted_fit(self._runtime, task, question)
+            (answer,) = await self._later.get([wanted], PATIENCE, viewer.reader)
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
             trouble = problem.detail
         pending = answer is None and not trouble
         around = self._around(task, viewer, request)
-        tag = page_tag("fit", around, task.id, answer and answer[0], trouble)
+        tag = page_tag("fit", around, task.id, form, answer and answer[0], trouble)
 
         def made() -> dict[str, Any]:
             test = answer[1] if answer is not None and answer[1]["n"] else None
             return {
-                **self._about(task, viewer, around, {}),
+                **self._about(task, viewer, around, form),
                 "test": test,
                 "p": "" if test is None else f"{test['p_value']:.2g}",
                 "trouble": "There is no report to test yet." if answer and test is None else trouble,
