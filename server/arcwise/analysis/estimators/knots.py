@@ -1,7 +1,7 @@
 """The nodes that the programs of `bounds` have: all of a grid, or some of a fine one.
 
-On a fine grid with wide windows, weights are alike in blocks of codes, which are short where the place that is
-asked about needs it. With short windows a program of all nodes costs less: its matrix is banded.
+On a fine grid with wide windows, weights are alike in blocks of codes, which are short where the place that
+is asked about needs it. With short windows a program of all nodes costs less: its matrix is banded.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ On more, weights are alike in blocks of codes.
 _MOST_BANDS = 36
 """Codes in a window, or in two on a circle, up to which a matrix with bands costs less than one of blocks.
 
-The program then has a variable for each node, however many there are. With more nodes wider windows do so too: a
-factorisation of N nodes with b bands takes ``N b^2``, and blocks that repeat with the window leave about four
-nodes for each window that fits into the domain, which take a third of their cube.
+The program then has a variable for each node, however many there are. With more nodes, wider windows do so
+too: a factorisation of N nodes with b bands takes ``N b^2``, and blocks that repeat with the window leave
+about four nodes for each window that fits into the domain, which take a third of their cube.
 """
 
 _BLOCKS = 128
