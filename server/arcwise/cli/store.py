@@ -17,6 +17,7 @@ from arcwise.cli.new_file import whole_file
 from arcwise.cli.stored_task import named_task
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import counted
+from arcwise.errors import StoreError
 from arcwise.server.administration import audited
 from arcwise.server.promises import checked_records
 from arcwise.server.releasing import released_records
@@ -311,11 +312,11 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
         finally:
             if folder is not None:
                 folder.unlock()
-        opened.vacuum()
-    click.echo(
-        f"deleted: {counted(deleted.reports, 'report')}, {counted(deleted.batch_ids, 'batch id')}, "
-        f"{deleted.staged:,} batches that waited for an archive"
-    )
+        click.echo(
+            f"deleted: {counted(deleted.reports, 'report')}, {counted(deleted.batch_ids, 'batch id')}, "
+            f"{deleted.staged:,} batches that waited for an archive"
+        )
+        _vacuum_after(opened)
     click.echo("not deleted, and not in reach of this command:")
     if folder is None:
         click.echo("  archives of batches, which need --archive DIR; tables that were made of them")
@@ -324,7 +325,20 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
     for line in _STAYS:
         click.echo(f"  {line}")
     if not url.startswith("sqlite:"):
-        click.echo("  the database's write-ahead log, its archive and replicas, until they are overwritten")
+        click.echo(
+            "  the database's free pages, write-ahead log, archive and replicas, until they are overwritten"
+        )
+
+
+def _vacuum_after(opened: Store) -> None:
+    """Vacuum a store of which data was deleted; say what is left to do where that fails."""
+    try:
+        opened.vacuum()
+    except StoreError as error:
+        raise click.ClickException(
+            f"no command reads it any more, but its bytes are still on the disk: {error}. Run `arcwise store "
+            "vacuum` until it succeeds"
+        ) from error
 
 
 _STAYS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from arcwise.cli import main
 from arcwise.errors import ParameterError
 from arcwise.server.archive.folder import Folder
 from arcwise.server.store import DeletedData, Store, open_store
+from arcwise.server.store.sqlite import database
 from arcwise.server.store.staging import ArchiveFile, StagingStore, staging
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
 
@@ -145,3 +147,31 @@ def test_deleted_bytes_are_not_in_the_file(tmp_path: Path) -> None:
     assert run(f"sqlite:///{file}", "delay", "--yes").exit_code == 0
     for each in tmp_path.glob("arcwise.db*"):
         assert ids[7].batch_id not in each.read_bytes()
+
+
+def test_bytes_that_a_reader_keeps_in_the_file_are_not_called_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite only says so in the result of its checkpoint."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    file = tmp_path / "arcwise.db"
+    url = f"sqlite:///{file}"
+    with contextlib.closing(open_store(url)) as store:
+        store.register(TASKS)
+        store.add([batch(DELAY, [1], number=10**37)])
+        store.close_task(DELAY.id, 86_400)
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as backup:
+        backup.execute("BEGIN")
+        backup.execute("SELECT count(*) FROM batch").fetchone()
+        done = run(url, "delay", "--yes")
+        assert done.exit_code == 1
+        assert "deleted: 1 report, 1 batch id" in done.stdout
+        assert "still holds what was deleted: somebody reads the store" in done.stderr
+        assert "Run `arcwise store vacuum` until it succeeds" in done.stderr
+        again = CliRunner().invoke(main, ["store", "vacuum", url])
+        assert again.exit_code == 1
+        assert "Vacuum it again when they are done" in again.stderr
+        backup.execute("COMMIT")
+    assert CliRunner().invoke(main, ["store", "vacuum", url]).exit_code == 0
+    for each in tmp_path.glob("arcwise.db*"):
+        assert batch(DELAY, [1], number=10**37).batch_id not in each.read_bytes()

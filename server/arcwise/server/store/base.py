@@ -390,7 +390,10 @@ class Store(Access):
 
     @abstractmethod
     def vacuum(self) -> None:
-        """Give space back that pruning and rewriting left. Writers may wait meanwhile."""
+        """Give space back that pruning and rewriting left. Writers may wait meanwhile.
+
+        Raises `StoreError` when that cannot be done now, as while somebody reads for long.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -166,10 +166,18 @@ def delete_data(database: Database, task_id: str) -> DeletedData:
 
 
 def vacuum(database: Database) -> None:
-    """Rewrite the file without its free pages, and empty the write-ahead log."""
+    """Rewrite the file without its free pages, and empty the write-ahead log.
+
+    Raises `StoreError` when somebody read the store for so long that the file could not be replaced.
+    """
     with database.errors("vacuum"), database.alone() as connection:
         connection.execute("VACUUM")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:  # for which SQLite raises nothing
+        raise StoreError(
+            f"{database.path} or its log still holds what was deleted: somebody reads the store, such as a "
+            "backup or an export. Vacuum it again when they are done"
+        )
 
 
 def check(database: Database) -> list[str]:
