@@ -324,6 +324,40 @@ def test_a_time_without_a_server_is_caught_up_in_as_long_again(clock: Clock) -> 
     assert not believed.is_ahead
 
 
+def test_a_jump_ahead_counts_as_a_time_without_a_server(clock: Clock) -> None:
+    store, believed = Remembered(), EpochClock(clock)
+    keep(believed, store)
+    for minute in range(60):  # steps that the believed time catches up with
+        clock.wait(60)
+        clock.step(100 if minute < 5 else 0)
+        keep(believed, store)
+    before = believed.unsure_until
+    assert before is None
+    clock.step(3 * DAY)
+    keep(believed, store)
+    corrected = clock.time()
+    assert believed.unsure_until == corrected
+    for _ in range(4 * 24 * 60):
+        clock.wait(60)
+        keep(believed, store)
+    assert believed.unsure_until == corrected  # to catch up is no jump
+    assert believed.believed() == clock.time()
+    clock.step(YEAR)
+    keep(believed, store)
+    clock.step(-YEAR)
+    keep(believed, store)
+    assert believed.unsure_until == clock.time()
+
+
+def test_a_worker_that_slept_alone_was_no_time_without_a_server(clock: Clock) -> None:
+    store, believed = Remembered(), EpochClock(clock)
+    keep(believed, store)
+    clock.step(DAY)
+    store.advance_clock(int(clock.time()))  # by the worker of another machine
+    keep(believed, store)
+    assert believed.unsure_until is None
+
+
 def test_the_store_is_written_once_a_minute_whatever_the_number_of_workers(clock: Clock) -> None:
     store, workers = Remembered(), [EpochClock(clock) for _ in range(5)]
     for _ in range(600):

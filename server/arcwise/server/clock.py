@@ -46,6 +46,7 @@ class EpochClock:
         self._latest: float | None = None
         self._at = 0.0
         self._unsure_until: float | None = None
+        self._lag = 0.0  # of the believed time behind the machine's, as far as it is known to be unsure
 
     def now(self) -> float:
         """Return the machine's time, in Unix seconds."""
@@ -73,7 +74,8 @@ class EpochClock:
         """The end, in Unix seconds, of a time in which this store may have been a copy; None: there is none.
 
         A store that was restored has the believed time of its backup, and looks like one without a server
-        since then. What closed in between may have been released, by the store as it was before.
+        since then. What closed in between may have been released, by the store as it was before. Where the
+        clock is behind at first, that shows only when it is corrected: a jump ahead counts as such a time.
         """
         with self._lock:
             return self._unsure_until
@@ -99,14 +101,15 @@ class EpochClock:
             reached = now
         elif self._latest is None:
             reached = stored
-            if now > stored + GAP_SECONDS:
-                with self._lock:
-                    self._unsure_until = now
         if is_empty and stored is not None and now < stored:
             stored = store.advance_clock(int(now), reset=True)  # the clock was wrong when the store was new
         elif stored is None or reached >= stored + _STEP_SECONDS:
             stored = store.advance_clock(int(reached))
         with self._lock:
             self._latest, self._at = max(reached, stored), self._clock.monotonic()
-            if self._unsure_until is not None:  # of a clock that was ahead when the worker started
+            lag = now - self._latest
+            if lag > self._lag + GAP_SECONDS:
+                self._unsure_until, self._lag = now, lag
+            elif self._unsure_until is not None:  # of a clock that was ahead
                 self._unsure_until = min(self._unsure_until, now)
+            self._lag = max(0.0, min(self._lag, lag))
