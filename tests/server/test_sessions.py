@@ -1000,6 +1000,27 @@ def test_a_change_that_fails_and_one_without_an_entry(
     run(scenario)
 
 
+def test_a_clock_that_is_ahead_for_a_moment_deletes_nothing_and_lets_no_session_live_on(
+    run: Callable[..., None],
+) -> None:
+    async def scenario(site: Site) -> None:
+        early, used = await site.log_in("admin"), await site.log_in()
+        site.clock.step(1800)
+        assert await site.status(READING[0], used) == 200
+        site.clock.step(800 * 86_400)
+        late = await site.log_in()
+        site.runtime.tidy()
+        site.clock.step(-800 * 86_400 - 1800)
+        assert len(site.runtime.store().actions(10)) == 1
+        assert await site.status("/operator", early) == 200
+        for days in range(3):
+            for cookie in (used, late):
+                assert await site.status(READING[0], cookie) == 401, days
+            site.clock.wait(86_400)
+
+    run(scenario)
+
+
 def test_entries_are_kept_as_long_as_the_setting_says(run: Callable[..., None]) -> None:
     async def scenario(site: Site) -> None:
         await site.log_in("admin")

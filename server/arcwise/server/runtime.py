@@ -442,9 +442,9 @@ class Runtime:
             )
         self._clock_side = side
         try:
-            self.sessions.prune()
-            kept = self._settings.audit_retention_days * DAY
-            self.store().prune_actions(int(self.clock.time()) - kept)
+            now = self.epoch_clock.believed()  # a clock that is ahead for a moment must delete nothing
+            self.sessions.prune(now)
+            self.store().prune_actions(int(now) - self._settings.audit_retention_days * DAY)
         except StoreError as error:
             if not self._stopping.is_set():
                 _log.error("cannot delete old sessions and entries of the audit log: %s", error)

@@ -37,6 +37,8 @@ _REFRESH_SECONDS = 5.0
 """For how long what the store said of a session is believed."""
 _SEEN_SECONDS = 60
 """How often at most the store is told that a session is being used."""
+_AHEAD_SECONDS = 60
+"""How far the clock of another worker may be ahead that has seen a session."""
 _MOST_KNOWN = 10_000
 _SECURE_NAME = b"__Host-arcwise"
 _LOCAL_NAME = b"arcwise-session"
@@ -149,12 +151,12 @@ class Sessions:
         await self._end(scope)
         return self._cookie(scope, "", "; Max-Age=0")
 
-    def prune(self) -> None:
-        """Forget the sessions that are over, on any thread.
+    def prune(self, now: float) -> None:
+        """Forget the sessions that are over at `now`, on any thread.
 
         Raises `StoreError` when the store cannot be written.
         """
-        self._store().prune_sessions(int(self._clock.time()), self._idle_seconds)
+        self._store().prune_sessions(int(now), self._idle_seconds)
 
     async def _end(self, scope: Scope) -> None:
         token = self._token(scope)
@@ -185,8 +187,10 @@ class Sessions:
         return session
 
     def _is_live(self, session: StoredSession) -> bool:
+        """Return whether a session is not over; one seen in the future would outlive its limits."""
         now = self._clock.time()
-        return now < session.ends and now < session.seen + self._idle_seconds
+        seen = session.seen <= now + _AHEAD_SECONDS and now < session.seen + self._idle_seconds
+        return seen and now < session.ends
 
     def _see(self, session: StoredSession) -> None:
         """Remember that a session is being used, and let the store know now and then."""
