@@ -258,6 +258,20 @@ def test_a_key_for_one_task_is_not_for_another(with_app: Run, url: str) -> None:
     with_app(TASKS, scenario, open=None)
 
 
+@pytest.mark.parametrize("end", ["", "/estimate"])
+def test_a_limited_key_is_refused_as_often_whether_or_not_a_task_exists(
+    with_app: Run, url: str, end: str
+) -> None:
+    keys = [make(url, "read", "--task", "heading") for _ in range(3)]
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for key, task in zip(keys, (DELAY.id, "0" * 64, "delay"), strict=True):
+            found = [await http.get(f"/v1/tasks/{task}{end}", headers=bearer(key)) for _ in range(5)]
+            assert [answer.status_code for answer in found] == [403, 403, 403, 429, 429]
+
+    with_app(TASKS, scenario, open=None, requests_per_minute_per_key=3)
+
+
 def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
     with_app: Run, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

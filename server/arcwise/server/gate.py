@@ -126,23 +126,28 @@ class Gate:
         403 when the key is valid for something else or a form of another origin sends a cookie, 429 when the
         address or the key asks too often.
         """
+        actor = self.sender(scope, needed)
+        require(actor, needed, task_id)
+        return actor.key
+
+    def sender(self, scope: Scope, needed: str) -> Actor:
+        """Count a request and return its sender, who may do what is needed only as far as `require` says.
+
+        It is counted once whatever becomes of it: whoever is refused learns nothing from the number of
+        refusals until a 429. Raises as `check` does, but for a valid key of another scope or other tasks.
+        """
         self.slow_down_address(scope)
         if needed != "admin" and self.is_open(scope):
-            return None
+            return Actor(None)
         actor = self._known(scope)
-        require(actor, needed, task_id)
         _slow_down(self._per_key.wait(actor.key_id))
-        return actor.key
+        return actor
 
     def readable(self, scope: Scope, task_ids: Iterable[str]) -> list[str]:
         """Return those of the tasks that this request may read; raises as `check` does."""
-        self.slow_down_address(scope)
-        if self.is_open(scope):
-            return list(task_ids)
-        actor = self._known(scope)
+        actor = self.sender(scope, "read")
         if actor.key is not None and actor.key.scope not in ("read", "admin"):
             raise _other_scope("read")
-        _slow_down(self._per_key.wait(actor.key_id))
         return actor.readable(task_ids)
 
     def actor(self, scope: Scope) -> Actor:

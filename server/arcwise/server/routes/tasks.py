@@ -11,6 +11,7 @@ from fastapi import APIRouter, HTTPException, Path, Request, Response
 from arcwise.server.estimates.computations import PICTURES
 from arcwise.server.estimates.question import parameters_of, read_question
 from arcwise.server.estimates.representations import MEDIA_TYPES, disposition, negotiate
+from arcwise.server.gate import require
 from arcwise.server.names import name_in
 
 if TYPE_CHECKING:
@@ -72,15 +73,14 @@ def asked_task(runtime: Runtime, request: Request, text: str) -> Task:
 
     Raises `Problem` as `Gate.check` and `Catalogue.find` do. Nobody is told of a task that they may not read.
     """
-    scope = request.scope
-    if text in runtime.catalogue.tasks:
-        runtime.gate.check(scope, "read", text)
-        return runtime.catalogue.tasks[text]
-    readable = set(runtime.gate.readable(scope, runtime.catalogue.tasks))  # before the name is looked at
-    mine = [task_id for task_id in runtime.catalogue.named(text) if task_id in readable]
+    actor, catalogue = runtime.gate.sender(request.scope, "read"), runtime.catalogue
+    if text in catalogue.tasks:
+        require(actor, "read", text)
+        return catalogue.tasks[text]
+    mine = actor.readable(catalogue.named(text))
     if not mine:  # what is not there is refused to a key for some tasks as what is not its own
-        runtime.gate.check(scope, "read", text)
-    return runtime.catalogue.find(text, mine)
+        require(actor, "read", text)
+    return catalogue.find(text, mine)
 
 
 def reader_routes(runtime: Runtime) -> APIRouter:
