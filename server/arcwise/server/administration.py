@@ -77,7 +77,6 @@ class Administration:
         self._catalogue = catalogue
         self._gate = gate
         self._clock = clock
-        self._naming = asyncio.Lock()  # from the look at a name to the task that has it
 
     async def make_task(self, actor: Actor, text: bytes) -> tuple[Task, bool]:
         """Serve a task, given as the JSON of its file; return it, and whether it is new.
@@ -90,13 +89,7 @@ class Administration:
         if task.id in self._catalogue.tasks:
             return task, False
         await asyncio.to_thread(_check_statement, task)
-        async with self._naming:
-            if task.id in self._catalogue.tasks:  # it came meanwhile
-                return task, False
-            await self._change(
-                actor, "make task", task.id, _alone(task, lambda store: store.register([task]))
-            )
-        return task, True
+        return task, await self._open(actor, "make task", task, again=False)
 
     async def close_task(self, actor: Actor, task_id: str) -> None:
         """Stop taking reports of a task; when this returns, no worker counts one any more.
@@ -112,11 +105,7 @@ class Administration:
 
         Raises `Problem`: 404 when there is no such task, 409 when another open task has its name.
         """
-        task = self._task(actor, task_id)
-        async with self._naming:
-            await self._change(
-                actor, "open task", task_id, _alone(task, lambda store: store.open_task(task_id))
-            )
+        await self._open(actor, "open task", self._task(actor, task_id), again=True)
 
     async def make_key(
         self, actor: Actor, scope: str, *, tasks: Iterable[str] | None = None, label: str = ""
@@ -159,35 +148,33 @@ class Administration:
             raise unknown_task()
         return task
 
+    async def _open(self, actor: Actor, action: str, task: Task, *, again: bool) -> bool:
+        """Open a task unless another open one has its name; return whether that changed anything."""
+        try:
+            return await self._change(
+                actor, action, task.id, lambda store: store.open_alone(task, again=again)
+            )
+        except ParameterError:
+            raise Problem(
+                409,
+                "name-taken",
+                "Another open task has this name: give this task another one, or close the other task "
+                "first, whose devices then drop the reports that they have not sent.",
+            ) from None
+
     async def _change(
-        self, actor: Actor, action: str, subject: str, change: Callable[[Store], object]
-    ) -> None:
-        def work() -> None:
+        self, actor: Actor, action: str, subject: str, change: Callable[[Store], _Result]
+    ) -> _Result:
+        def work() -> _Result:
             store, now = self._store(), self._clock.time()
-            audited(store, action, subject, lambda: change(store), now=now, key_id=actor.key_id)
+            result = audited(store, action, subject, lambda: change(store), now=now, key_id=actor.key_id)
             self._refresh()
+            return result
 
         try:
-            await asyncio.to_thread(work)
+            return await asyncio.to_thread(work)
         except StoreError:
             raise store_busy("The store cannot be changed now.") from None
-
-
-def _alone(task: Task, change: Callable[[Store], object]) -> Callable[[Store], object]:
-    """Return a change that opens a task, unless one of its name is open; other workers make some, too."""
-
-    def open_alone(store: Store) -> object:
-        for each in store.tasks():
-            if each.closed is None and each.task.name == task.name and each.task != task:
-                raise Problem(
-                    409,
-                    "name-taken",
-                    "Another open task has this name: give this task another one, or close the other task "
-                    "first, whose devices then drop the reports that they have not sent.",
-                )
-        return change(store)
-
-    return open_alone
 
 
 def _read_task(text: bytes) -> Task:

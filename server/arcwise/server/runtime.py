@@ -424,8 +424,9 @@ class Runtime:
             self._released_before[task.id] = before
             if done.unsure:
                 _log.warning(
-                    "%d epochs of task %r closed while no server used this store, or its clock jumped ahead, and "
-                    "are never shown: where it was restored from a backup, they may have been released before",
+                    "%d epochs of task %r closed while no server used this store, or its clock jumped ahead, "
+                    "and are never shown: where it was restored from a backup, they may have been released "
+                    "before",
                     done.unsure,
                     task.name,
                 )

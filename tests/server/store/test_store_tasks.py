@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from arcwise.domains import Interval
+from arcwise.errors import ParameterError
 from arcwise.server.store import Outcome, Store, StoredKey
 from arcwise.tasks import Task
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, batch, counted
@@ -43,6 +44,38 @@ def test_a_closed_task_takes_no_reports_and_keeps_its_counts(opener: Callable[[]
     assert store.add([batch(DELAY, [1]), batch(DELAY, [2], number=1)]) == [REPLAYED, COUNTED]
     store.close()
     other.close()
+
+
+def test_of_two_tasks_of_a_name_one_is_opened_whoever_asks(opener: Callable[[], Store]) -> None:
+    stores = [opener(), opener()]
+    if type(stores[0]).open_alone is Store.open_alone:
+        pytest.skip("stores of this kind are for one process")
+    for each in range(8):
+        pair = [Task(f"same {each}", Interval(0, high), 1.0) for high in (1, 2)]
+        both = threading.Barrier(2)
+
+        def open_one(
+            number: int, again: bool, pair: list[Task] = pair, both: threading.Barrier = both
+        ) -> bool:
+            both.wait()
+            try:
+                return stores[number].open_alone(pair[number], again=again)
+            except ParameterError:
+                return False
+
+        for again in (False, True):
+            with ThreadPoolExecutor(2) as threads:
+                assert sorted(threads.map(open_one, (0, 1), (again, again))) == [False, True]
+            names = [found.task.name for found in stores[0].tasks() if found.closed is None]
+            assert names.count(f"same {each}") == 1
+            stores[0].register(pair)
+            for task in pair:
+                stores[0].close_task(task.id, 5_000)
+    assert not stores[0].open_alone(pair[0], again=False)  # what is known stays closed
+    assert stores[0].open_alone(pair[0], again=True)
+    assert not stores[0].open_alone(pair[0], again=True)
+    for store in stores:
+        store.close()
 
 
 def test_a_task_that_nobody_registered_cannot_be_closed_or_opened(store: Store) -> None:

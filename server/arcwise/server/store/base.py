@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 from arcwise.server.store.access import Access
+from arcwise.server.store.problems import refuse_taken_name
 from arcwise.server.store.releases import Decided
 
 if TYPE_CHECKING:
@@ -106,6 +107,28 @@ class Store(Access):
     @abstractmethod
     def open_task(self, task_id: str) -> bool:
         """Take reports of a closed task again; return False when it was open already, or is not known."""
+
+    def open_alone(self, task: Task, *, again: bool) -> bool:
+        """Register a task, or (`again`) open it again, unless another open task has its name.
+
+        A store that several processes use decides this in one transaction; what stands here does not.
+
+        Returns
+        -------
+        bool
+            False when nothing changed.
+
+        Raises
+        ------
+        ParameterError
+            When another open task has its name.
+        """
+        stored = self.tasks()
+        refuse_taken_name(task, (each.task for each in stored if each.closed is None))
+        if again:
+            return self.open_task(task.id)
+        self.register([task])
+        return all(each.task.id != task.id for each in stored)
 
     @abstractmethod
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:

@@ -22,6 +22,12 @@ def key_exists(key: StoredKey) -> ParameterError:
     return ParameterError(f"the store already has a key {key.id!r}; make one with another id")
 
 
+def refuse_taken_name(task: Task, opened: Iterable[Task]) -> None:
+    """Raise `ParameterError` when another of the open tasks has the name of a task."""
+    if any(each.name == task.name and each.id != task.id for each in opened):
+        raise ParameterError(f"another open task has the name {task.name!r}; close it first, or rename this")
+
+
 def load_task(key: bytes, definition: bytes) -> Task:
     """Return the task of a definition; raise `StoreError` when this arcwise cannot load it."""
     try:

@@ -26,7 +26,7 @@ from arcwise.server.store.postgres.arrays import (
 )
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.postgres.locks import alone, let_others_pass
-from arcwise.server.store.problems import key_exists, load_task
+from arcwise.server.store.problems import key_exists, load_task, refuse_taken_name
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.releases import Closing
 from arcwise.server.store.sources import checked_counts, checked_name
@@ -55,6 +55,9 @@ _Result = TypeVar("_Result")
 _LAST_EPOCH = (1 << 63) - 1
 _FETCHED = 50_000
 """Sums of a code that are in memory as tuples at a time."""
+_REGISTER = (
+    "INSERT INTO task (id, definition) SELECT %s, %s WHERE NOT EXISTS (SELECT FROM task WHERE id = %s)"
+)
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE = "SELECT batch_place, batch_counted FROM stage_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
@@ -134,11 +137,7 @@ class PostgresStore(StagingStore):
             # Processes that start together register the same tasks: one after another, or they deadlock.
             alone(connection)
             for key, task in known.items():
-                connection.execute(
-                    "INSERT INTO task (id, definition) SELECT %s, %s"
-                    " WHERE NOT EXISTS (SELECT FROM task WHERE id = %s)",
-                    (key, task.to_bytes(), key),
-                )
+                connection.execute(_REGISTER, (key, task.to_bytes(), key))
         self._tasks.update(known)
 
     def tasks(self) -> list[StoredTask]:
@@ -167,6 +166,23 @@ class PostgresStore(StagingStore):
         return self._set_closed(
             "UPDATE task SET closed = %s WHERE number = %s AND closed IS NOT NULL", None, task_id
         )
+
+    def open_alone(self, task: Task, *, again: bool) -> bool:
+        """Open a task unless another open one has its name; see `Store.open_alone`."""
+        key = bytes.fromhex(task.id)
+        with self._database.session("write to") as connection, connection.transaction():
+            row = connection.execute("SELECT number FROM task WHERE id = %s", (key,)).fetchone()
+            alone(connection, None if row is None else row[0])
+            opened = connection.execute("SELECT id, definition FROM task WHERE closed IS NULL").fetchall()
+            refuse_taken_name(task, (self._task(*each) for each in opened))
+            if again:
+                changed = connection.execute(
+                    "UPDATE task SET closed = NULL WHERE id = %s AND closed IS NOT NULL", (key,)
+                )
+            else:
+                changed = connection.execute(_REGISTER, (key, task.to_bytes(), key))
+        self._tasks[key] = task
+        return changed.rowcount == 1
 
     def _set_closed(self, statement: str, closed: int | None, task_id: str) -> bool:
         with self._database.session("write to") as connection, connection.transaction():

@@ -15,7 +15,7 @@ import numpy as np
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import count_codes
-from arcwise.server.store.problems import key_exists, load_task
+from arcwise.server.store.problems import key_exists, load_task, refuse_taken_name
 from arcwise.server.store.records import StoredKey, StoredTask
 from arcwise.server.store.sources import checked_counts, checked_name
 from arcwise.server.store.sqlite import access, releases, sources, staging, transfer, upkeep
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _LAST_EPOCH = (1 << 63) - 1
 _MOST_IDS = 512
 """Of one statement: SQLite before 3.32 takes 999 variables."""
+_REGISTER = "INSERT INTO task (id, definition) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _NAMES = ("task", "epoch", *(f"id{number}" for number in range(_MOST_IDS)))
 """Of its variables."""
 
@@ -98,10 +99,7 @@ class SQLiteStore(StagingStore):
         with self._database.errors("register tasks in"), self._database.transaction():
             for task in tasks:
                 key = bytes.fromhex(task.id)
-                self._database.writer.execute(
-                    "INSERT INTO task (id, definition) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                    (key, task.to_bytes()),
-                )
+                self._database.writer.execute(_REGISTER, (key, task.to_bytes()))
                 self._tasks[key] = task
 
     def tasks(self) -> list[StoredTask]:
@@ -127,6 +125,20 @@ class SQLiteStore(StagingStore):
         return self._set_closed(
             "UPDATE task SET closed = ? WHERE id = ? AND closed IS NOT NULL", None, task_id
         )
+
+    def open_alone(self, task: Task, *, again: bool) -> bool:
+        """Open a task unless another open one has its name; see `Store.open_alone`."""
+        key = bytes.fromhex(task.id)
+        with self._database.errors("write to"), self._database.transaction():
+            execute = self._database.writer.execute
+            opened = execute("SELECT id, definition FROM task WHERE closed IS NULL").fetchall()
+            refuse_taken_name(task, (self._task(*row) for row in opened))
+            if again:
+                cursor = execute("UPDATE task SET closed = NULL WHERE id = ? AND closed IS NOT NULL", (key,))
+            else:
+                cursor = execute(_REGISTER, (key, task.to_bytes()))
+            self._tasks[key] = task
+        return cursor.rowcount == 1
 
     def _set_closed(self, statement: str, closed: int | None, task_id: str) -> bool:
         with self._database.errors("write to"), self._database.transaction():
