@@ -14,7 +14,7 @@ from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server import Settings, create_app
-from arcwise.server.process.configuration import configure
+from arcwise.server.process.configuration import configure, unknown_variables
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.tasks import Task
 from tests.support.server_processes import serving
@@ -57,6 +57,12 @@ def test_options_before_environment_before_file(monkeypatch: pytest.MonkeyPatch)
         ('allow_origins = "SECRET"', "allow_origins: Input should be a valid list"),
         ('log_format = "SECRET"', "log_format: Input should be 'json' or 'text'"),
         ("drain_seconds = -1", "drain_seconds must be at least 0 and at most 600, got -1"),
+        ("min_reports = true", "min_reports: Input should be a valid integer"),
+        ("min_reports = 5.0", "min_reports: Input should be a valid integer"),
+        ("body_seconds = true", "body_seconds: Input should be a valid number"),
+        ('trusted_proxies = ["bad addr"]', "trusted_proxies must be a list of addresses or networks"),
+        ('trusted_proxies = ["*", "10.0.0.1"]', "trusted_proxies must be a list of addresses or networks"),
+        ('trusted_proxies = ["10.0.0.1/8"]', "trusted_proxies must be a list of addresses or networks"),
         ("port = ", "settings cannot be read"),
     ],
 )
@@ -81,6 +87,20 @@ def test_an_app_names_the_option_that_it_does_not_have(name: str, question: str)
     with pytest.raises(TypeError) as caught:
         create_app(**options)
     assert str(caught.value).startswith(f"create_app() has no option {name!r}{question}")
+
+
+@pytest.mark.parametrize("given", [["*"], ["10.0.0.1", "::1", "10.0.0.0/8"], []])
+def test_proxies_are_addresses_and_networks(given: list[str]) -> None:
+    assert configure({"trusted_proxies": given}).trusted_proxies == given
+
+
+def test_a_variable_that_is_no_setting_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ARCWISE_MIN_REPORT", "ARCWISE_STORE", "ARCWISE_CACHE", "ARCWISE_XYZ", "arcwise_port"):
+        monkeypatch.setenv(name, "SECRET")
+    assert unknown_variables() == [
+        "ARCWISE_MIN_REPORT; did you mean min_reports?",
+        "ARCWISE_XYZ",
+    ]
 
 
 def test_a_file_that_is_not_there_is_no_default() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -14,13 +15,15 @@ from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
 from arcwise.server.archive.folder import Folder
-from arcwise.server.process.configuration import configure
+from arcwise.server.process.configuration import configure, unknown_variables
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
 from arcwise.server.promises import check_new
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
 from arcwise.server.store.staging import staging
+
+_log = logging.getLogger("arcwise.server")
 
 
 def _with_options(command: click.Command) -> click.Command:
@@ -64,6 +67,8 @@ def serve(*, config: Path | None, **options: Any) -> None:
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     settings = configure(given, config)
     configure_logs(settings.log_format, settings.log_level)
+    for unknown in unknown_variables():
+        _log.warning("no setting has this name, so the variable of the environment is ignored: %s", unknown)
     app = create_app(settings)
     with progress_bar("opening the store", counted=False):
         _check_open(settings)

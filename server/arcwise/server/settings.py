@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address, ip_network
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -118,6 +119,18 @@ def _choice(default: str, choices: Any, text: str) -> Any:
 
 def _is_bool(value: object) -> bool:
     return type(value) is bool
+
+
+def _are_proxies(value: object) -> bool:
+    """Return whether these are addresses or networks, or * alone: any other text would match nobody."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return False
+    try:
+        for each in () if list(value) == ["*"] else value:
+            (ip_network if "/" in each else ip_address)(each)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 _APART = "Compute estimates in a separate process, so that readers cannot starve ingestion."
@@ -393,6 +406,8 @@ class ProcessSettings(Settings):
         (),
         list[str],
         "Addresses of proxies whose X-Forwarded-For names the sender; * for all.",
+        "a list of addresses or networks such as 10.0.0.0/8, or of * alone",
+        _are_proxies,
         stated="[]",
         option="--trusted-proxy",
         metavar="ADDRESS",

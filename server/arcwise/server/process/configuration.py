@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError, create_model
+from pydantic import BeforeValidator, ValidationError, create_model
+from pydantic_core import PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -21,6 +23,27 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pydantic_core import ErrorDetails
+
+
+_ELSEWHERE = ("ARCWISE_CACHE", "ARCWISE_CONFIG", "ARCWISE_KEY")
+"""Variables that are read elsewhere: by the cache of designs, by commands, and by examples."""
+_PREFIX = "ARCWISE_"
+
+
+def unknown_variables() -> list[str]:
+    """Return what to say of each variable of the environment that looks like a setting and is none.
+
+    They are not refused: whatever runs containers may make some, such as ARCWISE_SERVICE_HOST.
+    """
+    settings = settings_of(ProcessSettings)
+    given = sorted(name.upper() for name in os.environ if name.upper().startswith(_PREFIX))
+    return [
+        name + did_you_mean(name.removeprefix(_PREFIX).lower(), settings)
+        for name in given
+        if name not in _ELSEWHERE
+        and name.removeprefix(_PREFIX).lower() not in settings
+        and not name.startswith("ARCWISE_TEST_")
+    ]
 
 
 def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSettings:
@@ -57,7 +80,8 @@ def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[
     if file is not None and not file.is_file():
         raise ParameterError(f"config: {file} is not a file; give a TOML file of settings")
     declared: dict[str, Any] = {
-        name: (setting.read_as, None) for name, setting in settings_of(ProcessSettings).items()
+        name: (_STRICT.get(setting.read_as, setting.read_as), None)
+        for name, setting in settings_of(ProcessSettings).items()
     }
     try:
         return create_model("Settings", __base__=Given, **declared)(**options).model_dump(exclude_unset=True)
@@ -69,6 +93,26 @@ def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[
             f"settings cannot be read: {error}; in the environment a list is written as JSON, such as "
             'ARCWISE_TRUSTED_PROXIES=["10.0.0.1"]'
         ) from None
+
+
+def _number(value: object) -> object:
+    """Refuse what Python takes for a number: a file that says true means something else."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("number", "Input should be a valid number, not true or false")
+    return value
+
+
+def _integer(value: object) -> object:
+    """Refuse what Python takes for an integer; the environment's are text."""
+    if type(value) not in (int, str):
+        raise PydanticCustomError("integer", "Input should be a valid integer")
+    return value
+
+
+_STRICT: dict[object, Any] = {
+    int: Annotated[int, BeforeValidator(_integer)],
+    float: Annotated[float, BeforeValidator(_number)],
+}
 
 
 def _in_words(error: ErrorDetails, known: Iterable[str]) -> str:
