@@ -228,6 +228,11 @@ class Runtime:
         self.keep_time()
         self._try_writing()
         self._warn_about_tasks()
+        if store.is_readable_by_others:
+            _log.warning(
+                "other accounts of this machine may read the store's file, in which live counts and the "
+                "secret of logins are: take their rights away (chmod 600), and those of its copies"
+            )
         self.archiver = self._archiver(store)
 
     def _warn_about_tasks(self) -> None:

@@ -313,3 +313,11 @@ def test_a_writer_tries_again_and_again_while_another_process_writes(tmp_path: P
                 time.sleep(0.001)
             other.execute("ROLLBACK")
         assert added.result() == [COUNTED]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files")
+def test_a_file_that_others_may_read_is_told(tmp_path: Path) -> None:
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
+        assert not store.is_readable_by_others
+        (tmp_path / "a.db").chmod(0o644)
+        assert store.is_readable_by_others

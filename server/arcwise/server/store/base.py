@@ -411,6 +411,11 @@ class Store(Access):
     def check(self) -> list[str]:
         """Return what is wrong with the store, a sentence each; nothing when it is whole. Slow."""
 
+    @property
+    def is_readable_by_others(self) -> bool:
+        """Whether the store is a file that other accounts of this machine may read or write."""
+        return False
+
     @abstractmethod
     def vacuum(self) -> None:
         """Give space back that pruning and rewriting left. Writers may wait meanwhile.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from contextlib import closing, suppress
@@ -483,6 +484,11 @@ class SQLiteStore(StagingStore):
     def size(self) -> int:
         """Bytes of the file and its write-ahead log."""
         return upkeep.size(self._database)
+
+    @property
+    def is_readable_by_others(self) -> bool:
+        """Whether the file's mode lets its group or everybody in; see `Store.is_readable_by_others`."""
+        return os.name == "posix" and bool(self._database.path.stat().st_mode & 0o077)
 
     def check(self) -> list[str]:
         """Return what is wrong with the store; see `Store.check`."""
