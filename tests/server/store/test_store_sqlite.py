@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from arcwise.cli.main import main
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Outcome, open_store
-from arcwise.server.store.sqlite import upkeep
+from arcwise.server.store.sqlite import database, upkeep
 from arcwise.server.store.sqlite.store import SQLiteStore
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 
@@ -313,6 +313,24 @@ def test_a_writer_tries_again_and_again_while_another_process_writes(tmp_path: P
                 time.sleep(0.001)
             other.execute("ROLLBACK")
         assert added.result() == [COUNTED]
+
+
+def test_a_log_that_grew_while_somebody_read_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "LOG_PAGES", 20)
+    log = tmp_path / "a.db-wal"
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
+        store.register([DELAY])
+        with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM batch").fetchone()
+            for number in range(100):
+                store.add([batch(DELAY, [1], number=number)])
+            assert log.stat().st_size > 40 * 4096
+        for number in range(100, 104):
+            store.add([batch(DELAY, [1], number=number)])
+        assert log.stat().st_size <= 21 * 4096
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")

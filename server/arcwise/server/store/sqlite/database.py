@@ -71,6 +71,8 @@ class Database:
         self.writer.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk (macOS)
         self.writer.execute("PRAGMA checkpoint_fullfsync = ON")
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
+        # What the log has grown to while reads overlapped is cut off when it is begun anew.
+        self.writer.execute(f"PRAGMA journal_size_limit = {LOG_PAGES * 4096}")
         for function in (_reports_in, _codes_in, _per_code_in):
             self.writer.create_function(function.__name__[1:], 1, function, deterministic=True)
         version, tables = self._state()
