@@ -40,8 +40,11 @@ def all_notes(*parts: str | Iterable[str]) -> tuple[str, ...]:
 def note_lines(rows: Sequence[tuple[str, Iterable[str]]]) -> list[str]:
     """Return one line of text for each different note, with the names of the rows that have it.
 
-    Examples -------- >>> note_lines([("mean", ["few reports"]), ("quantile 0.5", ["smoothed", "few
-    reports"]), ("mode", [])]) ['few reports (mean, quantiles)', 'smoothed (quantiles)']
+    Examples
+    --------
+    >>> rows = [("mean", ["few reports"]), ("quantile 0.5", ["smoothed", "few reports"]), ("mode", [])]
+    >>> note_lines(rows)
+    ['few reports (mean, quantiles)', 'smoothed (quantiles)']
     """
     about: dict[str, dict[str, None]] = {}
     groups = [_SEVERAL.get(name.split(" ")[0], name) for name, _ in rows]
