@@ -13,7 +13,7 @@ from scipy.stats import binom
 from arcwise.analysis import compare_reference, compare_samples, estimate, series
 from arcwise.analysis.estimators.devices import most_reports, whole_counts
 from arcwise.analysis.simulate import simulate_counts
-from arcwise.domains import Circle, Interval
+from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.tasks import Caps, Task
 from benchmarks.studies.same_devices import (
@@ -205,6 +205,19 @@ def test_a_note_says_what_caps_allow_where_nobody_says_it(caps: Caps, epochs: in
         for between in ([], [(20.0, 80.0)]):
             over_time = str(series(task, {0: counts, epochs: counts}, every=epochs, between=between))
             assert ("another device" in over_time) == (words is not None)
+
+
+@pytest.mark.parametrize("domain", [Interval(0, 100), Circle(360)], ids=str)
+def test_all_reports_may_be_one_code(domain: Domain) -> None:
+    task = Task("again", domain, 2.0)
+    for code in (0, 9, task.mechanism.kernel.codes - 1):
+        counts = task.count([code] * 40)
+        result = estimate(task, counts, reports_per_device=2)
+        value, alone = (each.mean or each.direction for each in (result, estimate(task, counts)))
+        assert value is not None
+        assert alone is not None
+        (low, high), (least, most) = value.ends() or (0.0, 0.0), alone.ends() or (0.0, 0.0)
+        assert high - low >= most - least
 
 
 def test_counts_are_divided_in_whole_numbers() -> None:

@@ -103,4 +103,6 @@ def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law:
 
 def devices_reach(sample: Sample, devices: float, quantile: float) -> float:
     """Return how far above its average the mean of a device's number may lie, for so many devices."""
+    if not sample.room:  # all reports have the largest number that a device's mean can be
+        return 0.0
     return furthest([sample._replace(n=devices)], quantile)
