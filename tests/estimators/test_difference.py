@@ -87,5 +87,7 @@ def test_circles_and_single_reports_are_refused() -> None:
         mean_difference(good, Survey(circle, np.full(128, 5.0)))
     single = np.zeros(mechanism.kernel.codes)
     single[3] = 1
-    with pytest.raises(ParameterError, match="at least 2 reports each, got 1"):
+    with pytest.raises(ParameterError, match="first must hold at least 2 reports, got 1"):
         mean_difference(Survey(mechanism, single), good)
+    with pytest.raises(ParameterError, match=r"second .* at least 2 devices, got 30 of at least 1\.5"):
+        mean_difference(good, Survey(mechanism, 30 * single, reports_per_device=20))

@@ -168,7 +168,7 @@ def test_a_stratum_whose_mean_is_a_range_gives_a_range() -> None:
     [
         ({}, {}, "at least one"),
         ({"a": [5] * 174}, {"b": 1.0}, "the same names"),
-        ({"a": [5] * 174, "b": [1] + [0] * 173}, {"a": 1, "b": 1}, "at least 2 reports each"),
+        ({"a": [5] * 174, "b": [1] + [0] * 173}, {"a": 1, "b": 1}, "'b' must hold at least 2 reports, got 1"),
         ({"a": [5] * 174}, {"a": 0.0}, "weights must be positive"),
         ({"a": [5] * 174}, {"a": float("inf")}, "weights must be positive"),
         ({"a": [5] * 174}, {"a": "7"}, "weights must be positive"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from arcwise.analysis import compare_reference, compare_samples, estimate, series
+from arcwise.analysis import Comparison, compare_reference, compare_samples, estimate, series
 from arcwise.analysis.estimators.devices import most_reports, whole_counts
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Domain, Interval
@@ -135,7 +135,9 @@ def test_a_single_device_shows_no_population() -> None:
     assert result.mean is not None
     assert result.mean.ends() == (0.0, 100.0)
     assert result.devices == 1
-    with pytest.raises(ParameterError, match="at least 2 reports of 2 devices"):
+    with pytest.raises(
+        ParameterError, match=r"counts must hold .* at least 2 devices, got 500 of at least 1"
+    ):
         compare_samples(task, counts, counts, reports_per_device=500)
 
 
@@ -147,6 +149,19 @@ def test_the_result_says_of_how_many_devices() -> None:
     assert "3,000 reports of at least 429 devices" in str(result)
     assert type(result).from_dict(result.to_dict()) == result
     assert estimate(task, counts).devices is None
+    both = compare_samples(task, counts, 2 * counts, reports_per_device=7)
+    assert (both.devices, both.other_devices) == (429, 858)
+    assert str(both).startswith(
+        "6,000 other reports of at least 858 devices, less again's 3,000 reports of at least 429 devices:"
+    )
+    assert Comparison.from_dict(both.to_document()) == both
+    assert compare_reference(task, counts, "uniform", reports_per_device=7).devices == 429
+    over_time = series(task, {1: counts, 2: task.count([0] * 50)}, reports_per_device=7)
+    assert [point.devices for point in over_time.points] == [429, 8]
+    for words in ("\nreports of at least 8 devices in each point\n", " *50 ", "\n* fewer than 30 devices\n"):
+        assert words in str(over_time)
+    assert "3,000 reports of at least 429 devices: mean" in repr(over_time.points[0])
+    assert type(over_time).from_dict(over_time.to_dict()) == over_time
 
 
 def test_comparisons_and_series_allow_for_it() -> None:

@@ -15,14 +15,13 @@ import numpy as np
 from arcwise.analysis.counts import check_counts, checked_task, same_codes, same_units
 from arcwise.analysis.documents import checked_document
 from arcwise.analysis.estimators.band import bin_ends
-from arcwise.analysis.estimators.devices import are_enough
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
-from arcwise.analysis.estimators.result import Shares, Value, share_name, values_in
+from arcwise.analysis.estimators.result import Shares, Value, of_devices, share_name, values_in
 from arcwise.analysis.estimators.share_differences import (
     bin_differences,
     cdf_differences,
@@ -31,7 +30,7 @@ from arcwise.analysis.estimators.share_differences import (
 )
 from arcwise.analysis.estimators.shares import checked_between, unit_ends
 from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
-from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.estimators.survey import Survey, check_enough, devices_of
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
@@ -87,7 +86,9 @@ class Comparison(Shares, Shown):
         Of the values, where the task names one.
     test
         Whether the populations are one. None for samples of two mechanisms, where there is no exact test, and
-        where a device may have sent several reports.
+        above one report per device.
+    devices, other_devices
+        As in `Estimate`: from how many the reports of the two samples are at least.
     """
 
     task: str
@@ -105,12 +106,14 @@ class Comparison(Shares, Shown):
     cdf: Mapping[str, Value] = field(default_factory=dict)
     test: SmoothTest | None = None
     unit: str | None = None
+    devices: int | None = None
+    other_devices: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; what does not apply is absent."""
         result: dict[str, Any] = {"other": self.other, "n": self.other_n, "level": self.level}
-        if self.unit is not None:
-            result["unit"] = self.unit
+        known = {"unit": self.unit, "devices": self.other_devices}
+        result |= {name: each for name, each in known.items() if each is not None}
         for name in _VALUES:
             value = getattr(self, name)
             if value is not None:
@@ -126,6 +129,8 @@ class Comparison(Shares, Shown):
     def to_document(self) -> dict[str, Any]:
         """Return `to_dict` in a JSON object that says whose numbers these are, as a server returns it."""
         head = {name: getattr(self, name) for name in _HEAD}
+        if self.devices is not None:
+            head["devices"] = self.devices
         return {**head, "reference" if self.other_n is None else "difference": self.to_dict()}
 
     @classmethod
@@ -141,6 +146,7 @@ class Comparison(Shares, Shown):
         def read() -> Comparison:
             inner = document["difference" if "difference" in document else "reference"]
             parts: dict[str, Any] = {name: document[name] for name in _HEAD}
+            parts |= {"devices": document.get("devices"), "other_devices": inner.get("devices")}
             parts |= {name: Value.from_dict(inner[name]) for name in _VALUES if name in inner}
             parts |= {name: values_in(inner, name, None) for name in _FAMILIES}
             test = SmoothTest(**inner["test"]) if "test" in inner else None
@@ -169,7 +175,8 @@ class Comparison(Shares, Shown):
 
     def _head(self) -> str:
         unit = f" (in {self.unit})" if self.unit else ""
-        return f"{self.other}, less {self.task}'s {self.n:,} reports{unit}:"
+        other, own = (of_devices(each) for each in (self.other_devices, self.devices))
+        return f"{self.other}{other}, less {self.task}'s {self.n:,} reports{own}{unit}:"
 
     def _notes(self) -> list[str]:
         return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
@@ -261,7 +268,13 @@ def compare_samples(
             differences["cdf"] = cdf_differences(*both, level=level)
     if same_codes(task, second_task) and reports_per_device == 1.0:
         differences["test"] = same_population(mechanism, one.counts, two.counts)
-    return replace(no_comparison(task, counts, other, level=level), **differences)
+    devices, other_devices = (devices_of([each]) for each in both)
+    return replace(
+        no_comparison(task, counts, other, level=level),
+        devices=devices,
+        other_devices=other_devices,
+        **differences,
+    )
 
 
 def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: float = 0.95) -> Comparison:
@@ -282,9 +295,7 @@ def _checked(
     one = Survey.of(*first, target=target, **repeated)
     two = Survey.of(*second, target=target, name="other", **repeated)
     for name, each in (("counts", one), ("other", two)):
-        if not are_enough(each.devices):
-            whose = "" if each.devices == each.reports else " of 2 devices"
-            raise ParameterError(f"{name} must hold at least 2 reports{whose}, got {each.reports:g}")
+        check_enough(name, each)
     return one, two
 
 
@@ -365,7 +376,17 @@ def compare_reference(
             mechanism, check_counts(counts, mechanism.kernel.codes), node_law(mechanism, truth.population)
         )
     name = reference if isinstance(reference, str) else "the given population"
-    return Comparison(task.name, task.id, result.n, name, None, level, unit=task.unit, **differences)
+    return Comparison(
+        task.name,
+        task.id,
+        result.n,
+        name,
+        None,
+        level,
+        unit=task.unit,
+        devices=result.devices,
+        **differences,
+    )
 
 
 def _less(value: Value, known: float) -> Value:

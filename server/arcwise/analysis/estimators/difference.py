@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scipy.special import stdtrit
 
-from arcwise.analysis.estimators.devices import are_enough
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.mean import average, mean, reaches
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.survey import check_enough
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel
@@ -31,7 +31,7 @@ _WHOSE = {
 def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the second population minus that of the first, in the unit of the domains.
 
-    Both surveys are on an `Interval`, have at least two reports each and share one target: the populations,
+    Both surveys are on an `Interval`, have at least two devices each and share one target: the populations,
     or the two sets of users themselves. The devices of one must not be those of the other, since the interval
     takes the two sets of reports as independent.
 
@@ -41,13 +41,12 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
     a range of possible values, the result is the range of differences, with each mean at the level
     ``(1 + level) / 2`` (Bonferroni), and has no point.
     """
-    for each in (first, second):
+    for name, each in (("first", first), ("second", second)):
         if each.mechanism.domain.circular:
             raise ParameterError(
                 f"domain must be an Interval for a difference of means, got {each.mechanism.domain!r}"
             )
-        if not are_enough(each.devices):
-            raise ParameterError(f"counts must hold at least 2 reports each, got {each.devices:g}")
+        check_enough(name, each)
     notes = first.few or second.few, _WHOSE[second.target]
     if not (_unbiased(first) and _unbiased(second)):
         one, other = (mean(each, level=(1.0 + level) / 2) for each in (first, second))

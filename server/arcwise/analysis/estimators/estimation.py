@@ -16,7 +16,7 @@ from arcwise.analysis.estimators.inference_target import check_level, target_wor
 from arcwise.analysis.estimators.modes import count_modes
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
-from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.estimators.survey import Survey, devices_of
 from arcwise.analysis.estimators.wide_domain import told_if_wide
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, explained
@@ -178,14 +178,6 @@ def unwrapped_estimate(
         origin = quantiles.opposite(result.direction, mechanism.domain.length)
     result = replace(result, **by_shares(survey, level, between, bands=bands, origin=origin))
     return told_if_wide(result, task)
-
-
-def devices_of(surveys: Iterable[Survey]) -> int | None:
-    """Return from how many devices reports are at least, or None where each is from one of its own."""
-    counted = [(each.devices, each.reports) for each in surveys]
-    if all(devices == reports for devices, reports in counted):
-        return None
-    return math.ceil(sum(devices for devices, _ in counted))
 
 
 def empty_estimate(

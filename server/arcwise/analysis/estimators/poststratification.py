@@ -16,7 +16,6 @@ import numpy as np
 
 from arcwise.analysis.counts import checked_task
 from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.estimators.devices import are_enough
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -29,7 +28,7 @@ from arcwise.analysis.estimators.direction import (
     resultant_length,
     untold,
 )
-from arcwise.analysis.estimators.estimation import by_shares, devices_of, reported_delta
+from arcwise.analysis.estimators.estimation import by_shares, reported_delta
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.mean import mean, outside_note, strata_reach
@@ -37,7 +36,7 @@ from arcwise.analysis.estimators.modes import count_modes
 from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
 from arcwise.analysis.estimators.result import Estimate, Value, wrapped
-from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.estimators.survey import Survey, check_enough, devices_of
 from arcwise.analysis.estimators.totals import Strata
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import strata_spread
@@ -213,12 +212,9 @@ def _checked(
         )
     surveys, parts = [], []
     for name, numbers in strata.items():
-        survey = Survey.of(task, numbers, name=f"counts of the stratum {name!r}", **repeated)
-        if not are_enough(survey.devices):
-            whose = "" if survey.devices == survey.reports else " of 2 devices"
-            raise ParameterError(
-                f"strata must have at least 2 reports{whose} each, got {survey.reports:g} in {name!r}"
-            )
+        words = f"counts of the stratum {name!r}"
+        survey = Survey.of(task, numbers, name=words, **repeated)
+        check_enough(words, survey)
         weight = as_float(weights[name])
         if weight is None or not 0.0 < weight < math.inf:
             raise ParameterError(

@@ -480,9 +480,9 @@ class Estimate(Shares, Shown):
         loss = f"epsilon {rounded_up(self.epsilon)}" + (
             f", delta {rounded_up(self.delta, 3)}" if self.delta else ""
         )
-        devices = "" if self.devices is None else f" of at least {counted(self.devices, 'device')}"
+        reports = f"{counted(self.n, 'report')}{of_devices(self.devices)}"
         return [
-            f"{self.task}: {counted(self.n, 'report')}{devices} at {loss}, values in {self.domain_words}",
+            f"{self.task}: {reports} at {loss}, values in {self.domain_words}",
             *([] if self.description is None else [self.description]),
             f"intervals at level {self.level:g}, for {self.target}",
         ]
@@ -506,6 +506,11 @@ class Estimate(Shares, Shown):
 
 _VALUES = tuple(each.name for each in fields(Estimate) if each.type == "Value | None")
 """The attributes of an estimate that are a single value, in the order in which they are shown."""
+
+
+def of_devices(devices: int | None) -> str:
+    """Return what follows a number of reports in words, from `Estimate.devices`."""
+    return "" if devices is None else f" of at least {counted(devices, 'device')}"
 
 
 def values_in(document: Mapping[str, Any], name: str, period: float | None) -> dict[str, Value]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.estimators.devices import check_reports_per_device, least_devices, whole_counts
+from arcwise.analysis.estimators.devices import (
+    are_enough,
+    check_reports_per_device,
+    least_devices,
+    whole_counts,
+)
 from arcwise.analysis.estimators.inference_target import Users, check_sampled, check_target
 from arcwise.analysis.estimators.small_samples import few_note
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.checks import checked_bool
+from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.bounds import Evidence
@@ -131,3 +140,23 @@ class Survey:
     def users(self) -> Users | None:
         """The users whom intervals are for; None for the population."""
         return Users(self.probabilities, self.sampled) if self.target == "users" else None
+
+
+def check_enough(name: str, survey: Survey) -> None:
+    """Raise `ParameterError` with the name of a sample unless at least two devices sent its reports."""
+    if are_enough(survey.devices):
+        return
+    reports = f"{survey.reports:,.0f}"
+    if survey.devices == survey.reports:
+        raise ParameterError(f"{name} must hold at least 2 reports, got {reports}")
+    raise ParameterError(
+        f"{name} must hold reports of at least 2 devices, got {reports} of at least {survey.devices:g}"
+    )
+
+
+def devices_of(surveys: Iterable[Survey]) -> int | None:
+    """Return from how many devices reports are at least, or None where each is from one of its own."""
+    counted = [(each.devices, each.reports) for each in surveys]
+    if all(devices == reports for devices, reports in counted):
+        return None
+    return math.ceil(sum(devices for devices, _ in counted))

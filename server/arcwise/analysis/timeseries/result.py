@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
-from arcwise.analysis.estimators.result import Shares, Value, values_in
+from arcwise.analysis.estimators.result import Shares, Value, of_devices, values_in
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
@@ -41,10 +41,10 @@ class Point(Shares):
     """The merged estimate of some successive epochs of a series.
 
     The epochs `first` and `last` are included; `start` and `end` are times in UTC, the end excluded.
-    `mean`, `direction`, `resultant_length`, `quantiles` and `shares` are as in `Estimate`; quantiles and
-    shares are there only if they were asked for, and nothing is if `n` is 0: a gap. `joined` has the first
-    and last epochs of blocks whose reports are counted here though the blocks end later: a server with a
-    minimum of reports joins epochs until they reach it.
+    `mean`, `direction`, `resultant_length`, `quantiles`, `shares` and `devices` are as in `Estimate`;
+    quantiles and shares are there only if they were asked for, and nothing is if `n` is 0: a gap. `joined`
+    has the first and last epochs of blocks whose reports are counted here though the blocks end later: a
+    server with a minimum of reports joins epochs until they reach it.
     """
 
     first: int
@@ -58,6 +58,7 @@ class Point(Shares):
     quantiles: Mapping[str, Value] = field(default_factory=dict)
     shares: Mapping[str, Value] = field(default_factory=dict)
     joined: Sequence[tuple[int, int]] = ()
+    devices: int | None = None
 
     @property
     def until(self) -> datetime:
@@ -86,6 +87,8 @@ class Point(Shares):
             "end": utc(self.end),
             "n": self.n,
         }
+        if self.devices is not None:
+            result["devices"] = self.devices
         if self.joined:
             result["joined"] = [list(block) for block in self.joined]
         for name in ("mean", "direction", "resultant_length"):
@@ -111,11 +114,13 @@ class Point(Shares):
             quantiles=values_in(document, "quantiles", period),
             shares=values_in(document, "shares", period),
             joined=tuple((first, last) for first, last in document.get("joined", ())),
+            devices=document.get("devices"),
         )
 
     def __repr__(self) -> str:
         first = next((f": {name} {value}" for name, value in self.values().items()), "")
-        return f"<Point from {utc(self.start)}, {counted(self.n, 'report')}{first}>"
+        reports = f"{counted(self.n, 'report')}{of_devices(self.devices)}"
+        return f"<Point from {utc(self.start)}, {reports}{first}>"
 
 
 _HEAD = ("task", "task_id", "n", "epsilon", "level", "simultaneous", "target", "every")
@@ -299,8 +304,8 @@ def _text(series: Series) -> str:
                 for i, (cell, width) in enumerate(zip(row, widths, strict=False))
             )
             lines.append(f"{time}  {n}  {value}  {interval}  {row.bar}".rstrip())
-    if any(0 < point.n < FEW for point in series.points):
-        lines.append(f"* fewer than {FEW} reports")
+    if any(point.n and _is_few(point) for point in series.points):
+        lines.append(f"* fewer than {FEW} {'reports' if _least_devices(series) is None else 'devices'}")
     if any(value.through_origin for point in series.points for value in point.values().values()):
         lines.append(f"[LOW to HIGH]{_THROUGH}")
     return "\n".join([*lines, *(f"note: {note}" for note in _said(series))])
@@ -312,15 +317,29 @@ def _head(series: Series) -> list[str]:
     )
     filled = sum(point.n > 0 for point in series.points)
     of = "all points together" if series.simultaneous else "each point by itself"
+    least = _least_devices(series)
     lines = [
         f"{series.task}: {counted(series.n, 'report')} at {loss}, values in {series.domain_words}",
         f"{filled} of {len(series.points)} points with reports{_length(series)}, in UTC",
+        *([] if least is None else [f"reports{of_devices(least)} in each point"]),
         f"intervals at level {series.level:g} of {of}, for",
         series.target,
     ]
     if series.change is not None:
         lines.append(series.change.words(series.level))
     return lines
+
+
+def _is_few(point: Point) -> bool:
+    """Return whether a point has too few reports, or devices, for the level of its intervals."""
+    return (point.devices or point.n) < FEW
+
+
+def _least_devices(series: Series) -> int | None:
+    """Return how many devices each point with reports has at least; None with one for each report."""
+    known = [point for point in series.points if point.n]
+    several = any(point.devices is not None for point in known)
+    return min(point.devices or point.n for point in known) if several else None
 
 
 def _length(series: Series) -> str:
@@ -350,7 +369,7 @@ def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:
             yield _Row(times[place - gap], "0", "", f"{gap + 1} points" if gap else "", "")
             gap = 0
             continue
-        few = "*" if point.n < FEW else ""
+        few = "*" if _is_few(point) else ""
         yield _Row(
             times[place],
             f"{few}{point.n:,}",
@@ -385,7 +404,7 @@ def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
     numbers = numbers.clip(-_HUGE, _HUGE)
     middle = np.where(np.isnan(numbers[:, 0]), numbers[:, 1:].mean(axis=1), numbers[:, 0])
     known = ~np.isnan(middle)
-    enough = known & (np.array([point.n for point in series.points]) >= FEW)
+    enough = known & ~np.array([_is_few(point) for point in series.points])
     taken = enough if enough.any() else known
     if not taken.any():
         return 0.0, series.period if series.period is not None else 1.0

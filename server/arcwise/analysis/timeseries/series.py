@@ -21,7 +21,7 @@ from arcwise.analysis.estimators.quantiles import check_no_origin
 from arcwise.analysis.estimators.result import wrapped
 from arcwise.analysis.estimators.shares import checked_between
 from arcwise.analysis.estimators.small_samples import FEW
-from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.estimators.survey import Survey, devices_of
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.change import Change, change
@@ -314,9 +314,11 @@ def point_values(
             "resultant_length": direction.resultant_length(survey, level=level),
         }
     else:
-        values = {"mean": mean.mean(Survey(task.mechanism, counts, **repeated), level=level)}
+        survey = Survey(task.mechanism, counts, **repeated)
+        values = {"mean": mean.mean(survey, level=level)}
     name = "direction" if task.domain.circular else "mean"
-    return values | {name: replace(values[name], notes=all_notes(values[name].notes, note))}
+    noted = replace(values[name], notes=all_notes(values[name].notes, note))
+    return values | {name: noted, "devices": devices_of([survey])}
 
 
 def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: Any) -> Change | None:
