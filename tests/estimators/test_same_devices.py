@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from arcwise.analysis import Comparison, compare_reference, compare_samples, estimate, series
+from arcwise.analysis import Comparison, compare_reference, compare_samples, estimate, post_stratify, series
 from arcwise.analysis.estimators.devices import most_reports, whole_counts
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Domain, Interval
@@ -183,7 +184,8 @@ def test_comparisons_and_series_allow_for_it() -> None:
 
 DAY = 86_400
 CAPS = [
-    (Caps(), 1, math.inf),
+    (Caps(), 1, 1),
+    (Caps(), 2, math.inf),
     (Caps(lifetime=5.0), 30, 5),
     (Caps(rolling=1.0, window=DAY), 1, 1),
     (Caps(rolling=1.0, window=DAY), 30, 30),
@@ -204,22 +206,59 @@ def test_how_often_caps_allow_a_device_to_report(caps: Caps, epochs: int, most: 
         (Caps(rolling=1.0, window=DAY), 1, None),
         (Caps(lifetime=1.0), 30, None),
         (Caps(), 30, "the task has no caps: give reports_per_device"),
-        (Caps(rolling=1.0, window=DAY), 30, "caps allow one 30 of them, with which the interval would be "),
-        (Caps(rolling=2.0, window=DAY), 1, "caps allow one 2 of them, with which the interval would be "),
+        (Caps(rolling=1.0, window=DAY), 30, "send 30 of these, with which the interval would be "),
+        (Caps(rolling=2.0, window=DAY), 1, "send 2 of these, with which the interval would be "),
     ],
 )
 def test_a_note_says_what_caps_allow_where_nobody_says_it(caps: Caps, epochs: int, words: str | None) -> None:
-    for domain in (Interval(0.0, 100.0), Circle(360.0)):
-        task = Task("again", domain, 1.0, caps=caps, goal="distribution")
-        counts = simulate_counts(task, "uniform", 3000, np.random.default_rng(2))
+    for domain in (Interval(0, 10, step=1), Circle(24, step=1)):
+        task = Task("again", domain, 1.0, caps=caps)
+        counts = simulate_counts(task, "normal:4,2", 3000, np.random.default_rng(2))
         value = (result := estimate(task, counts, epochs=epochs)).mean or result.direction
         assert value is not None
         assert (words or "another device") in value.note if words else "another device" not in value.note
-        said = estimate(task, counts, epochs=epochs, reports_per_device=3)
-        assert "another device" not in str(said)
-        for between in ([], [(20.0, 80.0)]):
+        ask: Any
+        for ask in (
+            partial(estimate, task, counts),
+            partial(compare_samples, task, counts, counts),
+            partial(compare_reference, task, counts, "uniform"),
+            partial(post_stratify, task, {"a": counts, "b": counts}, {"a": 1, "b": 2}),
+        ):
+            assert ("another device" in str(ask(epochs=epochs))) == (words is not None)
+            assert "another device" not in str(ask(epochs=epochs, reports_per_device=1))
+        for between in ([], [(2, 8)]):
             over_time = str(series(task, {0: counts, epochs: counts}, every=epochs, between=between))
             assert ("another device" in over_time) == (words is not None)
+
+
+def test_a_test_of_devices_that_may_report_again_says_what_it_assumes() -> None:
+    line = Interval(0, 10, step=1)
+    often, once = (Task("again", line, 4.0, caps=Caps(rolling=cap, window=DAY)) for cap in (120.0, 4.0))
+    rng = np.random.default_rng(3)
+    one, two = (rng.multinomial(300, np.full(k := once.mechanism.kernel.codes, 1 / k)) for _ in range(2))
+    plain = compare_samples(once, one, two)
+    assert plain.test is not None
+    assert "note" not in plain.test.to_dict()
+    for again in (
+        compare_samples(often, one, two),
+        compare_samples(once, one, two, other_task=often),
+        compare_samples(once, one, two, other_epochs=30),
+        compare_samples(once, one, two, epochs=30, other_epochs=1),
+    ):
+        assert again.test is not None
+        assert again.mean is not None
+        assert again.test.p == plain.test.p
+        assert "let a device send 30 of these: give" in again.test.note
+        assert again.mean.notes[-1] == again.test.note
+        assert f"p = {plain.test.p:.2g}), if each report is of another device\n" in str(again)
+        assert Comparison.from_dict(again.to_document()) == again
+
+
+def test_no_width_is_told_that_is_none() -> None:
+    task = Task("again", Interval(0, 100), 1.0, caps=Caps(lifetime=30.0))
+    mean = estimate(task, task.count([3, 90, 150]), epochs=30).mean
+    assert mean is not None
+    assert mean.notes[-1].endswith("let a device send 30 of these: give reports_per_device")
 
 
 @pytest.mark.parametrize("domain", [Interval(0, 100), Circle(360)], ids=str)

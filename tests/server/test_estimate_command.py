@@ -238,7 +238,8 @@ def test_two_ranges_of_a_store_are_compared(command: Command) -> None:
     ranges = ("--to", "2026-11-05", "--against-from", "2026-11-05", "--against-to", "2026-11-08")
     shown = json.loads(good(command("delay.json", *STORE, *ranges, "--json", "--csv", "all.csv")))
     first, other = the_counts(DELAY, range(DAY, DAY + 4)), the_counts(DELAY, range(DAY + 4, DAY + 7))
-    assert shown["difference"] == compare_samples(DELAY, first, other).to_dict()
+    expected = compare_samples(DELAY, first, other, epochs=4, other_epochs=3)
+    assert shown["difference"] == expected.to_dict()
     assert shown["n"] == first.sum()
     with Path("all.csv").open(encoding="utf-8", newline="") as file:
         names = {line["estimate"] for line in csv.DictReader(file)}
@@ -275,7 +276,9 @@ def test_tasks_are_strata_of_one_population(command: Command) -> None:
         "delay": the_counts(DELAY, range(DAY, DAY + 10)),
         "later": the_counts(later, range(DAY + 1, DAY + 2)),
     }
-    expected = post_stratify(DELAY, strata, {"delay": 1, "later": 3}, between=[(0, 50)], bands=True)
+    weights = {"delay": 1, "later": 3}
+    expected = post_stratify(DELAY, strata, weights, between=[(0, 50)], bands=True, epochs=10)
+    assert "the task has no caps" in str(expected)
     assert shown == expected.to_dict()
     assert shown["task"] == "delay + later"
     assert Path("all.svg").stat().st_size > 10_000

@@ -228,6 +228,7 @@ def test_a_difference_takes_two_devices_of_each_side(with_app: Run, memoised: st
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         await send(http, RATING, [0, 1, 3])
         await send(http, RATING, CODES, 5)
+        await send(http, RATING, CODES, 6)
         ranges = f"from={TODAY}&against_to={TODAY - 4}"
         for file in ("", ".csv", ".svg"):
             for most, is_shown in (("1.5", True), ("2", False), ("3", False), ("9", False)):
@@ -236,6 +237,11 @@ def test_a_difference_takes_two_devices_of_each_side(with_app: Run, memoised: st
                 assert answer.status_code == (200 if is_shown or file != ".svg" else 404), answer.text
                 if not file:
                     assert ("mean" in answer.json()["difference"]) == is_shown
+        for said, is_noted in (("", True), ("&reports_per_device=1", False)):
+            answer = await http.get(path("rating", f"/difference?{ranges}{said}"))
+            difference = answer.json()["difference"]
+            assert ("the task has no caps" in difference["mean"]["note"]) == is_noted
+            assert ("note" in difference["test"]) == is_noted
         for kind in ("estimate", "series"):
             asked = f"/{kind}?from={TODAY}&reports_per_device=9{memoised}"
             assert (await http.get(path("rating", asked))).status_code == 200

@@ -65,7 +65,8 @@ def test_what_a_server_has_is_what_its_counts_give(tmp_path: Path) -> None:
         both = 2 * counts[HEADING]
         assert reader.estimate(HEADING, **options) == estimate(HEADING, both, epochs=4, **options)
         repeated: dict[str, Any] = {"reports_per_device": 2.5, "memoised": True}
-        assert reader.estimate(HEADING, **repeated) == estimate(HEADING, both, **repeated)
+        for said in (repeated, {"reports_per_device": 1.0}):
+            assert reader.estimate(HEADING, **said) == estimate(HEADING, both, **said)
         start = datetime.fromtimestamp(today * 86_400, timezone.utc)
         for time_ in (today, start, start.date(), start.isoformat(), start.replace(tzinfo=None)):
             assert reader.estimate(HEADING, start=time_) == estimate(HEADING, counts[HEADING])

@@ -123,7 +123,7 @@ class Reader:
         level: float = 0.95,
         between: Iterable[tuple[float, float]] = (),
         target: Target = "population",
-        reports_per_device: float = 1.0,
+        reports_per_device: float | None = None,
         memoised: bool = False,
         bands: bool = False,
         origin: float | None = None,
@@ -164,7 +164,7 @@ class Reader:
         quantiles: bool = False,
         origin: float | None = None,
         target: Target = "population",
-        reports_per_device: float = 1.0,
+        reports_per_device: float | None = None,
         memoised: bool = False,
     ) -> Series:
         """Return the estimates of a task over time.
@@ -203,7 +203,7 @@ class Reader:
         level: float = 0.95,
         between: Iterable[tuple[float, float]] = (),
         target: Target = "population",
-        reports_per_device: float = 1.0,
+        reports_per_device: float | None = None,
         memoised: bool = False,
         bands: bool = False,
         origin: float | None = None,
@@ -321,7 +321,7 @@ def _asked(share: Iterable[tuple[float, float]], **options: Any) -> list[tuple[s
 
 
 _FLAGS = ("bands", "memoised", "quantiles", "simultaneous")
-_DEFAULTS = (("level", 0.95), ("target", "population"), ("reports_per_device", 1.0))
+_DEFAULTS = (("level", 0.95), ("target", "population"))
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
-from arcwise.analysis.timeseries.epochs import Span, epoch_start, merged, utc
+from arcwise.analysis.timeseries.epochs import Span, epoch_start, epochs_across, merged, utc
 from arcwise.cli.count_file import CountFile
 from arcwise.cli.counts import opened_counts, read_counts, read_span, reports_of_namesakes
 from arcwise.server.store import open_store
@@ -75,8 +75,8 @@ class Against(NamedTuple):
         """Return the options as they are written, with what was given."""
         return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
 
-    def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray] | None:
-        """Return the other reports and their task, or None where there are none to compare with.
+    def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray, int] | None:
+        """Return the task of the other reports, these and their epochs; None with none to compare with.
 
         `task`, `span` and `store` are those of the first sample; no report may be in both samples.
         """
@@ -87,8 +87,9 @@ class Against(NamedTuple):
                 raise click.UsageError("--against-from and --against-to are for --store, not for --against")
             given = opened_counts(self.against, "--against")
             if isinstance(given, CountFile):
-                return other_task, merged(other_task, given.by_epoch(other_task), Span())
-            return other_task, read_counts(given, "--against")
+                by_epoch = given.by_epoch(other_task)
+                return other_task, merged(other_task, by_epoch, Span()), epochs_across(by_epoch)
+            return other_task, read_counts(given, "--against"), 1
         if self.against_task is None and times == (None, None):
             return None
         if store is None:
@@ -110,7 +111,7 @@ class Against(NamedTuple):
             raise click.ClickException(
                 f"{other_task.name}: {namesakes or 'no other reports to compare with'}"
             )
-        return other_task, counts
+        return other_task, counts, epochs_across(epochs)
 
     def comparisons(
         self, task: Task, counts: IntArray, span: Span, store: str | None, **options: Any
@@ -119,7 +120,10 @@ class Against(NamedTuple):
         found = {}
         other = self.others(task, span, store)
         if other is not None:
-            found["difference"] = compare_samples(task, counts, other[1], other_task=other[0], **options)
+            other_task, others, epochs = other
+            found["difference"] = compare_samples(
+                task, counts, others, other_task=other_task, other_epochs=epochs, **options
+            )
         if self.reference is not None:
             found["reference"] = compare_reference(task, counts, self.reference, **options)
         return found

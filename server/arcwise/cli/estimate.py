@@ -15,7 +15,7 @@ from arcwise.analysis.estimators.inference_target import TARGETS
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.tidy import COLUMNS, tidy_rows
-from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, merged
+from arcwise.analysis.timeseries.epochs import Span, epochs_across, epochs_in_step, merged
 from arcwise.analysis.timeseries.series import series
 from arcwise.cli.against import Against, against_options
 from arcwise.cli.count_file import CountFile
@@ -74,10 +74,9 @@ if TYPE_CHECKING:
 @click.option(
     "--reports-per-device",
     type=float,
-    default=1.0,
     metavar="M",
     help="The most reports that one device may have sent, with --by in a point: intervals allow for it. 1 "
-    "unless given.",
+    "unless given, and a note says where caps allow more.",
 )
 @click.option(
     "--memoised",
@@ -138,7 +137,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     quantiles: bool,
     level: float,
     target: Target,
-    reports_per_device: float,
+    reports_per_device: float | None,
     memoised: bool,
     bands: bool,
     origin: float | None,
@@ -210,18 +209,16 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
             return over(
                 series(task, by_epoch, every=every, sampled=sampled, target=target, **over_time, **options)
             )
-        epochs = max(by_epoch) - min(by_epoch) + 1
-        result = estimate_counts(
-            task, array, bands=bands_too, sampled=sampled, target=target, epochs=epochs, **options
-        )
-        comparisons = compare.comparisons(task, array, span, store, bands=bands_too, target=target, **options)
-        return estimated(
-            task,
-            span,
-            result,
-            comparisons,
-            fit=fit_test(task, array, epochs=epochs, **repeated) if tested else None,
-        )
+        here: dict[str, Any] = {
+            "bands": bands_too,
+            "target": target,
+            "epochs": epochs_across(by_epoch, span),
+            **options,
+        }
+        result = estimate_counts(task, array, sampled=sampled, **here)
+        comparisons = compare.comparisons(task, array, span, store, **here)
+        fit = fit_test(task, array, epochs=here["epochs"], **repeated) if tested else None
+        return estimated(task, span, result, comparisons, fit=fit)
 
     counted = _all_counts(tasks, store, given, start, end, step=step)
     several = len(tasks) > 1 and weights is None

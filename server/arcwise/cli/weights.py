@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from arcwise.analysis.counts import same_codes, same_units
+from arcwise.analysis.estimators.devices import most_reports
 from arcwise.analysis.estimators.poststratification import post_stratify
-from arcwise.analysis.timeseries.epochs import merged
+from arcwise.analysis.timeseries.epochs import epochs_across, merged
 from arcwise.cli.outcomes import Outcome, estimated
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def weighted(
     """Return the estimate for the population that the populations of some tasks make up.
 
     Each task comes with its counts by epoch and the epochs that are asked for. `file` holds a JSON object
-    with the name of each task and its weight in the population; `options` are those of `post_stratify`.
+    with the name of each task and its weight in the population; `options` are those of `post_stratify`, which
+    takes the task whose caps allow a device the most reports.
     """
     try:
         weights = json.load(file)
@@ -37,17 +39,20 @@ def weighted(
             '--weights must hold a JSON object of task names and numbers, as {"ios": 3, "android": 7}'
         )
     strata: dict[str, IntArray] = {}
-    first: tuple[Task, Span] | None = None
+    asked: list[tuple[Task, Span]] = []
+    epochs = 1
     for task, by_epoch, span in counted:
-        first = first or (task, span)
-        if not (same_codes(task, first[0]) and same_units(task, first[0])):
+        asked.append((task, span))
+        epochs = max(epochs, epochs_across(by_epoch, span))
+        first = asked[0][0]
+        if not (same_codes(task, first) and same_units(task, first)):
             raise click.UsageError(
                 "--weights takes tasks of one domain, unit and mechanism: "
-                f"{task.name} and {first[0].name} differ"
+                f"{task.name} and {first.name} differ"
             )
         if task.name in strata:
             raise click.UsageError(f"--weights takes tasks of different names, got {task.name} twice")
         strata[task.name] = merged(task, by_epoch, span)
-    assert first is not None  # noqa: S101 (there is a task)
-    result = post_stratify(first[0], strata, weights, **options)
-    return estimated(*first, result, {}, fit=None)
+    task, span = max(asked, key=lambda each: most_reports(each[0], epochs))
+    result = post_stratify(task, strata, weights, epochs=epochs, **options)
+    return estimated(task, span, result, {}, fit=None)

@@ -15,6 +15,7 @@ import numpy as np
 from arcwise.analysis.counts import check_counts, checked_task, same_codes, same_units
 from arcwise.analysis.documents import checked_document
 from arcwise.analysis.estimators.band import bin_ends
+from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
 from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import unwrapped_estimate
@@ -199,8 +200,10 @@ def compare_samples(
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
-    reports_per_device: float = 1.0,
+    reports_per_device: float | None = None,
     memoised: bool = False,
+    epochs: int = 1,
+    other_epochs: int | None = None,
     bands: bool = False,
     origin: float | None = None,
 ) -> Comparison:
@@ -215,10 +218,13 @@ def compare_samples(
     other_task
         Of the other reports, on the same domain and in the same unit; the same task unless given. With
         another mechanism, placement or epsilon there is no test.
-    level, between, target, reports_per_device, memoised, bands, origin
+    level, between, target, reports_per_device, memoised, epochs, bands, origin
         As of `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
         differences of means, directions and resultant lengths. The test of one population takes every report
-        for one of a device of its own, so above one report per device there is none.
+        for one of a device of its own, so above one report per device there is none, and where a note says
+        that caps allow more, the test says it too.
+    other_epochs
+        Of the other reports; as many unless given.
 
     Raises
     ------
@@ -266,8 +272,10 @@ def compare_samples(
         differences["bins"] = bin_differences(*both, level=level)
         if not mechanism.kernel.circular:
             differences["cdf"] = cdf_differences(*both, level=level)
-    if same_codes(task, second_task) and reports_per_device == 1.0:
+    if same_codes(task, second_task) and reports_per_device in {None, 1.0}:
         differences["test"] = same_population(mechanism, one.counts, two.counts)
+    samples = (task, epochs), (second_task, epochs if other_epochs is None else other_epochs)
+    differences = _with_caps(differences, unsaid_reports(reports_per_device, *samples))
     devices, other_devices = (devices_of([each]) for each in both)
     return replace(
         no_comparison(task, counts, other, level=level),
@@ -275,6 +283,13 @@ def compare_samples(
         other_devices=other_devices,
         **differences,
     )
+
+
+def _with_caps(differences: Mapping[str, Any], most: float) -> dict[str, Any]:
+    """Return differences with the note on so many reports of a device, which their test has too."""
+    note = caps_note(most)
+    test = differences.get("test")
+    return noted(differences, note) | {"test": test and replace(test, note=note)}
 
 
 def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: float = 0.95) -> Comparison:
@@ -309,8 +324,9 @@ def compare_reference(
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
-    reports_per_device: float = 1.0,
+    reports_per_device: float | None = None,
     memoised: bool = False,
+    epochs: int = 1,
     bands: bool = False,
     origin: float | None = None,
 ) -> Comparison:
@@ -318,8 +334,9 @@ def compare_reference(
 
     Parameters
     ----------
-    task, counts, level, between, target, reports_per_device, memoised, bands, origin
-        As of `estimate`. Above one report per device there is no test.
+    task, counts, level, between, target, reports_per_device, memoised, epochs, bands, origin
+        As of `estimate`. Above one report per device there is no test, and where a note says that caps allow
+        more, the test says it too.
     reference
         The population, as `simulate_counts` takes it: a line such as "normal:40,12", values, or a frozen
         distribution of scipy.stats. On a lattice its values are rounded to the nearest ones, as those of
@@ -371,10 +388,11 @@ def compare_reference(
     differences["shares"] = {share_name(*ends): less_part(result.share(*ends), ends) for ends in between}
     bins = bin_ends(mechanism) if bands else {}
     differences["bins"] = {name: less_part(result.bins[name], ends) for name, ends in bins.items()}
-    if reports_per_device == 1.0:
+    if reports_per_device in {None, 1.0}:
         differences["test"] = same_as(
             mechanism, check_counts(counts, mechanism.kernel.codes), node_law(mechanism, truth.population)
         )
+    differences = _with_caps(differences, unsaid_reports(reports_per_device, (task, epochs)))
     name = reference if isinstance(reference, str) else "the given population"
     return Comparison(
         task.name,

@@ -13,24 +13,28 @@ too, and n of them say at least what n/m reports of different devices say.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.tails import Sample, furthest
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.checks import real_or_nan, shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from arcwise.kernels.base import Kernel
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
 
 
 def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
-    """Return how many reports a device may have sent, or raise `ParameterError`."""
-    number = real_or_nan(most)
+    """Return how many reports a device may have sent, 1 of None, or raise `ParameterError`."""
+    number = 1.0 if most is None else real_or_nan(most)
     if not 1 <= number < math.inf:
         raise ParameterError(
             "reports_per_device must be a number of at least 1, the most that one device may have sent, "
@@ -52,7 +56,10 @@ def are_enough(devices: float) -> bool:
 
 
 def most_reports(task: Task, epochs: int) -> float:
-    """Return how many reports the task's caps allow a device in so many epochs in a row; inf without caps."""
+    """Return how many reports the task's caps allow a device in so many epochs in a row.
+
+    Without caps it is inf, but in a single epoch it is taken as 1.
+    """
     caps, charge, seconds = task.caps, task.charge, epochs * task.epoch_seconds
     windows = -(-seconds // caps.window)
     each = (
@@ -62,16 +69,34 @@ def most_reports(task: Task, epochs: int) -> float:
         (caps.rolling_delta_units, charge.delta_units, windows),
     )
     allowed = [cap // cost * times for cap, cost, times in each if cap is not None and cost]
-    return min(allowed, default=math.inf)
+    return min(allowed, default=1.0 if epochs == 1 else math.inf)
 
 
-def caps_note(task: Task, epochs: int, width: str = "") -> str:
-    """Return the note on reports of so many epochs that nobody says how often a device sent, or ""."""
-    most = most_reports(task, epochs)
-    if most <= 1.0 or (math.isinf(most) and epochs == 1):
+def unsaid_reports(said: float | None, *samples: tuple[Task, int]) -> float:
+    """Return how many reports of a device are taken for those of others: 1 where somebody says how many.
+
+    A sample is a task and the number of epochs; of several the most that caps allow in one.
+    """
+    return 1.0 if said is not None else max(most_reports(*sample) for sample in samples)
+
+
+def caps_note(most: float, width: str = "") -> str:
+    """Return the note on so many `unsaid_reports`, or ""."""
+    if most <= 1.0:
         return ""
-    caps = "the task has no caps" if math.isinf(most) else f"caps allow one {most:g} of them{width}"
-    return f"taken as if each report came from another device; {caps}: give reports_per_device"
+    caps = "has no caps" if math.isinf(most) else f"has caps that let a device send {most:,.0f} of these"
+    return (
+        "taken as if each report came from another device, though the task "
+        f"{caps}{width}: give reports_per_device"
+    )
+
+
+def noted(averages: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """Return parts of a result with a further note on the mean or, on a circle, the direction."""
+    parts = dict(averages)
+    name = next(each for each in ("mean", "direction", "resultant_length") if parts.get(each) is not None)
+    parts[name] = replace(parts[name], notes=all_notes(parts[name].notes, note))
+    return parts
 
 
 def whole_counts(counts: FloatArray, most: float) -> FloatArray:

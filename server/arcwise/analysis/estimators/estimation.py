@@ -10,11 +10,10 @@ from arcwise.analysis.counts import checked_task
 
 # By module, not by name: most functions have the names of their modules.
 from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
-from arcwise.analysis.estimators.devices import caps_note, most_reports
+from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
 from arcwise.analysis.estimators.modes import count_modes
-from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
 from arcwise.analysis.estimators.survey import Survey, devices_of
 from arcwise.analysis.estimators.wide_domain import told_if_wide
@@ -44,7 +43,7 @@ def estimate(
     between: Iterable[tuple[float, float]] = (),
     target: Target = "population",
     sampled: float = 1.0,
-    reports_per_device: float = 1.0,
+    reports_per_device: float | None = None,
     memoised: bool = False,
     epochs: int = 1,
     bands: bool = False,
@@ -76,12 +75,13 @@ def estimate(
         The most reports that one device may have sent, m. Intervals then take in that at least n/m devices
         are behind n reports, also where values of a device are alike; the estimates are those weighted by
         reports. Above 1 for several epochs, or where caps allow a device more than one report in an epoch.
+        None is taken as 1, with a note where the task's caps allow more.
     memoised
         Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
         the task: then n reports count as n/m.
     epochs
-        How many epochs there are from the first to the last report. Where nobody says how often a device
-        reported, and the task's caps allow it more than once in these, a note says so.
+        How many epochs there are from the first to the last report. Where `reports_per_device` is None, and
+        the task's caps allow a device more than one report in these, a note says so.
     bands
         Also the parts that cost several times the rest: the mode's interval, bins with intervals, on an
         interval the simultaneous band of the distribution function, on a circle the quantiles.
@@ -114,16 +114,14 @@ def estimate(
         memoised=memoised,
     )
     result = unwrapped_estimate(task, survey, level=level, between=between, bands=bands, origin=origin)
-    if reports_per_device == 1.0:
-        result = _with_caps(result, task, survey, epochs)
+    most = unsaid_reports(reports_per_device, (task, epochs))
+    if most > 1.0:
+        result = _with_caps(result, task, survey, most)
     return wrapped(result, task)
 
 
-def _with_caps(result: Estimate, task: Task, survey: Survey, epochs: int) -> Estimate:
+def _with_caps(result: Estimate, task: Task, survey: Survey, most: float) -> Estimate:
     """Return an estimate with the note on how often the task's caps let a device report."""
-    if not caps_note(task, epochs):
-        return result
-    most = most_reports(task, epochs)
     name = "direction" if task.domain.circular else "mean"
     value: Value = getattr(result, name)
     width = ""
@@ -137,11 +135,10 @@ def _with_caps(result: Estimate, task: Task, survey: Survey, epochs: int) -> Est
             probabilities=survey.probabilities,  # the fit is most of the work, and the same
         )
         find = direction.direction if name == "direction" else mean.mean
-        wide = _width(find(repeated, level=result.level))
-        width = f", with which the interval would be {wide:.4g} wide instead of {_width(value):.4g}"
-    note = caps_note(task, epochs, width)
-    noted = replace(value, notes=all_notes(value.notes, note))
-    return replace(result, direction=noted) if name == "direction" else replace(result, mean=noted)
+        now, wide = _width(value), _width(find(repeated, level=result.level))
+        if wide > now:
+            width = f", with which the interval would be {wide:.4g} wide instead of {now:.4g}"
+    return replace(result, **noted({name: value}, caps_note(most, width)))
 
 
 def _width(value: Value) -> float:

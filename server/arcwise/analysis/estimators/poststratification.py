@@ -16,6 +16,7 @@ import numpy as np
 
 from arcwise.analysis.counts import checked_task
 from arcwise.analysis.estimators.bounds import Bounds
+from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -66,8 +67,9 @@ def post_stratify(
     *,
     level: float = 0.95,
     between: Iterable[tuple[float, float]] = (),
-    reports_per_device: float = 1.0,
+    reports_per_device: float | None = None,
     memoised: bool = False,
+    epochs: int = 1,
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
@@ -83,8 +85,9 @@ def post_stratify(
     weights
         How much of the population each stratum is, by the same names: positive numbers in any unit, such as
         devices in use. They are taken as exact.
-    level, between, reports_per_device, memoised, bands, origin
-        As of `estimate`, the same for all strata. Intervals are for the population.
+    level, between, reports_per_device, memoised, epochs, bands, origin
+        As of `estimate`, the same for all strata: epochs of the one that has the most, and caps of `task`.
+        Intervals are for the population.
 
     Raises
     ------
@@ -136,6 +139,7 @@ def post_stratify(
         spread = strata_spread(surveys, parts, level=level)
         if spread is not None:
             found["variance"], found["standard_deviation"] = spread
+    found = noted(found, caps_note(unsaid_reports(reports_per_device, (task, epochs))))
     bounds = _strata_bounds(surveys, parts)
     whole = _Whole(mechanism, fewest.few, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))

@@ -52,6 +52,7 @@ class SmoothTest:
     The statistic is the largest of ``(z_1^2 + ... + z_m^2 - m) / sqrt(2 m)`` over m, with z the standardised
     waves, and `waves` is the m where it is reached. A small m is a difference in where people are on the
     whole, a large one in detail. `draws` is the number of draws under the hypothesis that give the p-value.
+    `note` says how often caps let a device report, though each report is taken for another's; "" if once.
     """
 
     hypothesis: str
@@ -59,10 +60,11 @@ class SmoothTest:
     statistic: float
     waves: int
     draws: int
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with the attributes."""
-        return asdict(self)
+        """Return a JSON object with the attributes; without a note there is none in it."""
+        return {name: each for name, each in asdict(self).items() if each != ""}
 
     def words(self, level: float) -> str:
         """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it.
@@ -76,7 +78,8 @@ class SmoothTest:
             verdict = f"{self.draws} draws are too few to tell at level {level:g}"
         else:
             verdict = "no sign against it"
-        return f"{self.hypothesis}: {verdict} ({'p <= ' if smallest else 'p = '}{self.p:.2g})"
+        given = ", if each report is of another device" if self.note else ""
+        return f"{self.hypothesis}: {verdict} ({'p <= ' if smallest else 'p = '}{self.p:.2g}){given}"
 
 
 def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -> SmoothTest:

@@ -73,7 +73,7 @@ class Survey:
         *,
         target: Target = "population",
         sampled: float = 1.0,
-        reports_per_device: float = 1.0,
+        reports_per_device: float | None = None,
         memoised: bool = False,
         probabilities: FloatArray | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class Survey:
         *,
         target: Target = "population",
         sampled: float = 1.0,
-        reports_per_device: float = 1.0,
+        reports_per_device: float | None = None,
         memoised: bool = False,
         name: str = "counts",
     ) -> Survey:

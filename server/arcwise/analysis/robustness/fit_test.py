@@ -220,7 +220,7 @@ def fit_test(
     level: float = 0.05,
     draws: int = 199,
     seed: int | None = None,
-    reports_per_device: float = 1.0,
+    reports_per_device: float | None = None,
     memoised: bool = False,
     epochs: int = 1,
 ) -> FitTest:
@@ -240,8 +240,8 @@ def fit_test(
     seed
         Of the draws. From the counts unless given, so equal counts give equal answers.
     reports_per_device
-        The most reports that one device may have sent, m; at least 1. Without `memoised` it changes nothing
-        but the note.
+        The most reports that one device may have sent, m; at least 1, and 1 unless given. Without `memoised`
+        it changes nothing but the note.
     memoised
         Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
         the task: then n reports are tested as n/m. It needs `reports_per_device`.
@@ -309,7 +309,7 @@ def fit_test(
         )
     generator = np.random.default_rng(survey.whole.astype(np.int64).tolist() if seed is None else seed)
     # A repeated answer costs nothing, so caps say nothing of it; tasks with a central statement have none.
-    unsaid = epochs > 1 and reports_per_device == 1.0
+    unsaid = epochs > 1 and reports_per_device is None
     note = _REPEATED if unsaid and isinstance(task, Task) and task.central is None else ""
     return _tested(survey, observed, level, draws, generator, note)
 

@@ -16,7 +16,7 @@ from arcwise.errors import ParameterError
 from arcwise.tasks import DAY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -147,6 +147,12 @@ def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> I
         if epoch in span:
             total += counts
     return total
+
+
+def epochs_across(epochs: Iterable[int], span: Span | None = None) -> int:
+    """Return how many epochs there are from the first to the last of those in a range; 1 where none is."""
+    found = [epoch for epoch in epochs if span is None or epoch in span]
+    return max(found) - min(found) + 1 if found else 1
 
 
 def span_to_dict(task: Task, span: Span) -> dict[str, Any]:

@@ -13,10 +13,9 @@ import numpy as np
 
 from arcwise.analysis.counts import check_counts, checked_task
 from arcwise.analysis.estimators import direction, mean
-from arcwise.analysis.estimators.devices import caps_note
+from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
 from arcwise.analysis.estimators.estimation import reported_delta, unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level, check_sampled, check_target
-from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import check_no_origin
 from arcwise.analysis.estimators.result import wrapped
 from arcwise.analysis.estimators.shares import checked_between
@@ -75,7 +74,7 @@ def series(
     origin: float | None = None,
     target: Target = "population",
     sampled: float = 1.0,
-    reports_per_device: float = 1.0,
+    reports_per_device: float | None = None,
     memoised: bool = False,
 ) -> Series:
     """Return the estimates of a task over time.
@@ -297,7 +296,6 @@ def point_values(
     **repeated: Any,
 ) -> dict[str, Any]:
     """Return the fields of a `Point`: a few averages, or parts of an estimate that is `asked` for more."""
-    note = caps_note(task, epochs) if repeated["reports_per_device"] == 1.0 else ""
     if asked:
         target, sampled, between, origin = (
             asked[each] for each in ("target", "sampled", "between", "origin")
@@ -316,9 +314,8 @@ def point_values(
     else:
         survey = Survey(task.mechanism, counts, **repeated)
         values = {"mean": mean.mean(survey, level=level)}
-    name = "direction" if task.domain.circular else "mean"
-    noted = replace(values[name], notes=all_notes(values[name].notes, note))
-    return values | {name: noted, "devices": devices_of([survey])}
+    note = caps_note(unsaid_reports(repeated["reports_per_device"], (task, epochs)))
+    return noted(values, note) | {"devices": devices_of([survey])}
 
 
 def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: Any) -> Change | None:

@@ -48,7 +48,7 @@ class Question(NamedTuple):
     level: float = 0.95
     between: tuple[tuple[float, float], ...] = ()
     target: Target = "population"
-    reports_per_device: float = 1.0
+    reports_per_device: float | None = None
     memoised: bool = False
     bands: bool = False
     origin: float | None = None
@@ -97,8 +97,9 @@ _PARAMETERS: Final = {
         "Target of the intervals: the population, or only the users who reported.",
     ),
     "reports_per_device": _Parameter(
-        {**_NUMBER, "minimum": 1, "default": 1},
-        "The most reports that one device may have sent, of a series in a point: intervals allow for it.",
+        {**_NUMBER, "minimum": 1},
+        "The most reports that one device may have sent, of a series in a point: intervals allow for it. 1 "
+        "unless given, and a note says where caps allow more.",
     ),
     "memoised": _Parameter(
         _FLAG,
@@ -199,14 +200,14 @@ def read_question(
         level=read.number("level", "a number from 0.5 to 0.9999", lambda x: 0.5 <= x <= 0.9999) or 0.95,
         between=read.shares(shares),
         target=read.target(),
-        reports_per_device=read.number("reports_per_device", "a number from 1 on", lambda x: x >= 1) or 1.0,
+        reports_per_device=read.number("reports_per_device", "a number from 1 on", lambda x: x >= 1),
         memoised=read.flag("memoised"),
         bands=read.flag("bands"),
         origin=read.origin(),
         quantiles=read.flag("quantiles"),
         simultaneous=read.flag("simultaneous"),
     )
-    if question.memoised and question.reports_per_device == 1.0:
+    if question.memoised and question.reports_per_device in {None, 1.0}:
         raise _invalid("reports_per_device must be above 1 with memoised: how often an answer may come.")
     if kind == "series" and task.domain.circular and question.quantiles and question.origin is None:
         raise _invalid("origin must be given for quantiles on a circle: they are counted from it.")

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from arcwise.analysis import estimate
-from arcwise.analysis.timeseries.epochs import Span, span_to_dict
+from arcwise.analysis.timeseries.epochs import Span, epochs_across, span_to_dict
 from arcwise.analysis.timeseries.series import series
 from arcwise.errors import MissingExtraError, ParameterError, StoreError
 from arcwise.server.estimates import computations
@@ -373,21 +373,22 @@ class Estimates:
         self, task: Task, question: Question, shown: Sequence[Shown], other: Task
     ) -> dict[str, Any]:
         sums = [each.counts[0] for each in shown]
-        epochs = shown[0].parts[0].epochs
-        pooled = {"epochs": epochs[-1] - epochs[0] + 1} if len(epochs) > 1 else {}
+        epochs = [epochs_across(each.parts[0].epochs) for each in shown]
         if question.kind == "estimate":
             options = question.options(*_ESTIMATE)
             if not sums[0].any():
                 return computations.no_estimate(task, options)
-            options |= pooled
+            if epochs[0] > 1:
+                options["epochs"] = epochs[0]
             if self._worker:
                 return self._worker.estimate(task, sums[0], **options)
             return estimate(task, sums[0], **options).to_dict()
         compute = self._worker.compute if self._worker else computations.compute
         if question.kind == "difference":
-            return compute("difference", (task, other), sums, question.options(*_ESTIMATE))
+            options = question.options(*_ESTIMATE) | {"epochs": epochs[0], "other_epochs": epochs[1]}
+            return compute("difference", (task, other), sums, options)
         if question.kind == "fit":
-            return compute("fit", (task,), sums, question.options(*_REPEATED) | pooled)
+            return compute("fit", (task,), sums, question.options(*_REPEATED) | {"epochs": epochs[0]})
         return compute("plan", (task,), sums, question.options("level", "target", "half_width"))
 
     def _over_time(
