@@ -217,8 +217,13 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         }
         result = estimate_counts(task, array, sampled=sampled, **here)
         comparisons = compare.comparisons(task, array, span, store, **here)
-        fit = fit_test(task, array, epochs=here["epochs"], **repeated) if tested else None
-        return estimated(task, span, result, comparisons, fit=fit)
+        return estimated(
+            task,
+            span,
+            result,
+            comparisons,
+            fit=fit_test(task, array, epochs=here["epochs"], **repeated) if tested else None,
+        )
 
     counted = _all_counts(tasks, store, given, start, end, step=step)
     several = len(tasks) > 1 and weights is None
