@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import inspect
 import os
 import signal
 import sys
 import threading
 from collections import defaultdict
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Client, FileLedger, MemoryLedger, Outcome, RecordingTransport, Uplink
+from arcwise.client import (
+    AsyncClient,
+    AsyncRecordingTransport,
+    Client,
+    FileLedger,
+    Ledger,
+    MemoryLedger,
+    Outcome,
+    PostgresLedgers,
+    RecordingTransport,
+    Uplink,
+)
+from arcwise.client.ledger import QueueOwner
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.forks import in_child
-from tests.support.ledgers import fresh_ledgers
+from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
 from tests.support.stepped import SteppedUplink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from arcwise.client import Ledger
     from tests.support.recorder import Recorder
 
 TASK = Task("task", Circle(360), epsilon=1.0, caps=Caps(lifetime=100_000.0))
@@ -70,17 +82,17 @@ def handler() -> Iterator[None]:
     signal.signal(signal.SIGUSR1, before)
 
 
-def raised(act: Callable[[], object], place: int) -> bool:
-    """Do something, and return whether it was interrupted; the exception is dropped."""
+def raised(act: Callable[[], object], profile: SignalsAt) -> Signal | None:
+    """Do something, and return what interrupted it, if anything did."""
     before = sys.getprofile()
-    sys.setprofile(SignalsAt(place))
+    sys.setprofile(profile)
     try:
         act()
-    except Signal:
-        return True
+    except Signal as signalled:
+        return signalled
     finally:
         sys.setprofile(before)
-    return False
+    return None
 
 
 def outcome(client: Client, *, other_thread: bool) -> Outcome | None:
@@ -104,7 +116,9 @@ def test_a_ledger_is_free_after_an_exception_at_any_place(
     client = Client(uplink, tasks=[TASK], ledger=ledger)
     client.report("task", 1.0)
     place = 1
-    while raised(lambda: client.report("task", 1.0), place):
+    kept = []  # as `sys.last_exc` does, and a notebook
+    while (interrupted := raised(lambda: client.report("task", 1.0), SignalsAt(place))) is not None:
+        kept.append(interrupted)
         assert outcome(client, other_thread=place % 2 == 0) is Outcome.ACCEPTED, place
         place += 1
     assert place > 50
@@ -114,6 +128,132 @@ def test_a_ledger_is_free_after_an_exception_at_any_place(
     uplink.expedite()
     assert client.pending == 0  # each code that was pending is there, and no other
     uplink.close(0)
+
+
+Handle = tuple[QueueOwner | None, Ledger]
+"""What an uplink is made with, and what a client."""
+
+
+@contextmanager
+def handles_of(kind: str, folder: Path) -> Iterator[Callable[[], Handle]]:
+    """Give a function that opens what is spent and queued once more, as another process would."""
+    with ExitStack() as stack:
+        if kind == "memory":
+            memory = MemoryLedger()
+            yield lambda: (None, memory)
+        elif kind == "file":
+            path = folder / "ledger.db"
+            FileLedger(path, create=True).close()
+
+            def file() -> Handle:
+                ledger = stack.enter_context(FileLedger(path, relaxed=True, busy_timeout=30))
+                return ledger, ledger
+
+            yield file
+        else:
+            schema = stack.enter_context(ledger_schema())
+            options: dict[str, Any] = {"schema": schema, "relaxed": True, "busy_timeout": 30}
+            with PostgresLedgers(ledger_url(), create=True, **options) as made:
+                made.create_account("somebody")
+
+            def database() -> Handle:
+                ledgers = stack.enter_context(PostgresLedgers(ledger_url(), **options, connections=1))
+                return ledgers, ledgers.account("somebody")
+
+            yield database
+
+
+def made(handle: Handle, recorder: Recorder) -> tuple[Client, SteppedUplink]:
+    owner, ledger = handle
+    uplink = SteppedUplink(URL, ledger=owner, transport=recorder)
+    return Client(uplink, tasks=[TASK], ledger=ledger), uplink
+
+
+def opt_out_and_in(client: Client, uplink: SteppedUplink) -> None:
+    client.opt_out()
+    client.opt_in()
+
+
+def close(client: Client, uplink: SteppedUplink) -> None:
+    uplink.close(0)
+
+
+def report_on_a_loop(client: Client, _: SteppedUplink) -> None:
+    async def report() -> None:
+        transport = AsyncRecordingTransport()
+        twin = AsyncClient(URL, tasks=[TASK], ledger=client._ledger, transport=transport)
+        await twin.report("task", 1.0)
+        await twin.close(0)
+
+    asyncio.run(report())
+
+
+def fail_to_send(client: Client, uplink: SteppedUplink) -> None:
+    """Take a batch, put it back and write down when to try again."""
+    client.report("task", 1.0)
+    uplink._transport.script.append(503)
+    uplink.expedite()
+
+
+DOORS: dict[str, Callable[[Client, SteppedUplink], object]] = {
+    "report": lambda client, _: client.report("task", 1.0),
+    "budget": lambda client, _: client.budget("task"),
+    "pending": lambda client, _: client.pending,
+    "counters": lambda client, _: client.counters,
+    "opt out": opt_out_and_in,
+    "flush": lambda _, uplink: uplink.expedite(),
+    "trouble": fail_to_send,
+    "close": close,
+    "loop": report_on_a_loop,
+}
+
+
+LOCKS = (
+    "client/holding",
+    "client/memory/ledger",
+    "client/file/database",
+    "client/file/held",
+    "client/postgres/database",
+    "contextlib",
+)
+"""Where ledgers are locked: the other modules take too long where a ledger is on a disk."""
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    ("kind", "door"),
+    [
+        *(("memory", door) for door in DOORS),
+        *(
+            pytest.param(kind, door, marks=pytest.mark.slow)
+            for kind in ("file", "postgres")
+            for door in ("report", "budget", "opt out", "flush", "close", "open")
+        ),
+    ],
+)
+def test_whoever_keeps_an_exception_keeps_no_ledger(
+    tmp_path: Path, recorder: Recorder, kind: str, door: str
+) -> None:
+    """This thread, another one and another process go on."""
+    modules = SignalsAt().modules if kind == "memory" else LOCKS
+    place, more = 0, True
+    kept: list[Signal | None] = []
+    with handles_of(kind, tmp_path) as handle:
+        others, _ = made(handle(), recorder)
+        mine = handle()
+        while more:
+            place += 1
+            client, uplink = made(mine, recorder)
+            assert client.report("task", 1.0)
+            act = partial(DOORS[door], client, uplink) if door in DOORS else lambda: made(handle(), recorder)
+            profile = SignalsAt(place, modules=modules)
+            kept.append(raised(act, profile))
+            more = profile.reached >= place
+            for each, other_thread in ((others, True), (made(mine, recorder)[0], False)):
+                told = outcome(each, other_thread=other_thread)
+                assert told in (Outcome.ACCEPTED, Outcome.OPTED_OUT), profile.raised_in
+            others.opt_in()
+        assert place > (2 if kind == "memory" else 20)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -214,20 +354,7 @@ def test_a_signal_handler_leaves_no_connection_of_a_database_in_use(reports: boo
         uplink.close(0)
 
 
-def flush(client: Client, uplink: SteppedUplink) -> None:
-    uplink.expedite()
-
-
-def opt_out_and_in(client: Client, uplink: SteppedUplink) -> None:
-    client.opt_out()
-    client.opt_in()
-
-
-def close(client: Client, uplink: SteppedUplink) -> None:
-    uplink.close(0)
-
-
-@pytest.mark.parametrize("act", [flush, opt_out_and_in, close])
+@pytest.mark.parametrize("act", [DOORS["flush"], opt_out_and_in, close], ids=["flush", "opt out", "close"])
 @pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("reports", [1, 3])
 def test_what_a_signal_handler_reports_at_any_place_is_sent_or_counted_as_dropped(
@@ -235,7 +362,7 @@ def test_what_a_signal_handler_reports_at_any_place_is_sent_or_counted_as_droppe
     recorder: Recorder,
     kind: str,
     reports: int,
-    act: Callable[[Client, SteppedUplink], None],
+    act: Callable[[Client, SteppedUplink], object],
 ) -> None:
     place, more = 1, True
     while more:

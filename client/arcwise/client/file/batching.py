@@ -94,7 +94,7 @@ class Batching(NamedTuple):
         rows = connection.execute(
             """SELECT batches.number, tasks.id, leased_until, leased_by, owner
                FROM batches JOIN tasks ON tasks.number = batches.task"""
-        )
+        ).fetchall()  # see `_Memo.__iter__`
         for number, task_id, until, by, owner in rows:
             yield number, max(self._leased(until, by, owner), self.held(task_id))
 

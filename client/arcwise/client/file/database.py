@@ -8,11 +8,11 @@ import sqlite3
 import threading
 import time
 import weakref
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.client.file.opening import log_index_path, log_path, open_file, real_path
 from arcwise.client.forks import Pause, pause_for_forks, renew_in_children
+from arcwise.client.holding import holding
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -94,7 +94,7 @@ class Database:
         self._undo()  # a signal handler may have raised before the last call did
         return connection
 
-    @contextmanager
+    @holding
     def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
         """Open a transaction that writes; if `durable`, it and all earlier ones are on the disk when it ends.
 
@@ -109,14 +109,14 @@ class Database:
             yield connection
             connection.execute("COMMIT")
 
-    @contextmanager
+    @holding
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Let several queries see one state of the file."""
         with self._alone(changing=False) as connection:
             connection.execute("BEGIN")
             yield connection
 
-    @contextmanager
+    @holding
     def _alone(self, *, changing: bool = True) -> Iterator[sqlite3.Connection]:
         """Hold the connection, against other threads and a signal handler of the thread that has it.
 
@@ -139,7 +139,11 @@ class Database:
                     yield connection
             finally:
                 self._in_use = False  # first: a signal handler may raise at the first call
-                self._undo()
+                try:
+                    self._undo()
+                except BaseException:  # of such a handler, too: other processes wait for their turn
+                    self._undo()
+                    raise
 
     def _wait_for_others(self, connection: sqlite3.Connection, waited: float) -> None:
         """Let a call wait for another process for what is left of its time after it waited for threads here.
@@ -159,7 +163,7 @@ class Database:
                     self._connection.execute("ROLLBACK")
             self._connection.end_turn()
 
-    @contextmanager
+    @holding
     def _errors(self) -> Iterator[None]:
         try:
             yield

@@ -6,7 +6,6 @@ all of it is in the file or nothing. Only a later transaction, durable on the di
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from arcwise.client.file.database import Database
 from arcwise.client.file.opening import checked_path, create_file
 from arcwise.client.file.outbox import FileOutbox, drop
 from arcwise.client.file.transaction import FileTransaction, read_balances
+from arcwise.client.holding import holding
 from arcwise.client.ledger import Ledger
 from arcwise.errors import ParameterError
 
@@ -121,7 +121,7 @@ class FileLedger(Ledger):
             )
         return partial(self._transaction, outbox)
 
-    @contextmanager
+    @holding
     def _transaction(self, outbox: FileOutbox, now: float) -> Iterator[FileTransaction]:
         try:
             with self._database.writing(durable=False) as connection:

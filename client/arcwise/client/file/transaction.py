@@ -43,7 +43,8 @@ class _Memo:
         self._connection.execute("INSERT INTO answers VALUES (?, ?, ?)", (self._task, node, code))
 
     def __iter__(self) -> Iterator[int]:
-        rows = self._connection.execute("SELECT node FROM answers WHERE task = ?", (self._task,))
+        # All at once: whoever keeps what a signal handler raises would keep a query that is not at its end.
+        rows = self._connection.execute("SELECT node FROM answers WHERE task = ?", (self._task,)).fetchall()
         return iter([node for (node,) in rows])
 
     def __len__(self) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from arcwise.checks import explained
+from arcwise.client.holding import holding
 from arcwise.client.ledger import Ledger
 from arcwise.client.memory.contents import Contents
 from arcwise.client.memory.outbox import MemoryOutbox
@@ -33,7 +33,7 @@ def _renew_lock() -> None:
     _lock, _in_use = threading.RLock(), False
 
 
-@contextmanager
+@holding
 def _alone() -> Iterator[None]:
     """Hold the lock, against other threads and against a signal handler of the thread that has it."""
     global _in_use  # noqa: PLW0603
@@ -93,7 +93,7 @@ class _Attached:
         self._ledger = ledger
         self._outbox = outbox
 
-    @contextmanager
+    @holding
     def __call__(self, now: float) -> Iterator[_MemoryTransaction]:
         with _alone():
             yield _MemoryTransaction(self._ledger, self._outbox, now)

@@ -7,7 +7,6 @@ import re
 import sys
 import threading
 import time
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -17,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from arcwise.client.forks import renew_in_children
+from arcwise.client.holding import holding
 from arcwise.client.postgres.schema import BY_READY, LOCK_QUEUE, SCHEMA, VERSION
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError, ParameterError
@@ -129,7 +129,7 @@ class Database:
                 made.execute(BY_READY.encode())
             made.execute(b"COMMIT")
 
-    @contextmanager
+    @holding
     def writing(self, *, durable: bool, queue: bool = True) -> Iterator[Session]:
         """Open a transaction that writes; if `durable`, it and all earlier ones are on the disk when it ends.
 
@@ -146,7 +146,7 @@ class Database:
         with self._transaction(f"{begin} SELECT {commit};") as session:
             yield session
 
-    @contextmanager
+    @holding
     def reading(self) -> Iterator[Session]:
         """Let several queries see one state of the database."""
         with self._transaction(self._reading) as session:
@@ -155,7 +155,7 @@ class Database:
     def write_back(self) -> None:
         """Do nothing: the log of a database is not a file beside it that could get lost."""
 
-    @contextmanager
+    @holding
     def _transaction(self, begin: str) -> Iterator[Session]:
         if self._process is not current_process():
             self.renew()
@@ -178,6 +178,11 @@ class Database:
                 if process is not current_process():
                     self._inherited += [connection] if connection else []
                 elif connection is not None:
+                    try:
+                        _undo(connection)
+                    except BaseException:  # of such a handler; whoever keeps it keeps the connection
+                        connection.close()
+                        raise
                     self._give_back(connection)
             finally:
                 users.discard(me)
@@ -215,9 +220,13 @@ class Database:
                 connection.execute(begin.encode())
             except psycopg.OperationalError:
                 if not connection.broken:  # a wait that was too long, say
+                    _undo(connection)
                     self._give_back(connection)
                     raise
                 connection.close()
+            except BaseException:
+                connection.close()
+                raise
             else:
                 return connection
         # Nothing is prepared: behind a pool that gives each transaction another session, as PgBouncer does, a
@@ -246,9 +255,6 @@ class Database:
             )
 
     def _give_back(self, connection: Connection) -> None:
-        with contextlib.suppress(psycopg.Error):
-            if connection.info.transaction_status is not TransactionStatus.IDLE:  # it failed, or only read
-                connection.execute(b"ROLLBACK")
         if (
             self._closed
             or connection.closed
@@ -258,7 +264,7 @@ class Database:
         else:
             self._idle.append(connection)
 
-    @contextmanager
+    @holding
     def _errors(self) -> Iterator[None]:
         try:
             yield
@@ -272,6 +278,13 @@ class Database:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
+
+
+def _undo(connection: Connection) -> None:
+    """Roll back a transaction that failed, or only read."""
+    with contextlib.suppress(psycopg.Error):
+        if connection.info.transaction_status is not TransactionStatus.IDLE:
+            connection.execute(b"ROLLBACK")
 
 
 def _one(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -7,12 +7,12 @@ drawn and queued, and either all of it is in the database or nothing. Only a lat
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from arcwise.checks import checked_bool, explained
 from arcwise.client.checks import checked_integer, checked_number
+from arcwise.client.holding import holding
 from arcwise.client.ledger import Ledger, QueueOwner
 from arcwise.client.memory.contents import Contents
 from arcwise.client.postgres.contents import from_json, to_json
@@ -118,7 +118,7 @@ class PostgresLedger(Ledger):
             )
         return partial(self._transaction, outbox)
 
-    @contextmanager
+    @holding
     def _transaction(self, outbox: PostgresOutbox, now: float) -> Iterator[_PostgresTransaction]:
         try:
             with self._database.writing(durable=False, queue=False) as session:
