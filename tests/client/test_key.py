@@ -7,9 +7,10 @@ import logging
 import traceback
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
-from arcwise.client import AsyncRecordingTransport, RecordingTransport, Uplink
+from arcwise.client import AsyncRecordingTransport, HttpxTransport, RecordingTransport, Uplink
 from arcwise.errors import ParameterError
 from tests.support.scripted import serving
 from tests.support.unlimited import AsyncClient, Client
@@ -81,6 +82,25 @@ def test_a_key_does_not_cross_the_network_in_the_clear_unless_asked(url: str, he
     assert transport.requests[0].headers["Authorization"] == f"Bearer {KEY}"
     with pytest.raises(ParameterError, match="insecure must be True or False, got 1"):
         Uplink(url, key=KEY, insecure=1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("level", [logging.NOTSET, logging.DEBUG, logging.ERROR])
+def test_headers_of_http2_are_not_logged(heading: Task, caplog: pytest.LogCaptureFixture, level: int) -> None:
+    """What compresses them writes them into its log."""
+    compressing = logging.getLogger("hpack.hpack")
+    caplog.set_level(level, "hpack")
+    caplog.set_level(logging.DEBUG)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        compressing.debug("Encoded header block to %s", request.headers["authorization"])
+        return httpx.Response(204)
+
+    transport = HttpxTransport(transport=httpx.MockTransport(answer))
+    with Client(URL, tasks=[heading], key=KEY, transport=transport) as client:
+        client.report("heading", 12.0)
+        assert client.flush(60)
+    assert KEY not in caplog.text
+    assert compressing.getEffectiveLevel() == max(level, logging.INFO)
 
 
 def test_nothing_shows_the_key(heading: Task, caplog: pytest.LogCaptureFixture) -> None:

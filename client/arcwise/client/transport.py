@@ -491,6 +491,15 @@ def _let_forks_wait() -> None:
     pause_for_forks(lambda: [_nothing_prepared()])
 
 
+def _hide_headers() -> None:
+    """Keep the key out of the log: with HTTP/2, hpack writes all headers there at the level DEBUG."""
+    import logging
+
+    logger = logging.getLogger("hpack")
+    if logger.level < logging.INFO:
+        logger.setLevel(logging.INFO)
+
+
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
     """Build a request without a client's defaults, which are cookies and a list of supported encodings.
 
@@ -501,5 +510,6 @@ def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) 
     import httpx
 
     check_headers(headers)
+    _hide_headers()
     extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
     return httpx.Request("POST", url, content=body, headers=dict(headers), extensions=extensions)
