@@ -6,12 +6,14 @@ import os
 import resource
 import sqlite3
 from contextlib import ExitStack, closing, contextmanager
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from arcwise.client import Counters, Event, FileLedger, Outcome, Uplink
 from arcwise.errors import LedgerError
+from tests.support.disks import small_disk
 from tests.support.forks import in_child
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import Client
@@ -80,6 +82,28 @@ def test_reports_fail_and_cost_nothing_until_there_is_room(
         return True
 
     assert in_child(check)
+
+
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_a_log_that_has_filled_the_disk_makes_room(
+    tmp_path: Path, recorder: Recorder, heading: Task, relaxed: bool
+) -> None:
+    """It is written back as a batch is sent, for which there was no room either."""
+    with (
+        small_disk(tmp_path / "disk", "400k") as disk,
+        FileLedger(disk / "ledger.db", create=True, relaxed=relaxed) as ledger,
+    ):
+        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
+        client = Client(uplink, tasks=[heading], ledger=ledger)
+        outcomes = [client.report("heading", 1.0) for _ in range(60)]
+        accepted = outcomes.count(Outcome.ACCEPTED)
+        assert accepted < 60
+        assert (Outcome.FAILED, Outcome.FAILED) not in pairwise(outcomes)
+        check_sums(client, accepted)
+        while client.report("heading", 1.0):
+            accepted += 1
+        uplink.expedite()
+        check_sums(client, accepted, sent=accepted)
 
 
 def test_nothing_is_sent_that_cannot_be_sealed(tmp_path: Path, recorder: Recorder, heading: Task) -> None:

@@ -5,7 +5,6 @@ import contextlib
 import os
 import resource
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from fastapi import FastAPI
 from arcwise.domains import Interval
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support.disks import small_disk
 from tests.support.forks import in_child
 from tests.support.postgres import OwnServer
 
@@ -63,19 +63,6 @@ def not_ready_while(with_app: Run, full: contextlib.AbstractContextManager[objec
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
-    """Mount a file system of this size, in memory."""
-    folder.mkdir()
-    options = ["-t", "tmpfs", "-o", f"size={megabytes}m", "arcwise-test", str(folder)]
-    if subprocess.run(["mount", *options], capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@contextlib.contextmanager
 def filled(disk: Path, left: int = 0) -> Iterator[None]:
     """Leave about so many bytes of room on a disk that others write to."""
     filler = disk / "filler"
@@ -102,7 +89,7 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("left", [0, 8 << 20])  # a small change still fits into 8 MiB
 def test_sqlite_on_a_full_disk(with_app: Run, tmp_path: Path, left: int) -> None:
-    with small_disk(tmp_path / "disk", 64) as disk:
+    with small_disk(tmp_path / "disk", "64m") as disk:
         not_ready_while(with_app, filled(disk, left), f"sqlite:///{disk / 'app.db'}")
 
 
@@ -121,7 +108,7 @@ def test_postgres_on_a_full_disk(with_app: Run, tmp_path: Path) -> None:
     # Beside the server's folder: the server runs as a user who cannot reach pytest's.
     place = server.folder.with_name(f"{server.folder.name}-disk")
     try:
-        with small_disk(place, 64) as disk:
+        with small_disk(place, "64m") as disk:
             os.chown(disk, Path(f"/proc/{server.pid}").stat().st_uid, -1)
             with contextlib.closing(psycopg.connect(server.url, autocommit=True)) as connection:
                 connection.execute(f"CREATE TABLESPACE small LOCATION '{disk}'".encode())

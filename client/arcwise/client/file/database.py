@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _SHORT = 0.1
 """Seconds of a wait that are not worth counting."""
+_DISK_FULL = "is full"
+"""What SQLite says then."""
 
 
 class Database:
@@ -43,6 +45,7 @@ class Database:
         self._identity: tuple[int, int] | None = None
         self._real = self.path  # where the file lies, after which SQLite names its log
         self._beside: dict[Path, tuple[int, int] | None] = {}
+        self._filled = False  # whether the disk was full
         self._broken: str | None = None
         self._closed = False
         with self._lock:
@@ -105,6 +108,10 @@ class Database:
             if full != self._full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
                 self._full = full
+            if self._filled:  # perhaps by the log: what the file holds of it makes room there
+                self._filled = False
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
             connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
@@ -170,6 +177,7 @@ class Database:
         except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
             # It may pass. Unless it is another writer or a full disk, the file is checked anew before it is
             # used again.
+            self._filled = _DISK_FULL in str(error)
             if not _is_harmless(error):
                 self._sound = False
                 self._disconnect()
@@ -225,7 +233,7 @@ def _identity_of(path: Path, *, follow: bool = True) -> tuple[int, int] | None:
 
 def _is_harmless(error: sqlite3.Error) -> bool:
     """Return whether another writer or a full disk is all there is to an error."""
-    return any(words in str(error) for words in ("locked", "is full"))  # its code: from Python 3.11 on
+    return any(words in str(error) for words in ("locked", _DISK_FULL))  # its code: from Python 3.11 on
 
 
 _living: weakref.WeakSet[Database] = weakref.WeakSet()
