@@ -115,8 +115,8 @@ class Batching(NamedTuple):
         others are theirs, whatever this client's is.
         """
         for task, task_id, epoch in self._epochs(connection):
-            these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
-            (expedited, stepped) = connection.execute(
+            these = self._these(task, epoch)
+            expedited, stepped = connection.execute(
                 """SELECT number <= :expedited, created > :latest FROM reports
                    WHERE task = :task AND epoch = :epoch ORDER BY number LIMIT 1""",
                 these,
@@ -128,8 +128,7 @@ class Batching(NamedTuple):
                          WHERE task = :task AND epoch = :epoch ORDER BY ready LIMIT :most) AS these""",
                 these,
             ).fetchone()
-            if stepped:
-                oldest = self.wall
+            delayed = oldest is None and not stepped
             if expedited or stepped or count >= self.options.batch_size:
                 wait = 0.0
             elif oldest is None:
@@ -137,10 +136,12 @@ class Batching(NamedTuple):
             else:
                 wait = max(0.0, oldest + self.interval - self.wall)
             wait = max(wait, self.held(task_id))
-            yield _Group(task, task_id, epoch, wait, reports, soonest if oldest is None else -math.inf)
+            yield _Group(task, task_id, epoch, wait, reports, soonest if delayed else -math.inf)
 
-    def _times(self) -> dict[str, float]:
-        return {"wall": self.wall, "latest": self.wall + _STEPPED, "expedited": self.expedited}
+    def _these(self, task: int, epoch: int) -> dict[str, float]:
+        """Return the parameters of queries for a batch of a task and an epoch."""
+        times = {"wall": self.wall, "latest": self.wall + _STEPPED, "expedited": self.expedited}
+        return {"task": task, "epoch": epoch, "most": self.options.batch_size, **times}
 
     def _epochs(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int]]:
         """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
@@ -180,7 +181,7 @@ class Batching(NamedTuple):
         Those whose delays end first: by their numbers, one with a long delay would hold up all after it, and
         they would leave in the order in which they were made.
         """
-        these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
+        these = self._these(task, epoch)
         rows: list[tuple[int, int, float]] = connection.execute(NEXT, these).fetchall()
         connection.executemany("DELETE FROM reports WHERE number = ?", [(number,) for number, *_ in rows])
         return sorted(rows)

@@ -30,8 +30,7 @@ class _Batching(Batching):
         return left if 0 < left <= self.options.lease and owner != self.owner else 0.0
 
     def _cut(self, connection: Any, task: int, epoch: int) -> list[tuple[int, int, float]]:
-        these = self._times() | {"task": task, "epoch": epoch, "most": self.options.batch_size}
-        return sorted(connection.execute(_CUT, these).fetchall())
+        return sorted(connection.execute(_CUT, self._these(task, epoch)).fetchall())
 
 
 _CUT = f"""DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)

@@ -69,18 +69,19 @@ def is_fine(mechanism: Mechanism) -> bool:
     return isinstance(kernel, WindowKernel) and not _has_all(kernel)
 
 
-def _is_banded(kernel: Kernel) -> bool:
-    """Return whether programs have a variable for each node and a matrix with bands."""
+def _banded(kernel: Kernel) -> WindowKernel | None:
+    """Return the kernel if programs have a variable for each node and a matrix with bands."""
     if not isinstance(kernel, WindowKernel) or kernel.nodes <= _FEW_NODES:
-        return False
+        return None
     bands = kernel.window * (1 + kernel.circular)
-    return bands <= _MOST_BANDS or kernel.nodes * bands**2 <= (4 * kernel.nodes // kernel.window) ** 3 // 3
+    cheap = kernel.nodes * bands**2 <= (4 * kernel.nodes // kernel.window) ** 3 // 3
+    return kernel if bands <= _MOST_BANDS or cheap else None
 
 
 def _has_all(kernel: Kernel) -> bool:
     """Return whether programs have a variable for each node."""
     most = _FEW_NODES if isinstance(kernel, WindowKernel) else _MOST_NODES
-    return kernel.nodes <= most or _is_banded(kernel)
+    return kernel.nodes <= most or _banded(kernel) is not None
 
 
 def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
@@ -98,14 +99,15 @@ class Knots:
 
     `anchors` are the cells at which the functionals jump, and `reports` is the approximate number of reports.
     `order` holds the nodes by cells, shape (N,). `all` is true where the program has every node and a block
-    for each code, and `banded` where windows are so short that their matrix has bands, see `information`.
+    for each code. `banded` is the kernel where its windows are so short that the matrix has bands, see
+    `information`, or None.
     """
 
     def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = (), reports: float = 0.0) -> None:
-        self.kernel = kernel = mechanism.kernel
+        self._kernel = kernel = mechanism.kernel
         self.order = (np.arange(kernel.nodes) + first_cell(mechanism)) % kernel.nodes
         self.codes = kernel.codes
-        self.banded = _is_banded(kernel)
+        self.banded = _banded(kernel)
         self.all = _has_all(kernel)
         places = [int(self.order[each]) for each in anchors]
         if self.all:
@@ -119,7 +121,7 @@ class Knots:
     @cached_property
     def rows(self) -> FloatArray:
         """Code probabilities of the program's nodes, shape (M, K')."""
-        kernel, nodes = self.kernel, self.order[self.numbers]
+        kernel, nodes = self._kernel, self.order[self.numbers]
         if self.all or not isinstance(kernel, WindowKernel):
             return self.merged(kernel.probabilities(nodes))
         starts, ends = self._starts, np.append(self._starts[1:], kernel.codes)
@@ -139,7 +141,7 @@ class Knots:
         window begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights`
         adds what they are not.
         """
-        kernel = self.kernel
+        kernel = self._kernel
         if self.all:
             return np.arange(kernel.nodes)
         begins = np.zeros(kernel.codes + 1, dtype=bool)
@@ -153,10 +155,8 @@ class Knots:
 
     def laws(self, masses: FloatArray) -> FloatArray:
         """Return the distributions of the blocks for some of the nodes, shape (P, M) to (P, K')."""
-        if isinstance(self.kernel, WindowKernel) and self.banded:
-            nodes = np.empty_like(masses)
-            nodes[:, self.order] = masses
-            return code_laws(self.kernel, nodes)
+        if self.banded:
+            return code_laws(self.banded, self._in_order(masses))
         laws: FloatArray = masses @ self.rows
         return laws
 
@@ -165,12 +165,16 @@ class Knots:
 
         Numbers after the program's nodes are not read.
         """
-        if isinstance(self.kernel, WindowKernel) and self.banded:
-            nodes = np.empty_like(masses)
-            nodes[:, self.order] = masses
-            return code_changes(self.kernel, nodes)
+        if self.banded:
+            return code_changes(self.banded, self._in_order(masses))
         changes: FloatArray = masses[:, : len(self.rows)] @ self.rows
         return changes
+
+    def _in_order(self, masses: FloatArray) -> FloatArray:
+        """Return numbers by cells as numbers by nodes, shape (P, N)."""
+        nodes = np.empty_like(masses)
+        nodes[:, self.order] = masses
+        return nodes
 
     def at_knots(self, functional: FloatArray) -> FloatArray:
         """Return numbers at the program's nodes between which straight lines are above a functional."""
@@ -197,14 +201,14 @@ class Knots:
         if self.all and not self.banded:
             straight: FloatArray = weights @ self.rows.T
             return straight
-        means: FloatArray = node_means(self.kernel, self.per_code(weights))[:, self.order]
+        means: FloatArray = node_means(self._kernel, self.per_code(weights))[:, self.order]
         return means
 
     def per_code(self, weights: FloatArray) -> FloatArray:
         """Return weights per block as weights per code, shape (..., K') to (..., K)."""
         if self.all:
             return weights
-        return np.repeat(weights, np.diff(self._starts, append=self.kernel.codes), axis=-1)
+        return np.repeat(weights, np.diff(self._starts, append=self._kernel.codes), axis=-1)
 
     def merged(self, per_code: FloatArray) -> FloatArray:
         """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""

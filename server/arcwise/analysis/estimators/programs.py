@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.analysis.likelihood.information import Dense, whole_window_information
-from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -103,8 +102,8 @@ class Near:
 
 def _information(knots: Knots, weights: FloatArray, size: int) -> Matrix:
     """Return H, with a row for each of the program's nodes and for those that fill it up to a size."""
-    if isinstance(knots.kernel, WindowKernel) and knots.banded:
-        return whole_window_information(knots.kernel, knots.order, weights)
+    if knots.banded:
+        return whole_window_information(knots.banded, knots.order, weights)
     nodes = len(knots.rows)
     scaled = knots.rows * np.sqrt(weights)
     matrix = np.zeros((size, size))

@@ -48,6 +48,10 @@ class Matrix(Protocol):
 
     entries: FloatArray
 
+    @property
+    def diagonal(self) -> FloatArray:
+        """Where the diagonal stands in the entries, shape (d,), in the order in which they have the rows."""
+
     def times(self, change: FloatArray) -> FloatArray:
         """Return ``A change``, shape (d,)."""
 
@@ -65,6 +69,11 @@ class Dense:
     def __init__(self, entries: FloatArray) -> None:
         self.entries = entries
 
+    @property
+    def diagonal(self) -> FloatArray:
+        """As of `Matrix`."""
+        return self.entries.ravel()[:: len(self.entries) + 1]
+
     def times(self, change: FloatArray) -> FloatArray:
         """Return as of `Matrix`."""
         product: FloatArray = change @ self.entries
@@ -75,7 +84,8 @@ class Dense:
         from scipy.linalg.lapack import dpotrf, dpotrs
 
         within = _copied(self.entries, within)
-        within.ravel()[:: len(more) + 1] += more
+        diagonal = Dense(within).diagonal
+        diagonal += more
         # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
         factor, failed = dpotrf(within.T, lower=0, clean=0, overwrite_a=1)
         return None if failed else lambda sides: dpotrs(factor, sides.T, lower=0)[0].T
@@ -88,16 +98,20 @@ class Banded:
     """
 
     def __init__(self, entries: FloatArray, order: IntArray) -> None:
-        self.entries = entries
-        self._order, self._place = order, np.argsort(order)
+        self.entries, self._order = entries, order
+
+    @property
+    def diagonal(self) -> FloatArray:
+        """As of `Matrix`."""
+        return self.entries[:, 0]
 
     def times(self, change: FloatArray) -> FloatArray:
         """Return as of `Matrix`."""
         from scipy.linalg.blas import dsbmv
 
-        below = self.entries.shape[1] - 1
-        product: FloatArray = dsbmv(below, 1.0, self.entries.T, change[self._order], lower=1)
-        return product[self._place]
+        below, product = self.entries.shape[1] - 1, np.empty_like(change)
+        product[self._order] = dsbmv(below, 1.0, self.entries.T, change[self._order], lower=1)
+        return product
 
     def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
         """Return as of `Matrix`."""
@@ -110,7 +124,8 @@ class Banded:
             return None
 
         def solve(sides: FloatArray) -> FloatArray:
-            solutions: FloatArray = dpbtrs(factor, sides[..., self._order].T, lower=1)[0].T[..., self._place]
+            solutions = np.empty_like(sides)
+            solutions[..., self._order] = dpbtrs(factor, sides[..., self._order].T, lower=1)[0].T
             return solutions
 
         return solve
@@ -234,9 +249,8 @@ def _pressed_flat(d: int) -> IntArray:
     return np.where(along % 2, d - 1 - along // 2, along // 2)
 
 
-def _solver(matrix: Dense | Banded, more: FloatArray) -> Solve | None:
+def _solver(matrix: Matrix, more: FloatArray) -> Solve | None:
     """Return the solver of a matrix that is overwritten."""
-    entries = matrix.entries
-    diagonal = entries[:, 0] if isinstance(matrix, Banded) else entries.ravel()[:: len(more) + 1]
+    diagonal = matrix.diagonal
     diagonal *= 1.0 + _HAIR
-    return matrix.solver(more, entries)
+    return matrix.solver(more, matrix.entries)

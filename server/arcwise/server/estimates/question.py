@@ -130,16 +130,18 @@ _PARAMETERS: Final = {
 }
 
 _EPOCHS = ("from", "to")
-_REPEATED = ("reports_per_device", "memoised")
-_ESTIMATE = (*_EPOCHS, "level", "share", "target", *_REPEATED, "bands", "origin")
+REPEATED = ("reports_per_device", "memoised")
+"""Parameters of all questions but "plan", by which a device may have reported again."""
+
+_ESTIMATE = (*_EPOCHS, "level", "share", "target", *REPEATED, "bands", "origin")
 
 KINDS: Final[dict[Kind, tuple[str, ...]]] = {
     "estimate": _ESTIMATE,
     "series": (
-        *(*_EPOCHS, "every", "level", "share", "target", *_REPEATED, "origin", "quantiles", "simultaneous"),
+        *(*_EPOCHS, "every", "level", "share", "target", *REPEATED, "origin", "quantiles", "simultaneous"),
     ),
     "difference": (*_ESTIMATE, "against", "against_from", "against_to"),
-    "fit": (*_EPOCHS, *_REPEATED),
+    "fit": (*_EPOCHS, *REPEATED),
     "plan": (*_EPOCHS, "level", "target", "half_width"),
 }
 """The parameters of each kind of question, in the order in which they are described."""

@@ -20,6 +20,7 @@ from arcwise.errors import MissingExtraError, ParameterError, StoreError
 from arcwise.server.estimates import computations
 from arcwise.server.estimates.cache import Cache, Cached, digest_of, tag_of
 from arcwise.server.estimates.parts import check_points, epochs_needed, in_whole_blocks, parts_of
+from arcwise.server.estimates.question import REPEATED
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, store_busy
@@ -388,7 +389,7 @@ class Estimates:
             options = question.options(*_ESTIMATE) | {"epochs": epochs[0], "other_epochs": epochs[1]}
             return compute("difference", (task, other), sums, options)
         if question.kind == "fit":
-            return compute("fit", (task,), sums, question.options(*_REPEATED) | {"epochs": epochs[0]})
+            return compute("fit", (task,), sums, question.options(*REPEATED) | {"epochs": epochs[0]})
         return compute("plan", (task,), sums, question.options("level", "target", "half_width"))
 
     def _over_time(
@@ -417,9 +418,8 @@ class Estimates:
             self._worker.close()
 
 
-_REPEATED = ("reports_per_device", "memoised")
-_ESTIMATE = ("level", "between", "target", *_REPEATED, "bands", "origin")
-_SERIES = ("level", "between", "target", *_REPEATED, "origin", "quantiles", "simultaneous")
+_ESTIMATE = ("level", "between", "target", *REPEATED, "bands", "origin")
+_SERIES = ("level", "between", "target", *REPEATED, "origin", "quantiles", "simultaneous")
 
 
 def _busy() -> Problem:

@@ -20,7 +20,7 @@ from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
 from arcwise.digits import written
 from arcwise.domains import Circle
-from arcwise.server.estimates.question import read_question
+from arcwise.server.estimates.question import REPEATED, read_question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.names import name_in
 from arcwise.server.pages.later import Wanted
@@ -51,10 +51,7 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
 
-_REPEATED = ("reports_per_device", "memoised")
-"""Parameters of the fit test, which the estimate has too."""
-
-_RANGE = ("from", "to", "level", "share", "target", *_REPEATED, "origin")
+_RANGE = ("from", "to", "level", "share", "target", *REPEATED, "origin")
 """Parameters of the estimate, which its downloads and its series share."""
 
 _OF_ESTIMATES = ("share", "origin")
@@ -228,7 +225,7 @@ class TaskPages:
     async def fit(self, request: Request) -> Response:
         """Return the page of the fit test, which is computed when somebody asks for it."""
         viewer, task = self._seen(request)
-        form = _form(request, _REPEATED)
+        form = _form(request, REPEATED)
         answer, trouble = None, ""
         try:
             question = read_question(task, [pair for pair in form.items() if pair[1]], "fit")

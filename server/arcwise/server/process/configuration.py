@@ -62,7 +62,7 @@ def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[
 
     class Given(BaseSettings):
         model_config = SettingsConfigDict(
-            env_prefix="ARCWISE_", extra="forbid", hide_input_in_errors=True, validate_default=False
+            env_prefix=_PREFIX, extra="forbid", hide_input_in_errors=True, validate_default=False
         )
 
         @classmethod
