@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import gc
 import inspect
 import os
 import signal
@@ -219,7 +220,15 @@ LOCKS = (
 """Where ledgers are locked: the other modules take too long where a ledger is on a disk."""
 
 
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """Let interrupted connections warn in the test that interrupted them, not in the next one."""
+    yield
+    gc.collect()
+
+
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize(
     ("kind", "door"),
     [
@@ -334,6 +343,7 @@ def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: s
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("reports", [True, False], ids=["reports", "raises"])
 def test_a_signal_handler_leaves_no_connection_of_a_database_in_use(reports: bool) -> None:
     """With a single connection: whatever the handler does, and where, the next report has it again."""
