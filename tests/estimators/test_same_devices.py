@@ -34,7 +34,7 @@ ALARM = 1e-6
 """How often a family of surveys may be rejected by chance, if its intervals hold as often as promised."""
 
 
-SURVEYS = 30
+SURVEYS = 8
 """Of 125 for each habit, in a random order; the study `same_devices` has them all."""
 
 
