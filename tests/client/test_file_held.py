@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from arcwise.client import FileLedger, Outcome, inspect
 from arcwise.client.file import held
+from arcwise.errors import LedgerError
 from tests.support.forks import fork_unseen
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import Client
@@ -231,6 +233,31 @@ def test_a_file_system_without_these_locks(
         assert new_client(ledger, recorder, heading).report("heading", 1.0)
     assert files(path) == {""}
     assert inspect(path).accounts[0].epsilon == 1.0
+
+
+@pytest.mark.parametrize("spare", range(10))
+def test_a_ledger_without_a_descriptor_for_its_locks_is_not_used(path: Path, spare: int) -> None:
+    """SQLite opens the file with fewer, and would lose its locks to whoever reads the file."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+        taken: list[int] = []
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        try:
+            for _ in range(spare):
+                os.close(taken.pop())
+            stack.enter_context(FileLedger(path))
+        except LedgerError:
+            assert spare < 5
+            return
+        finally:
+            for descriptor in taken:
+                os.close(descriptor)
+        read_all(path)
+        assert elsewhere(path, TAKE_ALONE) == "database is locked\n"
 
 
 def test_a_file_that_is_no_ledger_keeps_its_locks(path: Path) -> None:

@@ -39,6 +39,9 @@ _INDEX_IN_USE = (128, 1)
 _F_OFD_SETLK = 37
 """Of Linux, on every processor; `fcntl` lacks it where Python was built on an old system."""
 _TAKEN = (errno.EAGAIN, errno.EACCES)
+_NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)
+"""Of a file that nothing can be charged in, or of a log that nobody has."""
 _TURN = (0x4000_0200, 1)
 """A byte after those that SQLite locks, where no page lies: held by who changes the file."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
@@ -70,19 +73,18 @@ class HeldConnection(sqlite3.Connection):
 
         Call it after a first statement, with which SQLite opens the log and the index. Raises
         `sqlite3.OperationalError` if another process has the file to itself, which it can only have if
-        SQLite's own lock is lost already.
+        SQLite's own lock is lost already, and where there is no descriptor left for the locks.
         """
         if sys.platform == "linux":
             for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
                 try:
                     self._held.append(self._descriptors.take(path))
-                except OSError:  # such as a file that cannot be written
-                    return
-                try:
-                    _set_lock(self._held[-1], fcntl.F_RDLCK, *part)
                 except OSError as error:
-                    if error.errno in _TAKEN:
-                        raise sqlite3.OperationalError("database is locked") from error
+                    if error.errno in _NOT_WRITABLE:
+                        return
+                    raise sqlite3.OperationalError(f"it cannot be held: {error.strerror}") from error
+                if not _has_locked(self._held[-1], fcntl.F_RDLCK, *part):
+                    raise sqlite3.OperationalError("database is locked")
 
     def take_turn(self, seconds: float) -> bool:
         """Keep others from changing the file; return whether that was possible within so many seconds."""
@@ -97,22 +99,17 @@ class HeldConnection(sqlite3.Connection):
     def _try_turn(self) -> bool:
         if sys.platform == "linux":
             self._in_turn = True  # first: a signal handler may raise
-            try:
-                self._set_turn(fcntl.F_WRLCK)
-            except OSError as error:
-                return error.errno not in _TAKEN
+            for descriptor in self._held[:1]:  # none where nothing is held
+                return _has_locked(descriptor, fcntl.F_WRLCK, *_TURN)
         return True
 
     def end_turn(self) -> None:
         """Let others have their turn; without one, do nothing."""
         if sys.platform == "linux" and self._in_turn:
             with contextlib.suppress(OSError):
-                self._set_turn(fcntl.F_UNLCK)
+                for descriptor in self._held[:1]:
+                    _set_lock(descriptor, fcntl.F_UNLCK, *_TURN)
             self._in_turn = False
-
-    def _set_turn(self, kind: int) -> None:
-        for descriptor in self._held[:1]:  # none where nothing is held
-            _set_lock(descriptor, kind, *_TURN)
 
     def close(self) -> None:
         """Let go, so that SQLite can have the file alone if nobody else has it, and close it."""
@@ -132,6 +129,18 @@ def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
     """Change the lock of an open file description on some bytes; a length of 0 reaches to the end."""
     if sys.platform == "linux":
         fcntl.fcntl(descriptor, _F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0))
+
+
+def _has_locked(descriptor: int, kind: int, start: int, length: int) -> bool:
+    """Take a lock, and return whether nobody else has it; True also where the system has no such locks."""
+    try:
+        _set_lock(descriptor, kind, start, length)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        if error.errno not in _NO_SUCH_LOCKS:
+            raise sqlite3.OperationalError(f"it cannot be locked: {error.strerror}") from error
+    return True
 
 
 class _Descriptors(list[int]):
