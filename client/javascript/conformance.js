@@ -61,7 +61,7 @@ const KINDS = {
     return { body: toHex(encodeBatch(batch)) };
   },
   answer: ({ status }) => ({ action: classify(status) }),
-  "retry-after": ({ text, now }) => ({ seconds: retryAfterSeconds(text, now) }),
+  "retry-after": ({ text }) => ({ seconds: retryAfterSeconds(text) }),
   wait: ({ failures, uniform }) => ({ seconds: backoffSeconds(failures, uniform) }),
   schedule({ batches, answers, flushes }) {
     const state = newState();

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from email.utils import formatdate
 
 import pytest
 from hypothesis import given
@@ -72,25 +71,17 @@ def test_backoff_is_full_jitter(failures: int, uniform: float) -> None:
         ("²", 0.0),
         ("soon", 0.0),
         ("", 0.0),
-        (formatdate(1_000_030, usegmt=True), 30.0),
-        (formatdate(999_000, usegmt=True), 0.0),
-        (formatdate(1_000_000 + 3 * DAY, usegmt=True), DAY),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", DAY),
-        ("Mon, 30 Feb 1970 00:00:00 GMT", 0.0),
-        # Of no zone, or not of HTTP's: all a second after now if read as GMT.
-        *(
-            (f"Mon, 12 Jan 1970 13:46:41{zone}", 0.0)
-            for zone in ("", " -0000", " +0000", " EST", " Z", " gmt")
-        ),
+        # The device's clock would decide which wait a date is.
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 0.0),
     ],
 )
 def test_retry_after(text: str | None, seconds: float) -> None:
-    assert retry_after_seconds(text, now=1_000_000.0) == seconds
+    assert retry_after_seconds(text) == seconds
 
 
 @given(st.text())
 def test_retry_after_survives_any_text(text: str) -> None:
-    assert 0.0 <= retry_after_seconds(text, now=1e9) <= DAY
+    assert 0.0 <= retry_after_seconds(text) <= DAY
 
 
 def test_trouble_holds_everything_back_until_an_answer() -> None:

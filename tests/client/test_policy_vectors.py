@@ -40,6 +40,6 @@ def test_answers_mean_this() -> None:
         assert classify(int(status)).value == verdict
     assert set(answers["statuses"].values()) == {"sent", "retry", "keep", "pause", "drop"}
     for case in answers["retry_after"]:
-        assert retry_after_seconds(case["text"], case["now"]) == case["seconds"], case["text"]
+        assert retry_after_seconds(case["text"]) == case["seconds"], case["text"]
     for case in answers["backoff"]:
         assert backoff_seconds(case["failures"], case["uniform"]) == case["seconds"]

@@ -420,7 +420,7 @@ def test_waits_that_were_written_down_otherwise_are_read(tmp_path: Path) -> None
         pytest.param(401, {}, False, 2, marks=pytest.mark.slow),
         pytest.param(403, {}, False, 2, marks=pytest.mark.slow),
         (503, {"Retry-After": "600"}, False, 2),
-        pytest.param(429, {"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT"}, False, 2, marks=pytest.mark.slow),
+        pytest.param(429, {"Retry-After": "999999999"}, False, 2, marks=pytest.mark.slow),
         pytest.param(302, {"Location": "/elsewhere", "Retry-After": "600"}, False, 2, marks=pytest.mark.slow),
         pytest.param(200, {"Retry-After": "600"}, False, 2, marks=pytest.mark.slow),
     ],

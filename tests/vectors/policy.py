@@ -194,26 +194,14 @@ def answers() -> dict[str, Any]:
     """Return what a client does with each answer."""
     statuses = [0, 100, 101, *range(200, 209), 226, *range(300, 309), *range(400, 432), 451, 499]
     statuses += [*range(500, 512), 520, 524, 530, 598, 599]
-    now = 1_795_242_803.0  # Sat, 21 Nov 2026 06:33:23 GMT
     asked: list[str | None] = [None, "", "0", "1", "120", " 120 ", "007", "86400", "86401", "999999999"]
     asked += ["1000000000", "9" * 400, "-5", "+5", "1.5", "1e3", "soon", "\u0661\u0662", "1 2"]
-    asked += [
-        "Sat, 21 Nov 2026 06:35:23 GMT",
-        "Sat, 21 Nov 2026 06:33:23 GMT",
-        "Sat, 21 Nov 2026 06:00:00 GMT",
-        "Sun, 22 Nov 2026 06:33:24 GMT",
-        "Fri, 31 Dec 9999 23:59:59 GMT",
-        "Sun, 06 Nov 1994 08:49:37 GMT",
-        "Sat, 21 Foo 2026 06:35:23 GMT",
-        "Sat, 21 Nov 2026",
-        *(f"Sat, 21 Nov 2026 06:35:23{zone}" for zone in ("", " -0000", " +0000", " EST", " UTC")),
-    ]
+    # A date is no wait, in whatever form.
+    asked += ["Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sat, 21 Nov 2026"]
     waits = [(1, 0.0), (1, 0.5), (2, 0.5), (5, 0.25), (12, 0.5), (13, 0.5), (14, 0.5), (5000, 0.75)]
     return {
         "statuses": {str(status): classify(status).value for status in statuses},
-        "retry_after": [
-            {"now": now, "text": text, "seconds": retry_after_seconds(text, now)} for text in asked
-        ],
+        "retry_after": [{"text": text, "seconds": retry_after_seconds(text)} for text in asked],
         "backoff": [
             {"failures": failures, "uniform": uniform, "seconds": backoff_seconds(failures, uniform)}
             for failures, uniform in waits

@@ -226,7 +226,7 @@ class BaseUplink(ABC):
         verdict = classify(status)
         foreign = verdict is Verdict.RETRY and status < 400
         detail = f"status {status}" + (", which is not the answer of an arcwise server" if foreign else "")
-        wait = retry_after_seconds(retry_after, self._environment.time())
+        wait = retry_after_seconds(retry_after)
         self._settle(parcel, verdict, detail, str(status), wait)
 
     def _unanswered(self, parcel: Parcel, error: Exception) -> None:

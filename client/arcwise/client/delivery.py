@@ -6,8 +6,6 @@ The sync and the async uplink ask the same questions here, so they cannot come t
 from __future__ import annotations
 
 import math
-import re
-from datetime import datetime, timezone
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -69,37 +67,17 @@ def backoff_seconds(failures: int, uniform: float) -> float:
     return min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
 
 
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_HTTP_DATE: Final = re.compile(
-    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (?P<day>\d\d) (?P<month>[A-Z][a-z]{2}) (?P<year>\d{4}) "
-    r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d) GMT",
-    re.ASCII,
-)
-
-
-def retry_after_seconds(text: str | None, now: float) -> float:
+def retry_after_seconds(text: str | None) -> float:
     """Return the wait that a ``Retry-After`` header asks for, from 0 to 24 h; 0 if it asks for none.
 
-    The header holds seconds or an HTTP date in GMT, which is compared with the Unix time `now`. Anything else
-    is ignored: a date without a zone would be read in the device's own zone, and the wait would reveal that
-    zone.
+    Only seconds count. A date would have to be compared with the device's clock, and whether and when the
+    device comes back would tell a server step by step how wrong that clock is: a number that links reports.
     """
-    if text is None:
+    text = "" if text is None else text.strip()
+    if not (text.isascii() and text.isdecimal()):
         return 0.0
-    text = text.strip()
-    if text.isascii() and text.isdecimal():
-        # Long before int() would have to refuse the number of digits, the answer is a day.
-        return _LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), _LONGEST_RETRY_AFTER)
-    found = _HTTP_DATE.fullmatch(text)
-    if found is None or found["month"] not in _MONTHS:
-        return 0.0
-    day, year, hour, minute, second = map(int, found.group("day", "year", "hour", "minute", "second"))
-    month = _MONTHS.index(found["month"]) + 1
-    try:
-        date = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc)
-    except ValueError:
-        return 0.0
-    return min(max(date.timestamp() - now, 0.0), _LONGEST_RETRY_AFTER)
+    # Long before int() would have to refuse the number of digits, the answer is a day.
+    return _LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), _LONGEST_RETRY_AFTER)
 
 
 def asked_seconds(named: float, uniform: float) -> float:

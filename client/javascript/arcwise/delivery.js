@@ -13,8 +13,6 @@ const LONGEST_BACKOFF = 3600;
 const LONGEST_RETRY_AFTER = 86_400;
 /** The waits that a server can name, rounded up: a minute, an hour, a day. */
 const STEPS = [60, 3600, LONGEST_RETRY_AFTER];
-const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d\d) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT$/;
 
 /**
  * What a status means for the batch that it answers; whatever is none stands for no answer.
@@ -40,19 +38,14 @@ export function backoffSeconds(failures, uniform) {
 }
 
 /**
- * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for what is neither seconds nor a date.
+ * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for what is no number of seconds. A date would be
+ * compared with the device's clock, and the server would learn step by step how wrong that is.
  *
  * @param {string | null} text
- * @param {number} now
  */
-export function retryAfterSeconds(text, now) {
+export function retryAfterSeconds(text) {
   const asked = (text ?? "").trim();
-  if (/^[0-9]+$/.test(asked)) return Math.min(Number(asked), LONGEST_RETRY_AFTER);
-  const [, day, month, ...rest] = HTTP_DATE.exec(asked) ?? [];
-  if (!MONTHS.includes(month)) return 0;
-  const [year, hour, minute, second] = rest.map(Number);
-  const then = Date.UTC(year, MONTHS.indexOf(month), Number(day), hour, minute, second) / 1000;
-  return Math.min(Math.max(then - now, 0), LONGEST_RETRY_AFTER);
+  return /^[0-9]+$/.test(asked) ? Math.min(Number(asked), LONGEST_RETRY_AFTER) : 0;
 }
 
 /**

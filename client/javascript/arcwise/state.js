@@ -260,7 +260,7 @@ export function next(state, now, underWay = new Set()) {
  */
 export function settle(state, tried, { status, retryAfter }, now, uniform) {
   const verdict = classify(status);
-  record(state.waits, { verdict, task: tried.task, now, retryAfter: retryAfterSeconds(retryAfter, now) }, uniform);
+  record(state.waits, { verdict, task: tried.task, now, retryAfter: retryAfterSeconds(retryAfter) }, uniform);
   const batch = state.sealed.find(({ id }) => id === tried.id);
   if (!batch) return verdict; // another page had sent the same bytes, and was answered before
   state.sealed = state.sealed.filter((other) => other !== batch);

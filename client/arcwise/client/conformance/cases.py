@@ -127,8 +127,7 @@ def _retry_after(_: dict[str, str]) -> Iterator[Case]:
     for case in _read("answers")["retry_after"]:
         text = case["text"]
         shown = text if text is None or len(text) < 40 else f"{text[:9]}... of {len(text)} characters"
-        asked = {"text": text, "now": case["now"]}
-        yield Case("retry-after", repr(shown), asked, {"seconds": case["seconds"]})
+        yield Case("retry-after", repr(shown), {"text": text}, {"seconds": case["seconds"]})
 
 
 def _waits(_: dict[str, str]) -> Iterator[Case]:

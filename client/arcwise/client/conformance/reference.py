@@ -137,7 +137,7 @@ def _answer(request: Object) -> Object:
 
 
 def _retry_after(request: Object) -> Object:
-    return {"seconds": retry_after_seconds(request["text"], request["now"])}
+    return {"seconds": retry_after_seconds(request["text"])}
 
 
 def _wait(request: Object) -> Object:
@@ -165,7 +165,7 @@ def _schedule(request: Object) -> Object:
         queue.remove(batch)
         uniforms.append(reply["uniform"])
         verdict = classify(reply["status"])
-        schedule.record(verdict, task, now, retry_after_seconds(reply["retry_after"], now))
+        schedule.record(verdict, task, now, retry_after_seconds(reply["retry_after"]))
         if verdict not in (Verdict.SENT, Verdict.DROP):
             queue.append(batch)
     return {"sends": sends}
