@@ -105,6 +105,25 @@ def test_a_charge_is_on_disk_when_a_report_is_granted(profile: Profile) -> None:
     assert codes(profile.pages) == 2
 
 
+def test_a_frame_of_another_site_has_no_account_of_its_own(profile: Profile) -> None:
+    """Unless the app wants one: browsers keep its storage apart for each site around it."""
+    url = profile.pages.url
+    profile.pages.files["/around"] = f'<!doctype html><iframe src="{url}/"></iframe>'
+    assert profile.open().evaluate("report()") is True
+    for around in (url, url.replace("127.0.0.1", "localhost")):
+        page = profile.chromium.open(f"{around}/around")
+        frame = page.wait_for_selector("iframe").content_frame()
+        frame.wait_for_function("window.ready")
+        if around == url:
+            frame.evaluate("start()")
+            assert frame.evaluate("spent()") == 1
+        else:
+            with pytest.raises(Exception, match="in a frame of another site"):
+                frame.evaluate("start()")
+            frame.evaluate("start({ ledger: new arcwise.IndexedDBLedger('mine', { framed: true }) })")
+            assert frame.evaluate("report()") is True
+
+
 @pytest.mark.slow
 def test_two_windows_keep_caps_and_forget_nothing(program: str) -> None:
     """The short form of `python -m tests.soak.browser`."""

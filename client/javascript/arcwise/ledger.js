@@ -41,6 +41,19 @@ export class MemoryLedger {
   }
 }
 
+/** Whether a window around this one is of another origin, and so perhaps of another site. */
+function isFramed() {
+  try {
+    for (let frame = globalThis.window; frame && frame !== frame.parent; ) {
+      frame = /** @type {typeof globalThis.window} */ (frame.parent);
+      void frame.document; // throws where that is of another origin
+    }
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 const DATABASE = "arcwise-ledgers";
 const STORE = "states";
 /**
@@ -55,11 +68,15 @@ const LOST =
   "the account is lost: IndexedDB no longer has it; to start anew, clear the site's data";
 const NO_PAGE_YET =
   "a page must make the account: a worker cannot see an earlier one in localStorage";
+const FRAMED =
+  "in a frame of another site a browser keeps an account for each site around it: open a page of your own, " +
+  "or pass new IndexedDBLedger(key, { framed: true }) where caps for each of these sites are meant";
 const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
 /**
- * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
+ * A state in the browser's IndexedDB, shared by all pages and workers of the origin, but for those in frames of other
+ * sites: browsers keep these apart by the site of the window. It outlasts pages, restarts and
  * crashes. Each change is one transaction, which waits for those of other pages and is on disk before its promise is
  * fulfilled. Whoever clears the site's data clears the account with it, as does a browser that runs out of space: the
  * next page starts anew. What an earlier version kept in localStorage is taken over by the first page. A worker
@@ -78,9 +95,11 @@ export class IndexedDBLedger {
 
   /**
    * @param {string} [key] one for each client that keeps an account of its own
-   * @throws {LedgerError} when there is no IndexedDB
+   * @param {{ framed?: boolean }} [options] framed: whether pages in frames of other origins may have accounts, too
+   * @throws {LedgerError} when there is no IndexedDB, or in a frame of another origin
    */
-  constructor(key = "arcwise") {
+  constructor(key = "arcwise", { framed = false } = {}) {
+    if (!framed && isFramed()) throw new LedgerError(FRAMED);
     if (!globalThis.indexedDB) {
       throw new LedgerError("there is no IndexedDB here: pass a ledger, such as new MemoryLedger()");
     }
