@@ -248,6 +248,19 @@ def test_a_client_without_delay_leaves_those_of_another_one_alone(
         assert recorder.codes == 2
 
 
+@pytest.mark.parametrize(("behind", "sent"), [(90.0, 0), (3000.0, 0), (10_000.0, 1)])
+def test_a_delay_ends_only_where_a_clock_was_set_back_by_hours(
+    path: Path, recorder: Recorder, heading: Task, behind: float, sent: int
+) -> None:
+    """Clocks of machines that share a ledger differ by less."""
+    clock = Drawing([0.9])
+    with running(path, recorder, heading, interval=0, delay=36_000.0, environment=clock) as app:
+        app.client.report("heading", 1.0)
+        clock.step(-behind)
+        app.uplink.send()
+        assert recorder.codes == sent
+
+
 @pytest.mark.parametrize("size", [1, 2, 10_000])
 def test_a_report_leaves_when_its_random_delay_ends(
     path: Path, recorder: Recorder, heading: Task, size: int

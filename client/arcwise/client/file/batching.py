@@ -190,8 +190,8 @@ class Batching(NamedTuple):
 NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch = :epoch
     AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready LIMIT :most"""
 
-_STEPPED = 60.0
-"""Seconds: clocks that are set by less are only set right."""
+_STEPPED = 3600.0
+"""Seconds: clocks that are set by less are only set right, and those of machines that share accounts differ."""
 
 _owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
 
