@@ -1,5 +1,6 @@
 /**
- * A ledger for Node.js, which has no IndexedDB: the state is one file, for one process at a time. Copy it into an app:
+ * A ledger for Node.js, which has no IndexedDB: the state is one file, for one process at a time,
+ * and for one thread of it: two workers would undo each other's charges. Copy it into an app:
  *
  *     const client = new Client("https://reports.example", { tasks, ledger: new FileLedger("telemetry.json") });
  */

@@ -77,6 +77,33 @@ def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: T
     assert recorder.closed == 1
 
 
+def test_a_request_that_somebody_else_cancels_is_network_trouble(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a connection that a transport shares with the app may be."""
+    post, calls = transport.post, 0
+
+    async def cancelled_first(*request: Any) -> tuple[int, str | None]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            shared = asyncio.ensure_future(asyncio.sleep(60))
+            asyncio.get_running_loop().call_soon(shared.cancel)
+            await shared
+        return await post(*request)
+
+    monkeypatch.setattr(transport, "post", cancelled_first)
+
+    async def run() -> None:
+        async with AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport) as client:
+            await client.report("heading", 1.0)
+            assert await client.flush(60)
+            assert await client.counters() == Counters(sent=1)
+
+    asyncio.run(run())
+    assert recorder.codes == 1
+
+
 def test_leaving_the_block_flushes(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
     async def run() -> None:
         async with AsyncClient(URL, tasks=[heading], transport=transport) as client:

@@ -201,6 +201,13 @@ def test_other_spellings_of_a_group_are_refused() -> None:
             Group.from_bytes(msgpack.packb(changed))
 
 
+@pytest.mark.parametrize("kind", ["lifetime_micro_epsilon", "rolling_micro_epsilon"])
+def test_caps_of_a_file_are_not_beyond_floats(kind: str) -> None:
+    file = Group("vehicle", [HEADING, SPEED], caps=Caps(rolling=9.0)).to_json()
+    with pytest.raises(TaskError, match="caps of a group file must be numbers that a float can hold"):
+        Group.from_json({**file, "caps": {**file["caps"], kind: 10**400}})
+
+
 @pytest.mark.parametrize("key", ["arcwise_group", "name", "id", "sample", "caps", "tasks"])
 @given(value=json_values)
 @settings(max_examples=40)

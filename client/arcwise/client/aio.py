@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from arcwise.client.ledger import Ledger, QueueOwner
     from arcwise.client.outbox import Parcel
     from arcwise.client.outcomes import Counters
-    from arcwise.client.transport import AsyncTransport
+    from arcwise.client.transport import AsyncTransport, Response
     from arcwise.randomness import Randomness
     from arcwise.tasks import Caps, Group, Task
 
@@ -190,14 +190,18 @@ class AsyncUplink(BaseUplink):
         return step.seconds if isinstance(step, Wait) else 0.0
 
     async def _send(self, parcel: Parcel) -> None:
+        # In a task of its own: a transport may wait for a connection that somebody else cancels.
+        post = asyncio.ensure_future(self._post(parcel))
         try:
-            status, retry_after = await self._transport.post(
-                self._address(parcel), parcel.body, self._headers(), self._request_timeout
-            )
-            status, retry_after = checked_response(status, retry_after)
+            await asyncio.wait([post])
+            if post.cancelled():
+                raise ConnectionError("the request was cancelled")
+            status, retry_after = post.result()
         except Exception as error:  # a transport may raise anything, and the task must live
             await self._call(self._unanswered, parcel, error)
         except asyncio.CancelledError:  # while the request was under way
+            post.cancel()
+            await asyncio.gather(post, return_exceptions=True)
             await self._call(self._put_back, parcel)
             raise
         except BaseException:
@@ -205,6 +209,13 @@ class AsyncUplink(BaseUplink):
             raise
         else:
             await self._call(self._answered, parcel, status, retry_after)
+
+    async def _post(self, parcel: Parcel) -> Response:
+        """Send a batch and return the response."""
+        status, retry_after = await self._transport.post(
+            self._address(parcel), parcel.body, self._headers(), self._request_timeout
+        )
+        return checked_response(status, retry_after)
 
     async def pending(self) -> int:
         """Return how many reports are neither acknowledged nor dropped.
@@ -247,9 +258,9 @@ class AsyncUplink(BaseUplink):
                 return True
             if self._closed:
                 return False
-            self._start()
             self._wake()
             while True:
+                self._start()
                 stepped = self._stepped
                 if await self._call_for_flush(is_done):
                     return True

@@ -302,6 +302,8 @@ class Group(Document):
             raise TaskError(f"a group file needs the key {error}") from None
         except TypeError:
             raise TaskError("a group file holds one JSON object with objects inside") from None
+        except OverflowError:
+            raise TaskError("caps of a group file must be numbers that a float can hold") from None
 
 
 def _by_task(name: str, texts: Mapping[str, str] | None, tasks: Iterable[str]) -> Mapping[str, str]:

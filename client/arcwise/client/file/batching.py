@@ -191,7 +191,7 @@ NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch
     AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready LIMIT :most"""
 
 _STEPPED = 3600.0
-"""Seconds: clocks that are set by less are only set right, and those of machines that share accounts differ."""
+"""Seconds: clocks that are set by less are only set right, or those of machines that share accounts."""
 
 _owners: weakref.WeakValueDictionary[int, object] = weakref.WeakValueDictionary()
 
