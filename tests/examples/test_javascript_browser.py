@@ -118,7 +118,7 @@ def test_a_frame_of_another_site_has_no_account_of_its_own(profile: Profile) -> 
             frame.evaluate("start()")
             assert frame.evaluate("spent()") == 1
         else:
-            with pytest.raises(Exception, match="in a frame of another site"):
+            with pytest.raises(Exception, match="apart for each site around a frame"):
                 frame.evaluate("start()")
             frame.evaluate("start({ ledger: new arcwise.IndexedDBLedger('mine', { framed: true }) })")
             assert frame.evaluate("report()") is True

@@ -69,14 +69,13 @@ const LOST =
 const NO_PAGE_YET =
   "a page must make the account: a worker cannot see an earlier one in localStorage";
 const FRAMED =
-  "in a frame of another site a browser keeps an account for each site around it: open a page of your own, " +
-  "or pass new IndexedDBLedger(key, { framed: true }) where caps for each of these sites are meant";
+  "browsers keep an account apart for each site around a frame: open a page of your own, or pass " +
+  "new IndexedDBLedger(key, { framed: true })";
 const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
 /**
- * A state in the browser's IndexedDB, shared by all pages and workers of the origin, but for those in frames of other
- * sites: browsers keep these apart by the site of the window. It outlasts pages, restarts and
+ * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
  * crashes. Each change is one transaction, which waits for those of other pages and is on disk before its promise is
  * fulfilled. Whoever clears the site's data clears the account with it, as does a browser that runs out of space: the
  * next page starts anew. What an earlier version kept in localStorage is taken over by the first page. A worker
