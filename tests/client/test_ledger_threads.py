@@ -79,7 +79,7 @@ def test_calls_wait_as_long_as_those_before_them_get_on() -> None:
     threads = Threads(1)
 
     async def main() -> None:
-        many = (threads.call("a", 0.2, gone, time.sleep, 0.02) for _ in range(40))
+        many = (threads.call("a", 2.0, gone, time.sleep, 0.1) for _ in range(30))
         await asyncio.gather(*many)
 
     run(main)

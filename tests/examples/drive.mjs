@@ -89,6 +89,9 @@ const actions = {
   optIn: () => client.optIn(),
   randomness: (how) => Object.defineProperty(globalThis, "crypto", { value: SOURCES[how] }) && how,
   clock: (time) => void (Date.now = () => NUMBERS[time] ?? time),
+  settle: async (left) => {
+    for (let tries = 0; tries < 1200 && (await client.pending()) !== left; tries++) await actions.sleep(0.05);
+  },
   sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
 };
 

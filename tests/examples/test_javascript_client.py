@@ -491,7 +491,7 @@ def test_delayed_reports_wait_and_leave_one_by_one_in_a_random_order() -> None:
 def test_a_delay_ends_by_itself_and_opting_out_drops_what_is_delayed() -> None:
     with serving(accept) as (url, _):
         options = {"delay": 0.5, "interval": 0}
-        steps = [["reportAll", "plain", [0.0] * 5], ["sleep", 1.5], ["counters"]]
+        steps = [["reportAll", "plain", [0.0] * 5], ["settle", 0], ["counters"]]
         counters = drive(url, *steps, tasks=(PLAIN,), options=options)["results"][2]
         assert (counters["sent"], counters["pending"]) == (5, 0)
         steps = [["reportAll", "plain", [0.0] * 5], ["optOut"], ["flush", 10], ["counters"]]
@@ -514,7 +514,7 @@ def test_a_client_without_delay_leaves_those_of_another_one_alone(tmp_path: Path
     state = str(tmp_path / "state.json")
     drive(NOWHERE, ["reportAll", "plain", [0.0] * 3], tasks=(PLAIN,), options={"delay": 1e6}, file=state)
     with serving(accept) as (url, _):
-        steps = [["report", "plain", 0.0], ["sleep", 0.5], ["pending"]]
+        steps = [["report", "plain", 0.0], ["settle", 3], ["pending"]]
         result = drive(url, *steps, tasks=(PLAIN,), options={"interval": 0}, file=state)
     assert result["results"][2] == 3
     assert result["sent"] == {PLAIN.id: [[0]]}
@@ -528,9 +528,8 @@ def test_what_an_earlier_process_left_is_sent_though_reports_are_refused(
     drive(NOWHERE, ["reportAll", "heading", [1.0] * 5], file=state)
     options = {"interval": 0} | ({"maxPending": 5} if refused == "full" else {})
     with serving(accept) as (url, _):
-        result = drive(
-            url, ["report", "heading", 1.0], ["sleep", 0.5], ["counters"], options=options, file=state
-        )
+        steps = [["report", "heading", 1.0], ["settle", 0], ["counters"]]
+        result = drive(url, *steps, options=options, file=state)
     granted, _, counters = result["results"]
     assert granted is False
     assert (counters["pending"], counters["sent"], counters["refused"]) == (0, 5, {refused: 1})
@@ -538,7 +537,7 @@ def test_what_an_earlier_process_left_is_sent_though_reports_are_refused(
 
 def test_a_batch_is_sent_when_its_interval_is_over() -> None:
     with serving(accept) as (url, requests):
-        steps = [["report", "delay", 1], ["sleep", 0.2], ["counters"], ["sleep", 1.5], ["counters"]]
+        steps = [["report", "delay", 1], ["sleep", 0.2], ["counters"], ["settle", 0], ["counters"]]
         _, _, before, _, after = drive(url, *steps, options={"interval": 1})["results"]
     assert (before["pending"], after["pending"], len(requests)) == (1, 0, 1)
 
