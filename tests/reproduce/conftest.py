@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.papers import opm_distribution, opm_gap, opm_interval, unbiased_variance
+from arcwise.papers import interval_laws, opm_distribution, opm_gap, unbiased_variance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def _fewer_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ARCWISE_CACHE", str(tmp_path_factory.mktemp("designs")))
-        for module in (opm_gap, opm_interval):
-            patch.setattr(module, "BOUND_EPSILONS", (0.5, 1.0, 2.0, 4.0))
+        patch.setattr(interval_laws, "BOUND_EPSILONS", (0.5, 1.0, 2.0, 4.0))
         patch.setattr(opm_gap, "DESIGN_EPSILONS", (1.0, 2.0))
         patch.setattr(unbiased_variance, "DESIGNED", (0.5, 1.0, 2.0, 4.0))
         patch.setattr(opm_distribution, "EPSILONS", (1.0, 4.0))

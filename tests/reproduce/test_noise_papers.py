@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from arcwise.noise import AnalyticGaussian, DiscreteStaircase, Laplace, Staircase, TruncatedLaplace, optimal_r
-from arcwise.papers.published import printed
-from arcwise.papers.soria_comas_example import BOX, LAPLACE, SCALED, SENSITIVITIES
+from arcwise.papers.base import printed
+from arcwise.papers.soria_comas_attributes import BOX, LAPLACE, SCALED, SENSITIVITIES
 from tests.support.outcomes import outcome
 
 

@@ -1,33 +1,26 @@
 """The tables and figures of the sources, computed anew: `arcwise reproduce`.
 
-One file per source; each holds its reproductions and lists them in `REPRODUCTIONS`.
+One file or several for each source; each holds its reproductions, functions below `@reproduction`.
 """
 
 from __future__ import annotations
 
 from arcwise.checks import did_you_mean
 from arcwise.errors import ParameterError
-from arcwise.papers.base import Check, Outcome, Reproduction, Table
-from arcwise.papers.output import write_outcome
+from arcwise.papers.base import Check, Outcome, Reproduction, Table, write_outcome
 
 __all__ = ["Check", "Outcome", "Reproduction", "Table", "find", "reproductions", "write_outcome"]
 
 _SOURCES = (
     "zero_delta",
-    "soria_comas_shapes",
     "soria_comas_univariate",
-    "soria_comas_regions",
-    "soria_comas_components",
-    "soria_comas_vectors",
+    "soria_comas_attributes",
     "truncated_laplace",
     "hypothesis_testing",
     "staircase_noise",
-    "staircase_gamma",
     "staircase_integers",
     "opm_density",
     "opm_interval",
-    "opm_noise",
-    "opm_own_domains",
     "opm_circle",
     "opm_pieces",
     "opm_gap",
@@ -40,11 +33,9 @@ def reproductions() -> dict[str, Reproduction]:
     """Return every reproduction by its name, in the order of the sources."""
     from importlib import import_module
 
-    found: dict[str, Reproduction] = {}
-    for source in _SOURCES:
-        for one in import_module(f"arcwise.papers.{source}").REPRODUCTIONS:
-            found[one.name] = one
-    return found
+    modules = [import_module(f"arcwise.papers.{source}") for source in _SOURCES]
+    found = [one for module in modules for one in vars(module).values() if isinstance(one, Reproduction)]
+    return {one.name: one for one in found}
 
 
 def find(name: str) -> Reproduction:

@@ -1,22 +1,40 @@
 """What a reproduction is: a table or a figure of a source, computed anew, compared, written and drawn.
 
-A reproduction is one function in one of the files beside this one, and one line in the list of its file. It
-computes and says what it found; files, pictures and messages are made elsewhere.
+A reproduction is one function in one of the files beside this one, with `reproduction` above it. It computes
+and says what it found; files are written here and pictures drawn in `pictures`, and messages are made by the
+command line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
+from arcwise.analysis.csv_rows import write_rows
+from arcwise.analysis.plotting.style import new_figure
+from arcwise.papers.pictures import draw
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from arcwise.papers.pictures import Picture
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the steps that are done and their number in all."""
+
+_Item = TypeVar("_Item")
+
+
+def steps(progress: Progress, items: Iterable[_Item]) -> Iterator[_Item]:
+    """Return the items one by one, and say before each how many are done."""
+    items = list(items)
+    for done, item in enumerate(items):
+        progress(done, len(items))
+        yield item
+    progress(len(items), len(items))
 
 
 @dataclass(frozen=True)
@@ -27,17 +45,22 @@ class Table:
     rows: Sequence[Sequence[float | int | str]]
 
     @classmethod
-    def of(cls, **columns: Any) -> Table:
-        """Return the table of these columns, arrays of one length."""
+    def of(cls, columns: Mapping[str, Any]) -> Table:
+        """Return the table of these columns by heading, arrays of one length."""
         values = [np.asarray(column).tolist() for column in columns.values()]
         return cls(tuple(columns), list(zip(*values, strict=True)))
 
     @classmethod
     def stacked(cls, keys: Sequence[str], parts: Mapping[Any, Mapping[str, Any]]) -> Table:
         """Return the table of several parts, columns by heading, each led by its key, a tuple."""
-        tables = {key: cls.of(**columns) for key, columns in parts.items()}
+        tables = {key: cls.of(columns) for key, columns in parts.items()}
         headings = next(iter(tables.values())).columns
         return cls((*keys, *headings), [(*key, *row) for key, table in tables.items() for row in table.rows])
+
+
+def in_unit(unit: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns by their names with this unit: ``"x (radians)"``."""
+    return {f"{name} ({unit})": column for name, column in columns.items()}
 
 
 @dataclass(frozen=True)
@@ -68,6 +91,30 @@ class Check:
         return self.deviation <= self.tolerance
 
 
+def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratum: str = "") -> Check:
+    """Return the check of a value against its print, `text`, such as "199.92".
+
+    The value may differ by `units` units of the last digit: 1/2 if the source rounds, 1 if it cuts off.
+    """
+    published = float(text)
+    decimals = len(text.partition(".")[2])
+    # A hair more than the units: halves are not exact in floats.
+    tolerance = units * 10.0**-decimals / abs(published) * (1.0 + 1e-9)
+    return Check(what, published, computed, tolerance, erratum)
+
+
+def formula(
+    what: str, expected: float, computed: float, tolerance: float = 5e-3, *, erratum: str = ""
+) -> Check:
+    """Return the check of a value against what follows from a formula, a limit or a claim in print."""
+    return Check(what, expected, computed, tolerance, erratum, formula=True)
+
+
+def listed(values: Iterable[float], form: str = "g") -> str:
+    """Return numbers in this format, with commas between them."""
+    return ", ".join(f"{value:{form}}" for value in values)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """The outcome of a reproduction.
@@ -88,6 +135,28 @@ class Outcome:
         return max(sound, key=lambda check: check.deviation, default=None)
 
 
+def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "png") -> list[Path]:
+    """Write the tables and the picture ("png" or "svg") of an outcome into a folder, and return their paths.
+
+    The folder must exist. The files' names start with `name`, that of the reproduction.
+    """
+    paths = []
+    for table_name, table in outcome.tables.items():
+        stem = name if len(outcome.tables) == 1 else f"{name}-{table_name}"
+        paths.append(folder / f"{stem}.csv")
+        with paths[-1].open("w", encoding="utf-8", newline="") as file:
+            rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+            write_rows(file, table.columns, rows)
+    path = folder / f"{name}.{picture}"
+    with new_figure(outcome.picture.size) as figure:
+        draw(figure, outcome.picture)
+        figure.savefig(path, format=picture, metadata={"Date": None} if picture == "svg" else None)
+    return [*paths, path]
+
+
+_Run: TypeAlias = Callable[[bool, Progress], Outcome]
+
+
 @dataclass(frozen=True)
 class Reproduction:
     """One table or figure of a source, by its name for `arcwise reproduce NAME`: lower case, with hyphens.
@@ -99,4 +168,9 @@ class Reproduction:
     name: str
     source: str
     title: str
-    run: Callable[[bool, Progress], Outcome] = field(repr=False)
+    run: _Run = field(repr=False)
+
+
+def reproduction(name: str, source: str, title: str) -> Callable[[_Run], Reproduction]:
+    """Make the function below it the reproduction of this name."""
+    return lambda run: Reproduction(name, source, title, run)

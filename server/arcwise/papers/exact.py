@@ -36,7 +36,7 @@ def interval_error(
     edges = np.asarray(edges, dtype=np.float64)
     k = power + 1.0
     inside = np.clip(edges, 0.0, 1.0) if truncate else edges
-    primitive = _signed_power(inside - x, k) / k
+    primitive = np.copysign(np.abs(inside - x) ** k, inside - x) / k
     if truncate:  # beyond an end the error stays what it is there
         primitive = primitive + np.maximum(edges - 1.0, 0.0) * (1.0 - x) ** power
         primitive = primitive + np.minimum(edges, 0.0) * x**power
@@ -63,26 +63,14 @@ def truncated_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) ->
     ``int_0^(1-x) k t^(k-1) P(noise > t) dt``, and the same up to x for the other side.
     """
     x = np.asarray(x, dtype=np.float64)
-
-    def integrand(t: FloatArray) -> FloatArray:
-        tail: FloatArray = power * t ** (power - 1.0) * noise.sf(t)
-        return tail
-
-    kinks = _kinks(noise)
-    return _integral(integrand, x, kinks) + _integral(integrand, 1.0 - x, kinks)
+    return _both_sides(lambda t: power * t ** (power - 1.0) * noise.sf(t), x, noise)
 
 
 def bounded_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> FloatArray:
     """Return ``E|y - x|^power`` where y is x plus the noise given that it lies in [0, 1]."""
     x = np.asarray(x, dtype=np.float64)
-
-    def integrand(t: FloatArray) -> FloatArray:
-        weighted: FloatArray = t**power * noise.pdf(t)
-        return weighted
-
-    kinks = _kinks(noise)
     mass = noise.cdf(1.0 - x) - noise.cdf(-x)
-    return (_integral(integrand, x, kinks) + _integral(integrand, 1.0 - x, kinks)) / mass
+    return _both_sides(lambda t: t**power * noise.pdf(t), x, noise) / mass
 
 
 def _summed(primitive: FloatArray, levels: ArrayLike) -> FloatArray:
@@ -90,23 +78,22 @@ def _summed(primitive: FloatArray, levels: ArrayLike) -> FloatArray:
     return summed
 
 
-def _signed_power(z: FloatArray, k: float) -> FloatArray:
-    return np.copysign(np.abs(z) ** k, z)
-
-
-def _kinks(noise: ContinuousNoise) -> FloatArray:
-    """Return the points in [0, 1] between which the density is smooth."""
-    step = getattr(noise, "half_step", 1.0)  # of a staircase with sensitivity 1
-    return np.array([0.0, min(step, 1.0), 1.0])
-
-
-def _integral(
-    function: Callable[[FloatArray], FloatArray], upper: FloatArray, kinks: FloatArray
+def _both_sides(
+    function: Callable[[FloatArray], FloatArray], x: FloatArray, noise: ContinuousNoise
 ) -> FloatArray:
-    """Return the integrals of the function from 0 to each of `upper`, in [0, 1], piece by piece."""
+    """Return the integrals of the function from 0 to x plus those from 0 to 1 - x, for x in [0, 1].
+
+    They are summed piece by piece: the density of the noise is smooth between kinks.
+    """
+    step = getattr(noise, "half_step", 1.0)  # of a staircase with sensitivity 1
+    kinks = np.array([0.0, min(step, 1.0), 1.0])
     nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
-    ends = np.minimum(kinks, upper[..., None])
-    half = np.diff(ends, axis=-1)[..., None] / 2.0
-    t = ends[..., :-1, None] + half * (1.0 + nodes)
-    integral: FloatArray = np.sum(function(t) * weights * half, axis=(-2, -1))
-    return integral
+
+    def integral(upper: FloatArray) -> FloatArray:
+        ends = np.minimum(kinks, upper[..., None])
+        half = np.diff(ends, axis=-1)[..., None] / 2.0
+        t = ends[..., :-1, None] + half * (1.0 + nodes)
+        summed: FloatArray = np.sum(function(t) * weights * half, axis=(-2, -1))
+        return summed
+
+    return integral(x) + integral(1.0 - x)

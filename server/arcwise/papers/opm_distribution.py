@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.estimators.wasserstein import histogram_distance, wasserstein
 from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.likelihood.distribution import fit_held_out
@@ -30,13 +29,13 @@ from arcwise.mechanisms import (
     SquareWave,
     UnbiasedOptimalPiecewise,
 )
-from arcwise.papers.base import Outcome, Progress, Reproduction, Table
+from arcwise.papers.base import Outcome, Progress, Reproduction, Table, reproduction, steps
 from arcwise.papers.interval_laws import SOURCE
-from arcwise.papers.pictures import Panel, Picture, mark
+from arcwise.papers.pictures import BELOW, EPSILON, Panel, Picture, family_look, mark
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
@@ -69,36 +68,31 @@ POPULATIONS = {
 """What users are drawn from, by the name in tables."""
 
 
+_Population: TypeAlias = "str | FloatArray"
+"""A population, as `as_population` takes it, or values."""
+
+
 class _Kind(NamedTuple):
-    """One mechanism: how it is made with so many nodes, and its line."""
+    """One mechanism: how it is made at an epsilon with so many nodes, and the number of its look."""
 
     make: Callable[[float, int], Mechanism]
-    colour: str
-    dash: Any
-
-    @property
-    def style(self) -> dict[str, Any]:
-        return {"color": self.colour, "linestyle": self.dash}
+    number: int
 
 
 MECHANISMS = {
-    "inset": _Kind(lambda e, n: OptimalPiecewise(_UNIT, e, nodes=n), COLOURS[0], "-"),
-    "clamp": _Kind(
-        lambda e, n: OptimalPiecewise(_UNIT, e, nodes=n, placement="clamp"), COLOURS[1], (0, (6, 2))
-    ),
-    "SW": _Kind(lambda e, n: SquareWave(_UNIT, e, nodes=n), COLOURS[2], (0, (4, 1.5, 1, 1.5))),
-    "PM-SUB": _Kind(lambda e, n: PiecewiseSub(_UNIT, e, nodes=n), COLOURS[4], (0, (3, 1, 1, 1, 1, 1))),
-    "PM-OPT": _Kind(lambda e, n: PiecewiseOpt(_UNIT, e, nodes=n), COLOURS[5], (0, (2, 1))),
-    "PTT": _Kind(lambda e, n: PiecewiseTransformation(_UNIT, e, nodes=n), COLOURS[6], (0, (1, 3))),
-    "PTT, margins": _Kind(
-        lambda e, n: UnbiasedOptimalPiecewise(_UNIT, e, nodes=n), COLOURS[3], (0, (1, 1.2))
-    ),
+    "inset": _Kind(lambda e, n: OptimalPiecewise(_UNIT, e, nodes=n), 0),
+    "clamp": _Kind(lambda e, n: OptimalPiecewise(_UNIT, e, nodes=n, placement="clamp"), 1),
+    "SW": _Kind(lambda e, n: SquareWave(_UNIT, e, nodes=n), 2),
+    "PM-SUB": _Kind(lambda e, n: PiecewiseSub(_UNIT, e, nodes=n), 4),
+    "PM-OPT": _Kind(lambda e, n: PiecewiseOpt(_UNIT, e, nodes=n), 5),
+    "PTT": _Kind(lambda e, n: PiecewiseTransformation(_UNIT, e, nodes=n), 6),
+    "PTT, margins": _Kind(lambda e, n: UnbiasedOptimalPiecewise(_UNIT, e, nodes=n), 3),
 }
 """By the name in tables. "inset" is PM, the default of arcwise; "PTT" the member of least variance, which is
 PM-OPT as a table; "PTT, margins" the member that the slides' authors call the unbiased variant of OPM."""
 
 
-def error_of(mechanism: Mechanism, line: str | FloatArray, reports: int, seed: int) -> float:
+def error_of(mechanism: Mechanism, line: _Population, reports: int, seed: int) -> float:
     """Return the Wasserstein-1 distance of one survey's estimate to its users, as a share of the range.
 
     The mechanism is on [0, 1], and each user sends one report. `line` is a population, as `as_population`
@@ -122,7 +116,7 @@ def errors_of(
     name: str,
     epsilon: float,
     surveys: int = SURVEYS,
-    populations: Mapping[str, str | FloatArray] = POPULATIONS,
+    populations: Mapping[str, _Population] = POPULATIONS,
 ) -> dict[str, list[float]]:
     """Return, by population, the errors of so many surveys by one of `MECHANISMS`.
 
@@ -148,77 +142,80 @@ def on_values(values: FloatArray, name: str) -> Reproduction:
         "opm-distribution-data",
         f"this project, on {SOURCE}",
         f"Wasserstein-1 error of the distribution of {name}: OPM inset and clamped, SW, PM-SUB, PM-OPT, PTT",
-        partial(_distribution, populations={name: values}, large=name),
+        partial(_experiment, populations={name: values}, large=name),
     )
 
 
-def _reports(line: str | FloatArray) -> int:
+def _reports(line: _Population) -> int:
     return REPORTS if isinstance(line, str) else line.size
 
 
+@reproduction(
+    "opm-distribution",
+    f"this project, on {SOURCE}",
+    "Wasserstein-1 error of distributions: OPM inset and clamped, SW, PM-SUB, PM-OPT and PTT",
+)
+def _distribution(full: bool, progress: Progress) -> Outcome:
+    return _experiment(full, progress, POPULATIONS, _LARGE)
+
+
+class _Errors(NamedTuple):
+    """Mean errors of the surveys, and what they are of."""
+
+    populations: Mapping[str, _Population]
+    large: str
+    """The population of the panel on the right."""
+    by_population: dict[tuple[float, str, str], float]
+    """By epsilon, population and mechanism; all have as many reports."""
+    by_size: dict[tuple[int, str], float]
+    """By the number of reports and the mechanism, at epsilon 1."""
+
+    def over_populations(self, epsilon: float, name: str) -> float:
+        """Return the geometric mean of a mechanism's errors."""
+        errors = [self.by_population[epsilon, population, name] for population in self.populations]
+        return float(np.exp(np.mean(np.log(errors))))
+
+
 @one_thread()
-def _distribution(
-    full: bool,
-    progress: Progress,
-    populations: Mapping[str, str | FloatArray] = POPULATIONS,
-    large: str = _LARGE,
+def _experiment(
+    full: bool, progress: Progress, populations: Mapping[str, _Population], large: str
 ) -> Outcome:
     surveys = (_FULL_SURVEYS if full else SURVEYS) * (1 if len(populations) > 1 else _OF_VALUES)
-    cells = [(epsilon, name) for epsilon in EPSILONS for name in MECHANISMS]
-    steps = len(cells) + len(_FEW)
-    found: dict[tuple[float, str, str], list[float]] = {}
-    for done, (epsilon, name) in enumerate(cells):
-        progress(done, steps)
-        for population, errors in errors_of(name, epsilon, surveys, populations).items():
-            found[epsilon, population, name] = errors
-    sizes: dict[tuple[int, str], list[float]] = {}
-    for done, name in enumerate(_FEW):
-        progress(len(cells) + done, steps)
-        mechanism = _made(name, 1.0)
+    errors = _Errors(populations, large, {}, {})
+    cases = [(epsilon, name, True) for epsilon in EPSILONS for name in MECHANISMS]
+    cases += [(1.0, name, False) for name in _FEW]
+    for epsilon, name, every in steps(progress, cases):
+        if every:
+            for population, found in errors_of(name, epsilon, surveys, populations).items():
+                errors.by_population[epsilon, population, name] = float(np.mean(found))
+            continue
+        mechanism = _made(name, epsilon)
         for reports in SIZES:
-            line = populations[large]
-            sizes[reports, name] = [error_of(mechanism, line, reports, survey) for survey in range(surveys)]
+            found = [error_of(mechanism, populations[large], reports, survey) for survey in range(surveys)]
+            errors.by_size[reports, name] = float(np.mean(found))
 
-    means = {
-        (epsilon, name): _geometric([np.mean(found[epsilon, one, name]) for one in populations])
-        for epsilon, name in cells
-    }
-    users_each = _reports(populations[large])
+    unit = "(W1 as a share of the range)"
+    headings, few_headings = ([f"{name} {unit}" for name in names] for names in (MECHANISMS, _FEW))
+    each: list[tuple[float | str, ...]] = [
+        (epsilon, one, _reports(line), *(errors.by_population[epsilon, one, name] for name in MECHANISMS))
+        for epsilon in EPSILONS
+        for one, line in populations.items()
+    ]
+    reports = _reports(populations[large])
+    means = [(e, reports, *(errors.over_populations(e, name) for name in MECHANISMS)) for e in EPSILONS]
+    sizes: list[tuple[float | str, ...]] = [
+        (1.0, large, size, *(errors.by_size[size, name] for name in _FEW)) for size in SIZES
+    ]
+    panels = [_over_epsilon(errors), _over_reports(errors)]
     return Outcome(
         {
-            "populations": Table(
-                ("epsilon", "population", "reports", *_headings(MECHANISMS)),
-                [
-                    (
-                        epsilon,
-                        population,
-                        _reports(line),
-                        *_means(found[epsilon, population, name] for name in MECHANISMS),
-                    )
-                    for epsilon in EPSILONS
-                    for population, line in populations.items()
-                ],
-            ),
-            "means": Table(
-                ("epsilon", "reports", *_headings(MECHANISMS)),
-                [
-                    (epsilon, users_each, *(means[epsilon, name] for name in MECHANISMS))
-                    for epsilon in EPSILONS
-                ],
-            ),
-            "reports": Table(
-                ("epsilon", "population", "reports", *_headings(_FEW)),
-                [(1.0, large, reports, *_means(sizes[reports, name] for name in _FEW)) for reports in SIZES],
-            ),
+            "populations": Table(("epsilon", "population", "reports", *headings), each),
+            "means": Table(("epsilon", "reports", *headings), means),
+            "reports": Table(("epsilon", "population", "reports", *few_headings), sizes),
         },
-        Picture(
-            [[_over_epsilon(means, populations), _over_reports(sizes, large)]],
-            (7.6, 4.0),
-            {"sharey": True},
-            legend={"loc": "outside lower center", "ncols": 4},
-        ),
+        Picture([panels], (7.6, 4.0), {"sharey": True}, BELOW | {"ncols": 4}),
         (),
-        _findings(found, means, sizes, populations, large),
+        _findings(errors),
     )
 
 
@@ -228,80 +225,54 @@ def _made(name: str, epsilon: float) -> Mechanism:
     return MECHANISMS[name].make(epsilon, nodes)
 
 
-def _headings(names: Iterable[str]) -> list[str]:
-    return [f"{name} (W1 as a share of the range)" for name in names]
+def _over_epsilon(errors: _Errors) -> Panel:
+    marks = []
+    for name, kind in MECHANISMS.items():
+        thousandths = [1000 * errors.over_populations(epsilon, name) for epsilon in EPSILONS]
+        marks.append(mark("plot", EPSILONS, thousandths, label=name, **family_look(kind.number)))
+    whose = "six populations" if len(errors.populations) > 1 else next(iter(errors.populations))
+    title = f"{whose}, {_reports(next(iter(errors.populations.values()))):,} reports"
+    y = "Wasserstein-1 error, thousandths of the range"
+    return Panel(marks, EPSILON, y, title, log="xy", legend=None)
 
 
-def _means(surveys: Iterable[list[float]]) -> list[float]:
-    return [float(np.mean(errors)) for errors in surveys]
+def _over_reports(errors: _Errors) -> Panel:
+    marks = []
+    for name in _FEW:
+        thousandths = [1000 * errors.by_size[size, name] for size in SIZES]
+        marks.append(mark("plot", SIZES, thousandths, **family_look(MECHANISMS[name].number)))
+    whose = f"{errors.large} population" if errors.large in POPULATIONS else errors.large
+    return Panel(marks, "reports", "", rf"{whose}, $\varepsilon=1$", log="xy", legend=None)
 
 
-def _geometric(values: list[Any]) -> float:
-    return float(np.exp(np.mean(np.log(values))))
-
-
-def _over_epsilon(
-    means: dict[tuple[float, str], float], populations: Mapping[str, str | FloatArray]
-) -> Panel:
-    whose = "six populations" if len(populations) > 1 else next(iter(populations))
-    reports = _reports(next(iter(populations.values())))
-    marks = [
-        mark("plot", EPSILONS, [1000 * means[at, name] for at in EPSILONS], label=name, **kind.style)
-        for name, kind in MECHANISMS.items()
-    ]
-    return Panel(
-        marks,
-        x=r"$\varepsilon$",
-        y="Wasserstein-1 error, thousandths of the range",
-        title=f"{whose}, {reports:,} reports",
-        log="xy",
-        legend=None,
-    )
-
-
-def _over_reports(sizes: dict[tuple[int, str], list[float]], large: str) -> Panel:
-    marks = [
-        mark("plot", SIZES, [1000 * np.mean(sizes[size, name]) for size in SIZES], **MECHANISMS[name].style)
-        for name in _FEW
-    ]
-    whose = f"{large} population" if large in POPULATIONS else large
-    title = rf"{whose}, $\varepsilon=1$"
-    return Panel(marks, x="reports", title=title, log="xy", legend=None)
-
-
-def _findings(
-    found: dict[tuple[float, str, str], list[float]],
-    means: dict[tuple[float, str], float],
-    sizes: dict[tuple[int, str], list[float]],
-    populations: Mapping[str, str | FloatArray],
-    large: str,
-) -> list[str]:
+def _findings(errors: _Errors) -> list[str]:
+    large = errors.large
     whose = f"the {large} population" if large in POPULATIONS else large
     kernel: Any = _made("clamp", 1.0).kernel
     zone = kernel.window / (2 * kernel.codes)
     first, last = SIZES[0], SIZES[-1]
 
     def fall(name: str) -> str:
-        before, after = np.mean(sizes[first, name]), np.mean(sizes[last, name])
+        before, after = errors.by_size[first, name], errors.by_size[last, name]
         return f"from {1000 * before:.1f} to {1000 * after:.2g} thousandths"
 
     ratios = {
-        (epsilon, one): float(np.mean(found[epsilon, one, "clamp"]) / np.mean(found[epsilon, one, "inset"]))
+        (epsilon, one): errors.by_population[epsilon, one, "clamp"]
+        / errors.by_population[epsilon, one, "inset"]
         for epsilon in EPSILONS
-        for one in populations
+        for one in errors.populations
     }
     least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-    rest = {
-        name: [means[epsilon, name] / means[epsilon, "inset"] for epsilon in EPSILONS]
-        for name in MECHANISMS
-        if name not in ("inset", "clamp")
-    }
-    beside = ", ".join(f"{name} {min(each):.2f} to {max(each):.2f}" for name, each in rest.items())
+    beside = []
+    for name in MECHANISMS:
+        if name not in ("inset", "clamp"):
+            over = [errors.over_populations(e, name) / errors.over_populations(e, "inset") for e in EPSILONS]
+            beside.append(f"{name} {min(over):.2f} to {max(over):.2f}")
     return [
         "The slides print no errors of distributions, so there is nothing to compare with. Every "
-        f"mechanism has the same users, {_reports(populations[large]):,} reports, as many nodes, and "
+        f"mechanism has the same users, {_reports(errors.populations[large]):,} reports, as many nodes, and "
         "arcwise's estimate.",
-        *_by_epsilon(means, len(populations)),
+        *(_ranked(errors, epsilon) for epsilon in EPSILONS),
         f"Clamped, all values below {zone:.4f} of the range give the same reports at epsilon 1, and so "
         f"do all above {1 - zone:.4f}. Users who are all at 0 look like users who are all at {zone:.4f}: "
         f"every estimate is at least {1000 * zone / 2:.0f} thousandths from one of the two, "
@@ -311,36 +282,24 @@ def _findings(
         f"The clamp's error is {ratios[most]:.1f} times the inset's at epsilon {most[0]:g} ({most[1]}), and "
         f"{ratios[least]:.2f} times at {least[0]:g} ({least[1]}): mass that is spread evenly over the end "
         "zones is right for a population that is even there.",
-        f"The others' over the inset's, by epsilon: {beside}. They are of few surveys: ratios from 0.8 "
-        "to 1.25 may be chance.",
+        f"The others' over the inset's, by epsilon: {', '.join(beside)}. They are of few surveys: ratios "
+        "from 0.8 to 1.25 may be chance.",
         "PTT without margins is PM-OPT on a table"
         + (": the difference of their errors is chance." if _same_law() else ", but NOT on this grid."),
     ]
 
 
-def _by_epsilon(means: dict[tuple[float, str], float], populations: int) -> list[str]:
-    """Return a sentence for each epsilon: the errors of all mechanisms, least first."""
+def _ranked(errors: _Errors, epsilon: float) -> str:
+    """Return the errors of all mechanisms in a sentence, least first."""
+    populations = len(errors.populations)
     whole = f"Geometric mean of the errors of {populations} populations"
     what = "Wasserstein-1 error" if populations == 1 else whole
-    lines = []
-    for epsilon in EPSILONS:
-        ranked = sorted(MECHANISMS, key=lambda name: means[epsilon, name])
-        each = ", ".join(f"{name} {1000 * means[epsilon, name]:.3g}" for name in ranked)
-        lines.append(f"{what} at epsilon {epsilon:g}, in thousandths of the range: {each}.")
-    return lines
+    means = {name: errors.over_populations(epsilon, name) for name in MECHANISMS}
+    each = ", ".join(f"{name} {1000 * means[name]:.3g}" for name in sorted(means, key=means.__getitem__))
+    return f"{what} at epsilon {epsilon:g}, in thousandths of the range: {each}."
 
 
 def _same_law() -> bool:
     """Return whether the reports of PTT and of PM-OPT have the same variance at the end, but for the grid."""
     table, window = _made("PTT", 1.0), _made("PM-OPT", 1.0)
     return math.isclose(table.variance(0.0), window.variance(0.0), rel_tol=0.02)
-
-
-REPRODUCTIONS = (
-    Reproduction(
-        "opm-distribution",
-        f"this project, on {SOURCE}",
-        "Wasserstein-1 error of distributions: OPM inset and clamped, SW, PM-SUB, PM-OPT and PTT",
-        _distribution,
-    ),
-)

@@ -3,133 +3,105 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.design import randomized_response
 from arcwise.mechanisms.closed_forms.optimal import interval_expected_error
-from arcwise.papers.base import Outcome, Progress, Reproduction, Table
-from arcwise.papers.interval_laws import EPSILONS, SOURCE, UNIT, below
-from arcwise.papers.interval_optimum import (
-    BOUND_EPSILONS,
-    DESIGN_EPSILONS,
-    FULL_EPSILONS,
+from arcwise.papers.base import Outcome, Progress, Table, reproduction, steps
+from arcwise.papers.interval_laws import (
+    EPSILONS,
+    POWERS,
+    SOURCE,
+    UNIT,
+    below,
+    bound_epsilons,
     designed_error,
     least_error,
 )
-from arcwise.papers.pictures import Panel, Picture, mark
+from arcwise.papers.pictures import BELOW, EPSILON, Panel, Picture, family_look, mark
 
-_POWERS = (1.0, 2.0)
-_NAMES = {1.0: "|y-x|", 2.0: "(y-x)^2"}
+if TYPE_CHECKING:
+    from arcwise.typing import FloatArray
 
-
-def _gap(full: bool, progress: Progress) -> Outcome:
-    epsilons = FULL_EPSILONS if full else BOUND_EPSILONS
-    steps = len(_POWERS) * (len(epsilons) + len(DESIGN_EPSILONS))
-    bounds: dict[float, list[float]] = {}
-    designs: dict[float, list[float]] = {}
-    done = 0
-    for power in _POWERS:
-        bounds[power], designs[power] = [], []
-        for epsilon in epsilons:
-            progress(done, steps)
-            bounds[power].append(least_error(epsilon, power, full))
-            done += 1
-        for epsilon in DESIGN_EPSILONS:
-            progress(done, steps)
-            designs[power].append(designed_error(epsilon, power))
-            done += 1
-    by_hand = np.array([randomized_response(epsilon).worst_case() for epsilon in EPSILONS])
-
-    panels = []
-    for power in _POWERS:
-        designed = [
-            value / _optimum(epsilon, power)
-            for epsilon, value in zip(DESIGN_EPSILONS, designs[power], strict=True)
-        ]
-        least = [
-            value / _optimum(epsilon, power) for epsilon, value in zip(epsilons, bounds[power], strict=True)
-        ]
-        marks = [mark("axhline", 1.0, color=COLOURS[0], label="OPM, the best piecewise density on $[0, 1]$")]
-        if power == 1.0:
-            ratio = by_hand / np.array([_optimum(epsilon, power) for epsilon in EPSILONS])
-            label = r"randomised response on $\{a, 1-a\}$"
-            marks.append(mark("plot", EPSILONS, ratio, color=COLOURS[1], linestyle=(0, (6, 2)), label=label))
-        label = "found by linear programming"
-        marks.append(mark("plot", DESIGN_EPSILONS, designed, "s", color=COLOURS[2], label=label, zorder=3))
-        label = "bound for all mechanisms (at the dots)"
-        marks.append(mark("plot", epsilons, least, color="black", linewidth=1.0, marker=".", label=label))
-        marks.append(mark("fill_between", epsilons, 0.0, least, color="0.9", linewidth=0))
-        if power == 1.0:
-            marks.append(mark("text", 0.3, 0.3, "no mechanism", fontsize=8.5, color="0.35"))
-        panels.append(
-            Panel(
-                marks,
-                x=r"$\varepsilon$",
-                y="relative to OPM",
-                title=rf"worst-case $\mathrm{{E}}\,{_NAMES[power]}$",
-                xlim=(0.0, 8.0),
-                ylim=(0.0, 1.2),
-                legend=None,
-            )
-        )
-
-    rows: list[tuple[float | str, ...]] = [
-        (power, epsilon, _optimum(epsilon, power), value, "bound for all mechanisms")
-        for power in _POWERS
-        for epsilon, value in zip(epsilons, bounds[power], strict=True)
-    ]
-    rows += [
-        (power, epsilon, _optimum(epsilon, power), value, "linear programming")
-        for power in _POWERS
-        for epsilon, value in zip(DESIGN_EPSILONS, designs[power], strict=True)
-    ]
-    rows += [
-        (1.0, float(epsilon), _optimum(epsilon, 1.0), float(value), "randomised response on {a, 1-a}")
-        for epsilon, value in zip(EPSILONS, by_hand, strict=True)
-    ]
-    return Outcome(
-        {"worst": Table(("power", "epsilon", f"opm {UNIT}", f"value {UNIT}", "what"), rows)},
-        Picture([panels], (7.2, 3.7), legend={"loc": "outside lower center", "ncols": 2}),
-        (),
-        _findings(designs, by_hand, full),
-    )
+_BOUND, _DESIGN = "bound for all mechanisms", "linear programming"
+DESIGN_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
 def _optimum(epsilon: float, power: float) -> float:
     return interval_expected_error(0.0, float(epsilon), power)
 
 
-def _findings(designs: dict[float, list[float]], by_hand: np.ndarray, full: bool) -> list[str]:
+@reproduction(
+    "opm-gap",
+    f"{SOURCE}: optimality of LDP mechanisms",
+    "the best piecewise density beside the best of all mechanisms, and randomised response by hand",
+)
+def _gap(full: bool, progress: Progress) -> Outcome:
+    epsilons = bound_epsilons(full)
+    cases = [(_BOUND, power, epsilon) for power in POWERS for epsilon in epsilons]
+    cases += [(_DESIGN, power, epsilon) for power in POWERS for epsilon in DESIGN_EPSILONS]
+    rows: list[tuple[float | str, ...]] = []
+    # The worst cases over OPM's, by what has them and the power.
+    ratios: dict[tuple[str, float], list[float]] = {(what, power): [] for what, power, _ in cases}
+    for what, power, epsilon in steps(progress, cases):
+        optimum = _optimum(epsilon, power)
+        worst = least_error(epsilon, power, full) if what == _BOUND else designed_error(epsilon, power)
+        rows.append((power, epsilon, optimum, worst, what))
+        ratios[what, power].append(worst / optimum)
+    by_hand = np.array([randomized_response(epsilon).worst_case() for epsilon in EPSILONS])
     ours = np.array([_optimum(epsilon, 1.0) for epsilon in EPSILONS])
+    rows += [
+        (1.0, *row, "randomised response on {a, 1-a}")
+        for row in zip(EPSILONS.tolist(), ours.tolist(), by_hand.tolist(), strict=True)
+    ]
+
+    panels = []
+    for power, name in POWERS.items():
+        least = ratios[_BOUND, power]
+        black = {"color": "black", "linewidth": 1.0, "marker": "."}
+        green = {"color": COLOURS[2], "label": "found by linear programming", "zorder": 3}
+        marks = [
+            mark("axhline", 1.0, color=COLOURS[0], label="OPM, the best piecewise density on $[0, 1]$"),
+            mark("plot", DESIGN_EPSILONS, ratios[_DESIGN, power], "s", **green),
+            mark("plot", epsilons, least, label="bound for all mechanisms (at the dots)", **black),
+            mark("fill_between", epsilons, 0.0, least, color="0.9", linewidth=0),
+        ]
+        if power == 1.0:
+            label = r"randomised response on $\{a, 1-a\}$"
+            marks.insert(1, mark("plot", EPSILONS, by_hand / ours, label=label, **family_look(1)))
+            marks.append(mark("text", 0.3, 0.3, "no mechanism", fontsize=8.5, color="0.35"))
+        title = rf"worst-case $\mathrm{{E}}\,{name}$"
+        panels.append(Panel(marks, EPSILON, "relative to OPM", title, (0.0, 8.0), (0.0, 1.2), legend=None))
+    columns = ("power", "epsilon", f"opm ({UNIT})", f"value ({UNIT})", "what")
+    return Outcome(
+        {"worst": Table(columns, rows)},
+        Picture([panels], (7.2, 3.7), legend=BELOW | {"ncols": 2}),
+        (),
+        [_by_hand(by_hand, ours), *(_saved(ratios[_DESIGN, power], power, full) for power in POWERS)],
+    )
+
+
+def _by_hand(by_hand: FloatArray, ours: FloatArray) -> str:
     one = int(np.argmin(np.abs(EPSILONS - 1.0)))
     a = randomized_response(1.0).outputs[0]
-    found = [
+    return (
         "Optimal among piecewise densities is not optimal among mechanisms. By hand: report a or 1-a, the "
         "one on the value's side of 1/2 with probability e^epsilon / (1 + e^epsilon), where "
         f"a = (e^epsilon - 1) / (4 e^epsilon). At epsilon 1, a = {a:.4f}, the worst case is "
         f"{by_hand[one]:.4f}, which is (1 + e^-epsilon) / 4 = {(1.0 + math.exp(-1.0)) / 4.0:.4f}; OPM has "
         f"{ours[one]:.4f}. Two atoms are better than any such density for epsilon {below(by_hand, ours)}."
+    )
+
+
+def _saved(designs: list[float], power: float, full: bool) -> str:
+    parts = [
+        f"{1.0 - ratio:.1%} at {epsilon:g} (no mechanism saves more than "
+        f"{1.0 - least_error(epsilon, power, full) / _optimum(epsilon, power):.1%})"
+        for epsilon, ratio in zip(DESIGN_EPSILONS, designs, strict=True)
     ]
-    for power in _POWERS:
-        parts = [
-            f"{1.0 - value / _optimum(epsilon, power):.1%} at {epsilon:g} (no mechanism saves more than "
-            f"{1.0 - least_error(epsilon, power, full) / _optimum(epsilon, power):.1%})"
-            for epsilon, value in zip(DESIGN_EPSILONS, designs[power], strict=True)
-        ]
-        found.append(
-            f"Of OPM's worst-case E {_NAMES[power]}, tables found by linear programming save "
-            f"{', '.join(parts)}."
-        )
-    return found
-
-
-REPRODUCTIONS = (
-    Reproduction(
-        "opm-gap",
-        f"{SOURCE}: optimality of LDP mechanisms",
-        "the best piecewise density beside the best of all mechanisms, and randomised response by hand",
-        _gap,
-    ),
-)
+    return (
+        f"Of OPM's worst-case E {POWERS[power]}, tables found by linear programming save {', '.join(parts)}."
+    )

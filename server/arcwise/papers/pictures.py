@@ -13,6 +13,23 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+EPSILON = r"$\varepsilon$"
+"""What many axes show."""
+
+BELOW: dict[str, Any] = {"loc": "outside lower center"}
+"""The place of a legend for all panels."""
+
+FAMILY_DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (6, 2)),
+    (0, (4, 1.5, 1, 1.5)),
+    (0, (1, 1.2)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (2, 1)),
+    (0, (1, 3)),
+)
+"""The line styles of figures with many mechanisms; the order is that of `COLOURS`."""
+
 
 class Mark(NamedTuple):
     """Something on a panel: a method of `matplotlib.axes.Axes`, and what it is called with."""
@@ -27,6 +44,28 @@ def mark(method: str, *args: Any, **options: Any) -> Mark:
     return Mark(method, args, options)
 
 
+def line(
+    x: Any, y: Any, label: str = "", colour: int = 0, dash: int = 0, *, method: str = "plot", **options: Any
+) -> Mark:
+    """Return a line in the colour and the dashes of these numbers; `method` is for logarithmic axes."""
+    return Mark(method, (x, y), {"label": label, **look(colour, dash), **options})
+
+
+def look(colour: int, dash: int = 0) -> dict[str, Any]:
+    """Return the colour and the dashes of these numbers, as `Axes.plot` takes them."""
+    return {"color": COLOURS[colour], "linestyle": DASHES[dash % len(DASHES)]}
+
+
+def family_look(number: int) -> dict[str, Any]:
+    """Return how the mechanism of this number looks in figures with many mechanisms."""
+    return {"color": COLOURS[number], "linestyle": FAMILY_DASHES[number]}
+
+
+def dot(x: float, y: float, colour: int = 0, **options: Any) -> Mark:
+    """Return a dot at one point."""
+    return Mark("plot", (x, y, "o"), {"color": COLOURS[colour], **options})
+
+
 def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -> Mark:
     """Return a name beside its line and in its colour, in place of a legend.
 
@@ -35,11 +74,6 @@ def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -
     """
     place = {"xytext": options.pop("offset", (3, 3)), "textcoords": "offset points"}
     return mark("annotate", text, (x, y), color=colour, fontsize=8.5, **place, **options)
-
-
-def look(colour: int, dash: int = 0) -> dict[str, Any]:
-    """Return the colour and the dashes of these numbers, as `Axes.plot` takes them."""
-    return {"color": COLOURS[colour], "linestyle": DASHES[dash % len(DASHES)]}
 
 
 @dataclass(frozen=True)

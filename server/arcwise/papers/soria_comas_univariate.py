@@ -1,4 +1,7 @@
-"""Soria-Comas and Domingo-Ferrer, section 5: noise for one attribute. Tables 1 and 2, Figures 2 and 3."""
+"""Soria-Comas and Domingo-Ferrer: what is better than Laplace noise. Tables 1 and 2, Figures 1 to 5.
+
+Figures 4 and 5 show what Laplace noise protects for two attributes; the rest is noise for one.
+"""
 
 from __future__ import annotations
 
@@ -8,184 +11,216 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.charts.look import COLOURS
-from arcwise.noise import Laplace, Staircase
-from arcwise.papers.base import Outcome, Progress, Reproduction, Table
-from arcwise.papers.pictures import Mark, Panel, Picture, look, mark, note
-from arcwise.papers.published import printed
+from arcwise.noise import Laplace, Staircase, compare_concentration
+from arcwise.papers.base import Outcome, Progress, Table, formula, listed, printed, reproduction
+from arcwise.papers.pictures import BELOW, EPSILON, Mark, Panel, Picture, dot, line, look, mark, note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PAPER = "Soria-Comas, Domingo-Ferrer 2013"
-_EPSILONS = (0.1, 0.5, 1.0)
 _LEVEL = 0.95
 _CURVE = np.geomspace(0.05, 10.0, 601)
+_D = r"half width $d$ of the first step$\,/\,\Delta f$"
 
 
-def _beside_laplace(rows: Sequence[tuple[float, ...]], label: str) -> list[Mark]:
-    """Return the name of the line of Laplace noise, and the rows of a table relative to it as dots."""
+def _least_variance(epsilon: float) -> Staircase:
+    return Staircase.optimal(epsilon, power=2)
+
+
+def _shortest(epsilon: float) -> Staircase:
+    return Staircase.shortest_interval(epsilon, level=_LEVEL)
+
+
+def _size(noise: Laplace | Staircase) -> float:
+    """Return the size of the 95 % interval."""
+    return 2.0 * noise.half_width(_LEVEL)
+
+
+def _beside_laplace(marks: list[Mark], rows: Sequence[tuple[float, ...]], table: str, y: str) -> Panel:
+    """Return lines over epsilon relative to Laplace noise, and the rows of the table as dots."""
     epsilons, ratios = [row[0] for row in rows], [row[2] / row[1] for row in rows]
-    return [
+    named = [
+        *marks,
+        mark("axhline", 1.0, linewidth=1.0, **look(6, len(marks))),
         note(_CURVE[-1], 1.0, "Laplace", COLOURS[6], offset=(0, -11), ha="right"),
-        mark("plot", epsilons, ratios, "o", color=COLOURS[0], label=label),
+        mark("plot", epsilons, ratios, "o", color=COLOURS[0], label=table),
     ]
+    return Panel(named, EPSILON, y, ylim=(0.0, 1.05), plain="x", legend={"loc": "lower left"})
 
 
-def _table_1(_full: bool, _progress: Progress) -> Outcome:
-    prints = {0.1: ("200.00", "199.92"), 0.5: ("8.00", "7.92"), 1.0: ("2.00", "1.92")}
-    checks, rows = [], []
-    for epsilon in _EPSILONS:
-        laplace, best = Laplace(epsilon).var(), Staircase.optimal(epsilon, power=2)
-        rows.append((epsilon, laplace, best.var(), best.half_step))
-        checks.append(
-            printed(f"variance of Laplace noise at epsilon {epsilon:g}", prints[epsilon][0], laplace)
-        )
-        checks.append(printed(f"least variance at epsilon {epsilon:g}", prints[epsilon][1], best.var()))
-    ratio = np.array([Staircase.optimal(e, power=2).var() / Laplace(e).var() for e in _CURVE])
+def _moved_inwards(epsilon: float) -> Staircase:
+    """Return Laplace noise with its mass moved inwards within each sensitivity, as section 4 does.
 
+    The larger density has the part m_i of each sensitivity, as section 4 prints it.
+    """
+    b = math.exp(-epsilon)
+    return Staircase(epsilon, 1.0, (1.0 - b - epsilon * b) / (epsilon * (1.0 - b)))
+
+
+@reproduction(
+    "soria-comas-figure-1",
+    f"{_PAPER}, Figure 1",
+    "noise that is better than Laplace noise, by moving its mass to 0",
+)
+def _figure_1(_full: bool, _progress: Progress) -> Outcome:
+    laplace, made = Laplace(1.0), _moved_inwards(1.0)
+    best = _least_variance(1.0)
+    x = np.linspace(-4.0, 4.0, 1601)
+    columns = {
+        "x (sensitivities)": x,
+        "laplace_density (per sensitivity)": laplace.pdf(x),
+        "constructed_density (per sensitivity)": made.pdf(x),
+    }
     marks = [
-        mark("semilogx", _CURVE, ratio, label="least variance"),
-        mark("axhline", 1.0, linewidth=1.0, **look(6, 1)),
-        *_beside_laplace(rows, "Table 1"),
+        line(x, laplace.pdf(x), "Laplace(0, 1)"),
+        line(x, made.pdf(x), "the mass of each $[i, i+1]$ moved to 0", 1),
     ]
-    panel = Panel(
-        marks,
-        x=r"$\varepsilon$",
-        y="variance / variance of Laplace noise",
-        ylim=(0.0, 1.05),
-        plain="x",
-        legend={"loc": "lower left"},
-    )
-    share = 100.0 * (1.0 - ratio[-1])
+    label = r"noise, in units of the sensitivity"
+    panel = Panel(marks, label, "density per sensitivity", xlim=(-4.0, 4.0), ylim=(0.0, 0.56))
+    masses = [
+        [float(noise.cdf(k + 1.0) - noise.cdf(float(k))) for noise in (laplace, made)] for k in range(3)
+    ]
     return Outcome(
-        {
-            "values": Table(
-                (
-                    "epsilon",
-                    "laplace_variance (sensitivities squared)",
-                    "least_variance (sensitivities squared)",
-                    "d (sensitivities)",
-                ),
-                rows,
-            ),
-            "curve": Table.of(epsilon=_CURVE, ratio=ratio),
-        },
+        {"": Table.of(columns)},
         Picture([[panel]]),
-        checks,
+        [formula(f"mass from {k} to {k + 1} (formula)", a, b, 1e-12) for k, (a, b) in enumerate(masses)],
         [
-            f"The difference of the variances is {rows[0][1] - rows[0][2]:.4f}, "
-            f"{rows[1][1] - rows[1][2]:.4f} and "
-            f"{rows[2][1] - rows[2][2]:.4f} at epsilon 0.1, 0.5 and 1: it tends to 1/12, so that Laplace "
-            f"noise is "
-            f"near the optimum at small epsilon only. At epsilon {_CURVE[-1]:g} the optimum saves "
-            f"{share:.0f} %."
+            f"The larger density has the part m = {made.gamma:.6f} of each sensitivity. By Definition 3 the "
+            f"new noise is {compare_concentration(made, laplace).relation} than Laplace noise: every "
+            "interval from 0 holds at least as much of its mass. Its variance is "
+            f"{made.var():.4f}, Laplace noise's {laplace.var():.4f}, the least {best.var():.4f}; the noise "
+            f"of least variance and Laplace noise are {compare_concentration(best, laplace).relation}.",
         ],
     )
 
 
-def _table_2(_full: bool, _progress: Progress) -> Outcome:
-    prints = {0.1: ("59.91", "59.91"), 0.5: ("11.98", "11.97"), 1.0: ("5.99", "5.98")}
+@reproduction(
+    "soria-comas-figures-4-5",
+    f"{_PAPER}, Figures 4 and 5",
+    "differences of two attributes and what Laplace noise protects",
+)
+def _figures_4_5(_full: bool, _progress: Progress) -> Outcome:
+    rows, findings, panels = [], [], []
+    for figure, first, second, span in ((4, 1.0, 1.0, 2.4), (5, 1.0, 10.0, 13.2)):
+        far = first + second
+        box, diamond = 4.0 * first * second, 2.0 * far**2
+        rows.append((figure, first, second, far, box, diamond, diamond / box))
+        findings.append(
+            f"Figure {figure}: Laplace noise protects a region {diamond / box:.2f} times as large as S_f, "
+            f"which has the area {box:g}."
+        )
+        corners = np.array([-1, 1, 1, -1]) * first, np.array([-1, -1, 1, 1]) * second
+        rim = np.array([far, 0.0, -far, 0.0, far]), np.array([0.0, far, 0.0, -far, 0.0])
+        marks = [
+            mark("fill", *corners, color="0.7", label=r"$S_f$, the differences that occur"),
+            line(*rim, r"density of Laplace noise $\geq e^{-\varepsilon} f(0)$"),
+            mark("set_aspect", "equal"),
+        ]
+        names = ("difference of the first attribute", "difference of the second attribute")
+        title = rf"$S_f = [-1, 1] \times [-{second:g}, {second:g}]$"
+        panels.append(Panel(marks, *names, title, (-span, span), (-span, span), legend=None))
+    columns = (
+        *("figure", "sensitivity_1 (units of the attribute)", "sensitivity_2 (units of the attribute)"),
+        *("l1_sensitivity (units of the attributes)", "area_of_differences (unit areas)"),
+        *("area_protected (unit areas)", "ratio"),
+    )
+    picture = Picture([panels], (7.2, 4.0), legend=BELOW | {"ncols": 2})
+    return Outcome({"": Table(columns, rows)}, picture, (), findings)
+
+
+@reproduction("soria-comas-table-1", f"{_PAPER}, Table 1", "least variance beside that of Laplace noise")
+def _table_1(_full: bool, _progress: Progress) -> Outcome:
     checks, rows = [], []
-    for epsilon in _EPSILONS:
-        laplace = 2.0 * Laplace(epsilon).half_width(_LEVEL)
-        best = Staircase.shortest_interval(epsilon, level=_LEVEL)
-        size = 2.0 * best.half_width(_LEVEL)
-        least_variance = 2.0 * Staircase.optimal(epsilon, power=2).half_width(_LEVEL)
-        rows.append((epsilon, laplace, size, best.half_step, least_variance))
-        first, second = prints[epsilon]
+    for epsilon, first, second in ((0.1, "200.00", "199.92"), (0.5, "8.00", "7.92"), (1.0, "2.00", "1.92")):
+        laplace, best = Laplace(epsilon).var(), _least_variance(epsilon)
+        rows.append((epsilon, laplace, best.var(), best.half_step))
+        checks.append(printed(f"variance of Laplace noise at epsilon {epsilon:g}", first, laplace))
+        checks.append(printed(f"least variance at epsilon {epsilon:g}", second, best.var()))
+    ratio = np.array([_least_variance(e).var() / Laplace(e).var() for e in _CURVE])
+
+    marks = [line(_CURVE, ratio, "least variance", method="semilogx")]
+    panel = _beside_laplace(marks, rows, "Table 1", "variance / variance of Laplace noise")
+    columns = (
+        *("epsilon", "laplace_variance (sensitivities squared)", "least_variance (sensitivities squared)"),
+        "d (sensitivities)",
+    )
+    saved = [f"{row[1] - row[2]:.4f}" for row in rows]
+    return Outcome(
+        {"values": Table(columns, rows), "curve": Table.of({"epsilon": _CURVE, "ratio": ratio})},
+        Picture([[panel]]),
+        checks,
+        [
+            f"The difference of the variances is {saved[0]}, {saved[1]} and {saved[2]} at epsilon 0.1, 0.5 "
+            "and 1: it tends to 1/12, so that Laplace noise is near the optimum at small epsilon only. At "
+            f"epsilon {_CURVE[-1]:g} the optimum saves {100.0 * (1.0 - ratio[-1]):.0f} %."
+        ],
+    )
+
+
+@reproduction(
+    "soria-comas-table-2", f"{_PAPER}, Table 2", "shortest 95 % interval beside that of Laplace noise"
+)
+def _table_2(_full: bool, _progress: Progress) -> Outcome:
+    checks, rows = [], []
+    for epsilon, first, second in ((0.1, "59.91", "59.91"), (0.5, "11.98", "11.97"), (1.0, "5.99", "5.98")):
+        laplace, best = _size(Laplace(epsilon)), _shortest(epsilon)
+        rows.append((epsilon, laplace, _size(best), best.half_step, _size(_least_variance(epsilon))))
         checks.append(printed(f"size of the Laplace interval at epsilon {epsilon:g}", first, laplace))
         # The table cuts the digits of its last row off, see below.
-        checks.append(
-            printed(f"size of the shortest interval at epsilon {epsilon:g}", second, size, units=1.0)
-        )
-    at_2 = Staircase.shortest_interval(2.0, level=_LEVEL).half_width(_LEVEL) / Laplace(2.0).half_width(_LEVEL)
-    shortest = np.array(
-        [
-            Staircase.shortest_interval(e, level=_LEVEL).half_width(_LEVEL) / Laplace(e).half_width(_LEVEL)
-            for e in _CURVE
-        ]
-    )
-    least = np.array(
-        [Staircase.optimal(e, power=2).half_width(_LEVEL) / Laplace(e).half_width(_LEVEL) for e in _CURVE]
-    )
+        what = f"size of the shortest interval at epsilon {epsilon:g}"
+        checks.append(printed(what, second, _size(best), units=1.0))
+    shortest = np.array([_size(_shortest(e)) / _size(Laplace(e)) for e in _CURVE])
+    least = np.array([_size(_least_variance(e)) / _size(Laplace(e)) for e in _CURVE])
 
     marks = [
-        mark("semilogx", _CURVE, least, label="least variance", **look(1, 1)),
-        mark("semilogx", _CURVE, shortest, label="shortest 95 % interval", **look(0)),
-        mark("axhline", 1.0, linewidth=1.0, **look(6, 2)),
-        *_beside_laplace(rows, "Table 2"),
+        line(_CURVE, least, "least variance", 1, 1, method="semilogx"),
+        line(_CURVE, shortest, "shortest 95 % interval", method="semilogx"),
     ]
-    panel = Panel(
-        marks,
-        x=r"$\varepsilon$",
-        y="95 % interval / that of Laplace noise",
-        ylim=(0.0, 1.05),
-        plain="x",
-        legend={"loc": "lower left"},
-    )
+    panel = _beside_laplace(marks, rows, "Table 2", "95 % interval / that of Laplace noise")
+    names = ("laplace_size", "shortest_size", "d", "size_at_least_variance")
+    curves = {"epsilon": _CURVE, "shortest_over_laplace": shortest, "least_variance_over_laplace": least}
+    _, (_, laplace_half, half, *_), (_, laplace_one, one, *_) = rows
+    saved = 1.0 - _size(_shortest(2.0)) / _size(Laplace(2.0))
     return Outcome(
         {
-            "values": Table(
-                (
-                    "epsilon",
-                    *(
-                        f"{name} (sensitivities)"
-                        for name in ("laplace_size", "shortest_size", "d", "size_at_least_variance")
-                    ),
-                ),
-                rows,
-            ),
-            "curve": Table.of(
-                epsilon=_CURVE, shortest_over_laplace=shortest, least_variance_over_laplace=least
-            ),
+            "values": Table(("epsilon", *(f"{name} (sensitivities)" for name in names)), rows),
+            "curve": Table.of(curves),
         },
         Picture([[panel]]),
         checks,
         [
-            f"The paper cuts its shortest sizes off: {rows[1][2]:.4f} and {rows[2][2]:.4f} are printed as "
-            f"11.97 and "
-            f"5.98. Rounded they are {rows[1][2]:.2f} and {rows[2][2]:.2f}, as it prints for Laplace noise: "
-            f"the "
-            f"intervals differ by {rows[1][1] - rows[1][2]:.4f} and {rows[2][1] - rows[2][2]:.4f}.",
-            f"Nothing can be saved at epsilon = ln(20) / k = {math.log(20.0):.4f}, "
-            f"{math.log(20.0) / 2.0:.4f}, "
-            f"{math.log(20.0) / 3.0:.4f} and so on, where the interval ends on a whole multiple of the "
-            f"sensitivity, "
-            "inside of which all d have the same mass. The three epsilons of the table happen to lie beside "
-            "such "
-            f"points (k = 30, 6 and 3), so it shows less than there is: at epsilon 2 the shortest interval "
-            f"saves "
-            f"{100.0 * (1.0 - at_2):.0f} %.",
+            f"The paper cuts its shortest sizes off: {half:.4f} and {one:.4f} are printed as 11.97 and 5.98. "
+            f"Rounded they are {half:.2f} and {one:.2f}, as it prints for Laplace noise: the intervals "
+            f"differ by {laplace_half - half:.4f} and {laplace_one - one:.4f}.",
+            "Nothing can be saved at epsilon = ln(20) / k = "
+            f"{listed((math.log(20.0) / k for k in (1, 2, 3)), '.4f')} and so on, where the interval ends on "
+            "a whole multiple of the sensitivity, inside of which all d have the same mass. The three "
+            "epsilons of the table happen to lie beside such points (k = 30, 6 and 3), so it shows less than "
+            f"there is: at epsilon 2 the shortest interval saves {100.0 * saved:.0f} %.",
         ],
     )
 
 
+@reproduction("soria-comas-figure-2", f"{_PAPER}, Figure 2", "variance over the width of the first step")
 def _figure_2(_full: bool, _progress: Progress) -> Outcome:
-    best = Staircase.optimal(1.0, power=2)
+    best = _least_variance(1.0)
     half_steps = np.linspace(0.0, 1.0, 401)
     variances = np.array([Staircase.from_half_step(1.0, 1.0, d).var() for d in half_steps])
-    # Section 4 moves the mass of Laplace noise inwards within each period; its m_i for epsilon = 1.
-    moved = Staircase.from_half_step(1.0, 1.0, 1.0 - 1.0 / math.expm1(1.0))
+    moved = _moved_inwards(1.0)
 
     words = f"least variance {best.var():.4f}\nat d = {best.half_step:.6f}"
-    panel = Panel(
-        [
-            mark("plot", half_steps, variances),
-            mark("axhline", 2.0, linewidth=1.0, **look(6, 1)),
-            note(1.0, 2.0, "Laplace: 2", COLOURS[6], ha="right", offset=(0, 3)),
-            mark("plot", best.half_step, best.var(), "o", color=COLOURS[0]),
-            note(best.half_step, best.var(), words, COLOURS[0], offset=(0, 8), ha="center"),
-        ],
-        x=r"half width $d$ of the first step$\,/\,\Delta f$",
-        y=r"variance$\,/\,\Delta f^2$, $\varepsilon = 1$",
-        xlim=(0.0, 1.0),
-    )
+    marks = [
+        line(half_steps, variances),
+        mark("axhline", 2.0, linewidth=1.0, **look(6, 1)),
+        note(1.0, 2.0, "Laplace: 2", COLOURS[6], ha="right", offset=(0, 3)),
+        dot(best.half_step, best.var()),
+        note(best.half_step, best.var(), words, COLOURS[0], offset=(0, 8), ha="center"),
+    ]
+    panel = Panel(marks, _D, r"variance$\,/\,\Delta f^2$, $\varepsilon = 1$", xlim=(0.0, 1.0))
+    columns = {"d (sensitivities)": half_steps, "variance (sensitivities squared)": variances}
     return Outcome(
-        {
-            "curve": Table.of(
-                **{"d (sensitivities)": half_steps, "variance (sensitivities squared)": variances}
-            )
-        },
+        {"curve": Table.of(columns)},
         Picture([[panel]]),
         [
             printed("d of least variance", "0.416737", best.half_step),
@@ -193,66 +228,40 @@ def _figure_2(_full: bool, _progress: Progress) -> Outcome:
         ],
         [
             f"Laplace noise with its mass moved inwards (section 4) has d = {moved.half_step:.4f} and the "
-            f"variance "
-            f"{moved.var():.6f}, only {moved.var() - best.var():.1g} above the least.",
+            f"variance {moved.var():.6f}, only {moved.var() - best.var():.1g} above the least.",
             "The paper's Theorem 9 counts the outer steps from i = 0, which would give the first of them the "
             "height of the centre; its variance formula, its d and its figures start at e^-epsilon.",
         ],
     )
 
 
+@reproduction(
+    "soria-comas-figure-3",
+    f"{_PAPER}, Figure 3",
+    "size of the 95 % interval over the width of the first step",
+)
 def _figure_3(_full: bool, _progress: Progress) -> Outcome:
-    best = Staircase.shortest_interval(1.0, level=_LEVEL)
-    least = 2.0 * best.half_width(_LEVEL)
+    best, laplace = _shortest(1.0), _size(Laplace(1.0))
     half_steps = np.unique(np.append(np.linspace(0.0, 1.0, 401), best.half_step))
-    sizes = np.array([2.0 * Staircase.from_half_step(1.0, 1.0, d).half_width(_LEVEL) for d in half_steps])
-    laplace = 2.0 * Laplace(1.0).half_width(_LEVEL)
+    sizes = np.array([_size(Staircase.from_half_step(1.0, 1.0, d)) for d in half_steps])
     below = half_steps[sizes < laplace]
 
-    words = f"shortest: {least:.4f} at d = {best.half_step:.4f}"
-    panel = Panel(
-        [
-            mark("plot", half_steps, sizes),
-            mark("axhline", laplace, linewidth=1.0, **look(6, 1)),
-            note(0.3, laplace, f"Laplace: {laplace:.4f}", COLOURS[6], ha="left", offset=(0, -12)),
-            mark("plot", best.half_step, least, "o", color=COLOURS[0]),
-            note(best.half_step, least, words, COLOURS[0], offset=(-8, -2), ha="right"),
-        ],
-        x=r"half width $d$ of the first step$\,/\,\Delta f$",
-        y=r"size of the 95 % interval$\,/\,\Delta f$, $\varepsilon = 1$",
-        xlim=(0.0, 1.0),
-    )
+    words = f"shortest: {_size(best):.4f} at d = {best.half_step:.4f}"
+    marks = [
+        line(half_steps, sizes),
+        mark("axhline", laplace, linewidth=1.0, **look(6, 1)),
+        note(0.3, laplace, f"Laplace: {laplace:.4f}", COLOURS[6], ha="left", offset=(0, -12)),
+        dot(best.half_step, _size(best)),
+        note(best.half_step, _size(best), words, COLOURS[0], offset=(-8, -2), ha="right"),
+    ]
+    panel = Panel(marks, _D, r"size of the 95 % interval$\,/\,\Delta f$, $\varepsilon = 1$", xlim=(0.0, 1.0))
     return Outcome(
-        {"curve": Table.of(**{"d (sensitivities)": half_steps, "size (sensitivities)": sizes})},
+        {"curve": Table.of({"d (sensitivities)": half_steps, "size (sensitivities)": sizes})},
         Picture([[panel]]),
         [printed("d of the shortest interval", "0.993", best.half_step)],
         [
             f"Only d from {below.min():.4f} to {below.max():.4f} (to the grid of the curve) gives an "
-            f"interval shorter "
-            f"than Laplace noise; d of least variance gives "
-            f"{2.0 * Staircase.optimal(1.0, power=2).half_width(_LEVEL):.4f}, Laplace {laplace:.4f}, "
-            f"the best {least:.4f}."
+            f"interval shorter than Laplace noise; d of least variance gives "
+            f"{_size(_least_variance(1.0)):.4f}, Laplace {laplace:.4f}, the best {_size(best):.4f}."
         ],
     )
-
-
-REPRODUCTIONS = (
-    Reproduction(
-        "soria-comas-table-1", f"{_PAPER}, Table 1", "least variance beside that of Laplace noise", _table_1
-    ),
-    Reproduction(
-        "soria-comas-table-2",
-        f"{_PAPER}, Table 2",
-        "shortest 95 % interval beside that of Laplace noise",
-        _table_2,
-    ),
-    Reproduction(
-        "soria-comas-figure-2", f"{_PAPER}, Figure 2", "variance over the width of the first step", _figure_2
-    ),
-    Reproduction(
-        "soria-comas-figure-3",
-        f"{_PAPER}, Figure 3",
-        "size of the 95 % interval over the width of the first step",
-        _figure_3,
-    ),
-)
