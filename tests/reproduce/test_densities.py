@@ -9,11 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize
 
-from tests.support.outcomes import outcome
-
-
-def rows(name: str) -> np.ndarray:
-    return np.array(outcome(name).tables[""].rows, dtype=float)
+from tests.support.outcomes import numbers, outcome
 
 
 @pytest.mark.parametrize(("column", "delta"), [(2, 0.01), (3, 0.1), (4, 0.3)])
@@ -26,14 +22,14 @@ def test_truncated_laplace_solves_the_two_equations_of_its_caption(column: int, 
         return [2.0 * half - 1.0, last - delta]
 
     a, b = optimize.fsolve(excess, [2.0, 0.55], xtol=1e-13)
-    table = rows("truncated-laplace-density")
+    table = numbers("truncated-laplace-density")
     assert table[0, 0] < -a < a < table[-1, 0]  # the ends are on the picture
     expected = [b * math.exp(-abs(x)) if abs(x) <= a else 0.0 for x in table[:, 0]]
     np.testing.assert_allclose(table[:, column], expected, rtol=1e-9)
 
 
 def test_figure_1_moves_the_mass_of_each_sensitivity_towards_0() -> None:
-    table = rows("soria-comas-figure-1")
+    table = numbers("soria-comas-figure-1")
     np.testing.assert_allclose(table[:, 1], 0.5 * np.exp(-np.abs(table[:, 0])), rtol=1e-12)
     for x, _, density in table:
         i = math.floor(abs(x))
@@ -45,7 +41,7 @@ def test_figure_1_moves_the_mass_of_each_sensitivity_towards_0() -> None:
 
 
 def test_areas_of_figures_4_and_5_by_counting_points() -> None:
-    for _, first, second, scale, box, diamond, ratio in rows("soria-comas-figures-4-5"):
+    for _, first, second, scale, box, diamond, ratio in numbers("soria-comas-figures-4-5"):
         span = 1.1 * (first + second)
         middles = (np.arange(2_000) + 0.5) / 2_000 * span
         x, y = np.meshgrid(middles, middles)

@@ -49,24 +49,13 @@ UNITLESS = {
     *("epsilon", "delta", "level", "power", "n", "sensitivity"),
     *("false_alarm", *(f"{name}_missed_detection" for name in ("least", "laplace", "staircase"))),
     *("missed_detection", "mass_near_0", "laplace_mass_near_0", "staircase_mass", "geometric_mass"),
-    *("figure", "component", "attributes", "reports", "codes", "nodes"),
-    *("r_1", "r_2", *(f"r_at_sensitivity_{s}" for s in (1, 2, 5, 20))),
-    *(
-        "beta",
-        "gamma_heuristic",
-        *(f"gamma_{p}" for p in (1, 2, 4)),
-        *(f"alpha_{p:g}" for p in (0.5, 1, 2, 3, 10)),
-    ),
-    *(
-        "ratio",
-        *(
-            f"{name}_{p}"
-            for name in ("ratio", "ratio_with_staircase", "gain", "heuristic_gain")
-            for p in (1, 2)
-        ),
-    ),
+    *("figure", "component", "attributes", "reports", "codes", "nodes", "r_1", "r_2", "beta", "ratio"),
+    *("gamma_heuristic", "shortest_over_laplace", "least_variance_over_laplace"),
+    *(f"r_at_sensitivity_{s}" for s in (1, 2, 5, 20)),
+    *(f"gamma_{p}" for p in (1, 2, 4)),
+    *(f"alpha_{p:g}" for p in (0.5, 1, 2, 3, 10)),
+    *(f"{name}_{p}" for name in ("ratio", "ratio_with_staircase", "gain", "heuristic_gain") for p in (1, 2)),
     *(f"{name}_ratio" for name in ("joint", "one_each", "laplace", "amplitude", "power")),
-    *("shortest_over_laplace", "least_variance_over_laplace"),
     *(f"{name}_over_optimal_{p}" for name in ("heuristic", "laplace") for p in (1, 2)),
 }
 

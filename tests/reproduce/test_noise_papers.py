@@ -8,11 +8,7 @@ import pytest
 from arcwise.noise import AnalyticGaussian, DiscreteStaircase, Laplace, Staircase, TruncatedLaplace, optimal_r
 from arcwise.papers.base import printed
 from arcwise.papers.soria_comas_attributes import BOX, LAPLACE, SCALED, SENSITIVITIES
-from tests.support.outcomes import outcome
-
-
-def rows(name: str, table: str = "") -> np.ndarray:
-    return np.array(outcome(name).tables[table].rows, dtype=float)
+from tests.support.outcomes import numbers, outcome
 
 
 def test_tolerance_follows_from_the_printed_digits() -> None:
@@ -24,41 +20,23 @@ def test_tolerance_follows_from_the_printed_digits() -> None:
 
 
 def test_every_printed_number_of_soria_comas_is_checked() -> None:
-    count = {
-        "table-1": 6,
-        "table-2": 6,
-        "table-3": 6,
-        "table-4": 6,
-        "figure-2": 2,
-        "figure-3": 1,
-        "figure-6": 3,
-    }
-    for name, number in count.items():
-        assert len(outcome(f"soria-comas-{name}").checks) == number
+    printed_numbers = {"figure-2": 2, "figure-3": 1, "figure-6": 3, **{f"table-{n}": 6 for n in (1, 2, 3, 4)}}
+    for name, count in printed_numbers.items():
+        assert len(outcome(f"soria-comas-{name}").checks) == count
 
 
 def test_table_3_and_4_exactly() -> None:
     # By 50-digit integration of the definitions, levels 0.99, 0.95, 0.90.
-    np.testing.assert_allclose(
-        rows("soria-comas-table-3")[:, 1:3],
-        [
-            [73.02187274793194, 10664.38779923033],
-            [52.182509702296365, 5446.028637660508],
-            [42.78692186854172, 3661.4413659693873],
-        ],
-        rtol=1e-11,
-    )
-    table = rows("soria-comas-table-4")
-    np.testing.assert_allclose(
-        table[:, 2], [6.688547839911114, 4.787717484753619, 3.908395380052418], rtol=1e-11
-    )
-    np.testing.assert_allclose(
-        table[:, 4], [1789.4668882711849, 916.8895485526209, 611.0221778726034], rtol=1e-11
-    )
-    assert [check.published for check in outcome("soria-comas-table-4").checks if check.erratum] == [
-        6.99,
-        3.90,
-    ]
+    exact = {
+        ("table-3", 1): [73.02187274793194, 52.182509702296365, 42.78692186854172],
+        ("table-3", 2): [10664.38779923033, 5446.028637660508, 3661.4413659693873],
+        ("table-4", 2): [6.688547839911114, 4.787717484753619, 3.908395380052418],
+        ("table-4", 4): [1789.4668882711849, 916.8895485526209, 611.0221778726034],
+    }
+    for (name, column), values in exact.items():
+        np.testing.assert_allclose(numbers(f"soria-comas-{name}")[:, column], values, rtol=1e-11)
+    errata = [check.published for check in outcome("soria-comas-table-4").checks if check.erratum]
+    assert errata == [6.99, 3.90]
 
 
 def test_laplace_noise_in_proportion_to_the_sensitivities_protects_the_example() -> None:
@@ -68,7 +46,7 @@ def test_laplace_noise_in_proportion_to_the_sensitivities_protects_the_example()
     assert loss(SCALED) == pytest.approx(1.0)
     assert loss((LAPLACE, LAPLACE)) == pytest.approx(1.0)
     # Its regions are 11 * 11 / (2 * 20) times smaller; the box-shaped noise still halves its variances.
-    table = rows("soria-comas-table-3")
+    table = numbers("soria-comas-table-3")
     np.testing.assert_allclose(table[:, 2] / table[:, 3], 121.0 / 40.0)
     np.testing.assert_allclose(
         [n.var() / v for n, v in zip(SCALED, BOX.var(), strict=True)], 1.983239, rtol=1e-6
@@ -89,7 +67,7 @@ def test_the_marked_minima_are_the_least_of_their_curves() -> None:
         ("soria-comas-figure-2", 0.41673743492888243, 1.9181035312355252),
         ("soria-comas-figure-3", 0.9932629423561018, 5.986525884712203),
     ):
-        curve = rows(name, "curve")
+        curve = numbers(name, "curve")
         assert curve[:, 1].min() == pytest.approx(least, rel=1e-6)
         assert curve[curve[:, 1].argmin(), 0] == pytest.approx(d, abs=2e-3)
         assert (curve[:, 1] >= least * (1.0 - 1e-12)).all()
@@ -97,7 +75,7 @@ def test_the_marked_minima_are_the_least_of_their_curves() -> None:
 
 @pytest.mark.slow
 def test_optimal_zero_delta_noise_is_never_beaten() -> None:
-    table = rows("zero-delta-cost")
+    table = numbers("zero-delta-cost")
     assert (table[:, 1:2] <= table[:, 2:4] * (1.0 + 1e-12)).all()
     assert (table[:, 4:5] <= table[:, 5:7] * (1.0 + 1e-12)).all()
     # The atom helps above delta = p / (p + 1), and only there.
@@ -117,12 +95,12 @@ def test_gaussian_noise_wins_somewhere_above_the_found_delta_and_nowhere_below()
                 for e in (*epsilons, *np.linspace(0.8, 2.5, 60))
             ]
             assert (max(ratios) > 1.0) is wins
-    table = rows("truncated-laplace-gaussian")
+    table = numbers("truncated-laplace-gaussian")
     assert (table[table[:, 0] < 0.39, 2:] < 1.0).all()
 
 
 def test_lower_bounds_are_below_what_is_achieved() -> None:
-    table = rows("truncated-laplace-bounds")
+    table = numbers("truncated-laplace-bounds")
     for column in (2, 6):
         low, upper, ratio, with_staircase = table[:, column : column + 4].T
         assert (low < upper).all()
@@ -132,14 +110,14 @@ def test_lower_bounds_are_below_what_is_achieved() -> None:
 
 
 def test_gains_of_the_staircase_at_epsilon_10() -> None:
-    last = rows("staircase-gain")[-1]
+    last = numbers("staircase-gain")[-1]
     # By 50-digit integration of the definitions.
     np.testing.assert_allclose(last[:3], [10.0, 14.840642115557753, 23.60689300418911], rtol=1e-12)
     assert (last[3:] < 1.0).all()
 
 
 def test_the_heuristic_loses_to_laplace_noise_at_large_epsilon() -> None:
-    table = rows("staircase-heuristic")
+    table = numbers("staircase-heuristic")
     far = table[table[:, 0] > 2.0]
     near = table[table[:, 0] < 1.0]
     assert (far[:, 3:5] > far[:, 5:7]).all()
@@ -149,30 +127,28 @@ def test_the_heuristic_loses_to_laplace_noise_at_large_epsilon() -> None:
 
 
 def test_gamma_falls_with_epsilon_and_stays_below_a_half() -> None:
-    table = rows("staircase-gamma")[:, 1:]
+    table = numbers("staircase-gamma")[:, 1:]
     assert (np.diff(table, axis=0) < 0.0).all()
     assert (table < 0.5).all()
     assert (np.diff(table[:, :3], axis=1) > 0.0).all()
 
 
 def test_r_is_the_best_of_all_r() -> None:
-    table = rows("staircase-integers-r", "over-sensitivity")
+    table = numbers("staircase-integers-r", "over-sensitivity")
     for epsilon, sensitivity, *found in table[::23, :4]:
         for power, r in zip((1, 2), found, strict=True):
-            costs = [
-                DiscreteStaircase(epsilon, int(sensitivity), k).abs_moment(power)
-                for k in range(1, int(sensitivity) + 1)
-            ]
+            every = range(1, int(sensitivity) + 1)
+            costs = [DiscreteStaircase(epsilon, int(sensitivity), k).abs_moment(power) for k in every]
             assert costs[int(r) - 1] == pytest.approx(min(costs), rel=1e-12)
     assert (table[:, 4:] >= 1.0 - 1e-12).all()
-    over = rows("staircase-integers-r", "over-epsilon")
+    over = numbers("staircase-integers-r", "over-epsilon")
     assert (over[:, 1] == 1).all()
     assert (np.diff(over, axis=0)[:, 1:] <= 0).all()
     assert over[0, -1] == optimal_r(over[0, 0], 20) == 10
 
 
 def test_vectors_on_a_grid_cost_what_the_optimum_costs() -> None:
-    table = rows("soria-comas-vectors").reshape(4, 5, 9)
+    table = numbers("soria-comas-vectors").reshape(4, 5, 9)
     assert table[:, :, 1].tolist() == [[1, 2, 4, 8, 16]] * 4
     assert (table[:, :, 6] <= 1.02).all()
     np.testing.assert_allclose(table[1, :, 7], [1.0, 2.0, 3.2, 4.3, 5.0], rtol=0.01)

@@ -8,7 +8,7 @@ import pytest
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise, Piecewise
 from arcwise.papers.opm_distribution import MECHANISMS, POPULATIONS, error_of
-from tests.support.outcomes import outcome
+from tests.support.outcomes import outcome, records
 
 UNIT = Interval(0, 1)
 
@@ -45,16 +45,9 @@ def test_the_table_has_every_mechanism_and_population() -> None:
     assert [row[1] for row in table.rows] == [*POPULATIONS, *POPULATIONS]
     assert len(table.columns) == 3 + len(MECHANISMS)
     assert all(0 < float(value) < 0.1 for row in table.rows for value in row[3:])
-    rows = {
-        row[1]: dict(zip(MECHANISMS, map(float, row[3:]), strict=True)) for row in table.rows if row[0] == 1.0
-    }
     for population in ("skewed", "many near 0", "two bumps"):
-        others = [value for name, value in rows[population].items() if name != "clamp"]
-        assert rows[population]["clamp"] > 1.4 * max(others)
-    small, large = found.tables["reports"].rows
-    inset, clamp = (
-        found.tables["reports"].columns.index(f"{name} (W1 as a share of the range)")
-        for name in ("inset", "clamp")
-    )
-    assert float(large[inset]) < 0.15 * float(small[inset])
-    assert float(large[clamp]) > 0.5 * float(small[clamp])
+        (row,) = records("opm-distribution", "populations", epsilon=1.0, population=population)
+        assert row["clamp"] > 1.4 * max(row[name] for name in MECHANISMS if name != "clamp")
+    small, large = records("opm-distribution", "reports")
+    assert large["inset"] < 0.15 * small["inset"]
+    assert large["clamp"] > 0.5 * small["clamp"]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
+
+import numpy as np
 
 from arcwise.papers import Outcome, find
 
-__all__ = ["outcome"]
+__all__ = ["numbers", "outcome", "records"]
 
 
 @cache
@@ -19,3 +22,16 @@ def outcome(name: str) -> Outcome:
     assert len({total for _, total in seen}) <= 1, seen
     assert not seen or parts[-1] <= seen[-1][1], seen
     return found
+
+
+def numbers(name: str, table: str = "") -> np.ndarray:
+    """Return a table of a reproduction that has only numbers, as an array."""
+    return np.array(outcome(name).tables[table].rows, dtype=float)
+
+
+def records(name: str, table: str, **where: object) -> list[dict[str, Any]]:
+    """Return the rows of a table by column, without units; only those with these values."""
+    found = outcome(name).tables[table]
+    columns = [column.partition(" (")[0] for column in found.columns]
+    rows = [dict(zip(columns, row, strict=True)) for row in found.rows]
+    return [row for row in rows if all(row[column] == value for column, value in where.items())]
