@@ -51,11 +51,20 @@ class Table:
         return cls(tuple(columns), list(zip(*values, strict=True)))
 
     @classmethod
-    def stacked(cls, keys: Sequence[str], parts: Mapping[Any, Mapping[str, Any]]) -> Table:
-        """Return the table of several parts, columns by heading, each led by its key, a tuple."""
-        tables = {key: cls.of(columns) for key, columns in parts.items()}
-        headings = next(iter(tables.values())).columns
-        return cls((*keys, *headings), [(*key, *row) for key, table in tables.items() for row in table.rows])
+    def stacked(cls, keys: str | tuple[str, ...], parts: Mapping[Any, Mapping[str, Any]]) -> Table:
+        """Return the table of several parts, columns by heading, each led by its key.
+
+        `keys` are the headings of the keys, a tuple if the keys are tuples.
+        """
+        rows: list[tuple[float | int | str, ...]] = []
+        for key, columns in parts.items():
+            table = cls.of(columns)
+            rows += [(*_as_tuple(key), *row) for row in table.rows]
+        return cls((*_as_tuple(keys), *table.columns), rows)
+
+
+def _as_tuple(key: Any) -> tuple[Any, ...]:
+    return key if isinstance(key, tuple) else (key,)
 
 
 def in_unit(unit: str, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,10 +77,10 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
         panels.append(Panel(over, EPSILON, y, xlim=(0.0, 8.0), log="y", legend=None))
 
     over_domain = {
-        (power,): {"x (radians)": _TURN * _X, **in_unit(_UNIT, curves)} for power, curves in domain.items()
+        power: {"x (radians)": _TURN * _X, **in_unit(_UNIT, curves)} for power, curves in domain.items()
     }
     over_epsilon = {
-        (power,): {"epsilon": EPSILONS, **in_unit(_UNIT, {**curves, "bound": bounds[power]})}
+        power: {"epsilon": EPSILONS, **in_unit(_UNIT, {**curves, "bound": bounds[power]})}
         for power, curves in worst.items()
     }
     findings = [_finding(name, worst[power], bounds[power]) for power, name in _POWERS.items()]
@@ -91,7 +91,7 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
         f"{domain[1.0]['OPM, circular'][0]:.4f} everywhere."
     )
     return Outcome(
-        {"domain": Table.stacked(("power",), over_domain), "worst": Table.stacked(("power",), over_epsilon)},
+        {"domain": Table.stacked("power", over_domain), "worst": Table.stacked("power", over_epsilon)},
         Picture([panels], (9.2, 3.3), legend=BELOW | {"ncols": 5}),
         [*(_window_check(epsilon) for epsilon in (1.0, 4.0)), _distance_check()],
         findings,

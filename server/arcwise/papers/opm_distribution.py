@@ -182,17 +182,17 @@ def _experiment(
 ) -> Outcome:
     surveys = (_FULL_SURVEYS if full else SURVEYS) * (1 if len(populations) > 1 else _OF_VALUES)
     errors = _Errors(populations, large, {}, {})
-    cases = [(epsilon, name, True) for epsilon in EPSILONS for name in MECHANISMS]
-    cases += [(1.0, name, False) for name in _FEW]
-    for epsilon, name, every in steps(progress, cases):
-        if every:
+    cases = [("populations", epsilon, name) for epsilon in EPSILONS for name in MECHANISMS]
+    cases += [("sizes", 1.0, name) for name in _FEW]
+    for what, epsilon, name in steps(progress, cases):
+        if what == "populations":
             for population, found in errors_of(name, epsilon, surveys, populations).items():
                 errors.by_population[epsilon, population, name] = float(np.mean(found))
-            continue
-        mechanism = _made(name, epsilon)
-        for reports in SIZES:
-            found = [error_of(mechanism, populations[large], reports, survey) for survey in range(surveys)]
-            errors.by_size[reports, name] = float(np.mean(found))
+        else:
+            mechanism, line = _made(name, epsilon), populations[large]
+            for size in SIZES:
+                found = [error_of(mechanism, line, size, survey) for survey in range(surveys)]
+                errors.by_size[size, name] = float(np.mean(found))
 
     unit = "(W1 as a share of the range)"
     headings, few_headings = ([f"{name} {unit}" for name in names] for names in (MECHANISMS, _FEW))

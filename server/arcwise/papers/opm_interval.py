@@ -108,9 +108,8 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
         ratio = least / np.array([interval_expected_error(0.0, epsilon, power) for epsilon in epsilons])
         marks = [mark("plot", EPSILONS, curves[line.name], label=line.name, **line.style) for line in LINES]
         marks.append(mark("plot", epsilons, least, label="bound for all mechanisms", **dots))
-        upper.append(
-            Panel(marks, "", rf"worst-case $\mathrm{{E}}\,{name}$ on $[0, 1]$", log="y", legend=None)
-        )
+        y = rf"worst-case $\mathrm{{E}}\,{name}$ on $[0, 1]$"
+        upper.append(Panel(marks, "", y, log="y", legend=None))
         marks = [mark("plot", EPSILONS, curves[line.name] / ours, **line.style) for line in LINES]
         marks.append(mark("plot", epsilons, ratio, **dots))
         lower.append(Panel(marks, EPSILON, "relative to OPM", xlim=(0.0, 8.0), ylim=(0.45, 2.0)))
@@ -131,11 +130,11 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
             "The bound of E |y-x| is looser above epsilon 5, where it is of 65 inputs, and above 7 of 97: "
             "129 inputs raise it by 1.0 % at 6, by 1.6 % at 7 and by 0.02 % at 8."
         )
-    parts = {(power,): {"epsilon": EPSILONS, **in_unit(UNIT, curves)} for power, curves in worst.items()}
+    parts = {power: {"epsilon": EPSILONS, **in_unit(UNIT, curves)} for power, curves in worst.items()}
     columns = ("power", "epsilon", f"bound ({UNIT})")
     return Outcome(
         {
-            "worst": Table.stacked(("power",), parts),
+            "worst": Table.stacked("power", parts),
             "bound": Table(columns, [(*key, bound) for key, bound in bounds.items()]),
         },
         Picture([upper, lower], (7.2, 5.2), grid, BELOW | {"ncols": 4}),
@@ -258,11 +257,9 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             lower_marks.append(mark("plot", EPSILONS, over[kind] / over["OPM"], **style))
         y, relative = ("", "") if upper else (r"$\mathrm{E}\,|y-x|$", r"worst $\mathrm{E}\,|y-x|$, OPM $=1$")
         title = rf"{name} on $[{inputs[0]:g},\,1]$, $\varepsilon={_SHOWN:g}$"
-        upper.append(
-            Panel(upper_marks, "input $x$", y, title, xlim=(inputs[0], inputs[-1]), ylim=(0.0, None))
-        )
+        upper.append(Panel(upper_marks, "input $x$", y, title, (inputs[0], inputs[-1]), (0.0, None)))
         lower.append(Panel(lower_marks, EPSILON, relative, "", (0.0, 8.0), (0.8, 2.0), legend=None))
-        over_domain[name,] = in_unit("units of the input", {"x": inputs, **shown[name]})
+        over_domain[name] = in_unit("units of the input", {"x": inputs, **shown[name]})
         average = {kind: float(np.trapezoid(curve, _X)) for kind, curve in shown[name].items()}
         spans = {kind: below(over[kind], over["OPM"]) for kind in ("own range", "truncated")}
         least = "; ".join(f"{kind} for epsilon {span}" for kind, span in spans.items() if span)
@@ -279,7 +276,7 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
     over_epsilon = {key: {"epsilon": EPSILONS, **in_unit(unit, curves)} for key, curves in worst.items()}
     return Outcome(
         {
-            "domain": Table.stacked(("mechanism",), over_domain),
+            "domain": Table.stacked("mechanism", over_domain),
             "worst": Table.stacked(("mechanism", "power"), over_epsilon),
         },
         Picture([upper, lower], (9.2, 5.2)),

@@ -217,7 +217,7 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
         x = np.linspace(-span, span, 1201)
         laplace, scaled, box = LAPLACE.pdf(x), SCALED[j].pdf(x), BOX.component(j).pdf(x)
         densities = {"laplace_density": laplace, "scaled_laplace_density": scaled, "box_density": box}
-        parts[j + 1,] = {"x (units of the attribute)": x, **in_unit("per unit of the attribute", densities)}
+        parts[j + 1] = {"x (units of the attribute)": x, **in_unit("per unit of the attribute", densities)}
         marks = [
             line(x, laplace, "Laplace, scale 11 (the paper)"),
             line(x, scaled, f"Laplace, scale {SCALED[j].scale:g}", 1, 1, linewidth=1.2),
@@ -227,7 +227,7 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
         panels.append([Panel(marks, label, "density per unit", xlim=(-span, span), ylim=(0.0, None))])
     variance, (first, second) = LAPLACE.var(), BOX.var()
     return Outcome(
-        {"": Table.stacked(("component",), parts)},
+        {"": Table.stacked("component", parts)},
         Picture(panels, (6.4, 5.4)),
         [],
         [

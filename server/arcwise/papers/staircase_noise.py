@@ -36,7 +36,7 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
     parts, panels, ends = {}, [], []
     for e in (1.0, 3.0):
         noise, laplace = Staircase.optimal(e), Laplace(e)
-        parts[e,] = {
+        parts[e] = {
             "x (sensitivities)": x,
             "laplace_density (per sensitivity)": laplace.pdf(x),
             "staircase_density (per sensitivity)": noise.pdf(x),
@@ -59,7 +59,7 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
             f"Laplace noise has {laplace.pdf(0.0):.4f} at 0)"
         )
     return Outcome(
-        {"": Table.stacked(("epsilon",), parts)},
+        {"": Table.stacked("epsilon", parts)},
         Picture([panels], (7.2, 3.2)),
         [],
         [f"The optimal steps for |x| end at {' and '.join(ends)}."],

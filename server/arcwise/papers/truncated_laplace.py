@@ -6,6 +6,7 @@ The poster's figures have no numbers in print; its limits and its sentence on Ga
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy import optimize
@@ -92,30 +93,24 @@ def _improvement_check(what: str, power: int) -> Check:
 def _gaussian(full: bool, progress: Progress) -> Outcome:
     deltas = (1e-9, 1e-6, 1e-3, 0.1, 0.3, 0.5)
     epsilons = np.geomspace(1e-3, 10.0, 401 if full else 121)
-    parts = {
-        (delta,): {
-            "epsilon": epsilons,
-            **{
-                f"{cost}_ratio": [_gaussian_ratio(e, delta, p) for e in epsilons]
-                for p, cost in _COSTS.items()
-            },
+    parts = {}
+    for delta in steps(progress, deltas):
+        ratios = {
+            f"{cost}_ratio": [_gaussian_ratio(e, delta, p) for e in epsilons] for p, cost in _COSTS.items()
         }
-        for delta in steps(progress, deltas)
-    }
+        parts[delta] = {"epsilon": epsilons, **ratios}
     panels = list[list[Panel]]()
     for cost in _COSTS.values():
         marks = [mark("axhline", 1.0, color="0.35", linewidth=0.9)]
-        for k, (delta,) in enumerate(parts):
-            width = 1.4 if k < len(DASHES) else 2.4
-            ratios = parts[delta,][f"{cost}_ratio"]
-            label = _delta_label(delta)
-            marks.append(line(epsilons, ratios, label, k, k, method="semilogx", linewidth=width))
+        for k, (delta, columns) in enumerate(parts.items()):
+            style: dict[str, Any] = {"method": "semilogx", "linewidth": 1.4 if k < len(DASHES) else 2.4}
+            marks.append(line(epsilons, columns[f"{cost}_ratio"], _delta_label(delta), k, k, **style))
         y = f"noise {cost}:\ntruncated Laplace / Gaussian"
         x, plain = (EPSILON, "x") if panels else ("", "")
         limits = ((epsilons[0], epsilons[-1]), (0.0, 1.15))
         panels.append([Panel(marks, x, y, "", *limits, plain=plain, legend=None)])
     return Outcome(
-        {"": Table.stacked(("delta",), parts)},
+        {"": Table.stacked("delta", parts)},
         Picture(panels, (6.8, 5.0), {"sharex": True}, {"loc": "outside right center"}),
         [_improvement_check("amplitudes", 1), _improvement_check("powers", 2)],
         [
@@ -175,16 +170,16 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
             staircase = np.array([Staircase.optimal(e, power=p).abs_moment(p) for e in epsilons])
             columns |= {f"lower_{p} {unit}": low, f"upper_{p} {unit}": upper, f"ratio_{p}": low / upper}
             columns[f"ratio_with_staircase_{p}"] = low / np.minimum(upper, staircase)
-        parts[delta,] = columns
+        parts[delta] = columns
 
     panels = list[Panel]()
     for p, cost in _COSTS.items():
         marks = [
             line(epsilons, columns[f"ratio_{p}"], _delta_label(delta), k, k, method="semilogx")
-            for k, ((delta,), columns) in enumerate(parts.items())
+            for k, (delta, columns) in enumerate(parts.items())
         ]
         label = r"$\delta = 10^{-9}$, over the better of" "\ntruncated Laplace and staircase"
-        better = parts[1e-9,][f"ratio_with_staircase_{p}"]
+        better = parts[1e-9][f"ratio_with_staircase_{p}"]
         marks.append(line(epsilons, better, label, 6, method="semilogx", linewidth=0.9))
         y, legend = ("", None) if panels else ("lower bound / upper bound", {"loc": "lower left"})
         limits = ((epsilons[0], epsilons[-1]), (0.0, 1.02))
@@ -192,9 +187,9 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
 
     odd = TruncatedLaplace(1e-7, 0.3)
     first, second = (listed((_overtaken(delta, p) for delta in (1e-9, 1e-6, 1e-3)), ".3g") for p in (1, 2))
-    last = {name: column[-1] for name, column in parts[1e-9,].items()}
+    last = {name: column[-1] for name, column in parts[1e-9].items()}
     return Outcome(
-        {"": Table.stacked(("delta",), parts)},
+        {"": Table.stacked("delta", parts)},
         Picture([panels], (7.2, 3.7), {"sharey": True}),
         _limit_checks(),
         [
