@@ -139,7 +139,7 @@ def judge(answer: httpx.Response) -> Answer:
         log.error("the server refused a batch for good: %d %s", status, kind)
         return Answer(Fate.REFUSED)
     log.warning("the server answered %d %s; the batch comes again", status, kind)
-    seconds = retry_after_seconds(answer.headers.get("Retry-After"), time.time())
+    seconds = retry_after_seconds(answer.headers.get("Retry-After"))
     return Answer(Fate.LATER, max(seconds, WAIT_SECONDS))
 
 

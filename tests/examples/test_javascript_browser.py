@@ -112,7 +112,8 @@ def test_a_frame_of_another_site_has_no_account_of_its_own(profile: Profile) -> 
     assert profile.open().evaluate("report()") is True
     for around in (url, url.replace("127.0.0.1", "localhost")):
         page = profile.chromium.open(f"{around}/around")
-        frame = page.wait_for_selector("iframe").content_frame()
+        frame = page.wait_for_selector("iframe").content_frame()  # type: ignore[union-attr]
+        assert frame is not None
         frame.wait_for_function("window.ready")
         if around == url:
             frame.evaluate("start()")
