@@ -46,7 +46,7 @@ AGE = Task(
     central=CentralStatement(1.0, 1e-6, LEAST),
     lateness_seconds=0,
 )
-LIVE = Task("live", Interval(0, 100), 1.0)
+LIVE = Task("live", Interval(0, 100), 1.0, lateness_seconds=0)
 TODAY = AGE.epoch(START)
 PATHS = [
     "/v1/tasks",
@@ -261,6 +261,55 @@ def test_what_closed_while_no_server_ran_is_never_shown(
     if not behind:
         clock.wait(DAY)
     run(after)
+
+
+@pytest.mark.parametrize("past", ["live", "rebuilt", "clock jumps"])
+def test_the_setting_of_a_server_withholds_what_a_task_does(
+    tmp_path: Path, url: str, run: Callable[..., None], clock: Clock, past: str
+) -> None:
+    """But nothing that had closed while the store was live."""
+
+    async def send(worker: Worker, epoch: int) -> None:
+        assert await worker.send(epoch - TODAY, epoch, count=LEAST, task=LIVE) == 204
+
+    async def wait(worker: Worker, seconds: float) -> None:
+        for _ in range(8):
+            clock.wait(seconds / 8)
+            worker.tick()
+
+    async def before(one: Worker, _two: Worker) -> None:
+        await send(one, TODAY)
+        await wait(one, DAY + 1200)
+        await send(one, TODAY + 1)
+        one.tick()
+
+    async def closed(one: Worker, _two: Worker) -> None:
+        if past == "clock jumps":
+            await send(one, TODAY + 1)
+            one.tick()
+            clock.step(DAY)
+            one.tick()
+        await send(one, TODAY + 2)
+        await wait(one, 2 * DAY)
+        points = (await one.http.get(f"/v1/tasks/{LIVE.id}/series")).json()["points"]
+        seen = {point["first"]: point["n"] for point in points if point["n"]}
+        assert seen == dict.fromkeys([TODAY + 2] if past == "clock jumps" else [TODAY, TODAY + 2], LEAST)
+
+    if past == "live":
+        run(before)
+    elif past == "rebuilt":
+        with closing(open_store(f"sqlite:///{tmp_path / 'first.db'}")) as first:
+            first.register([LIVE])
+            task_id = bytes.fromhex(LIVE.id)
+            for k in (0, 1):
+                first.add([Batch(task_id, bytes([9] * 15 + [k]), TODAY + k, bytes(LEAST))])
+            first.advance_clock(int(START + DAY + 1200))
+            first.release(LIVE, TODAY + 1)
+            with closing(open_store(url)) as rebuilt:
+                rebuilt.merge(first.export(ids=True), int(START + 2 * DAY))
+        clock.wait(DAY)
+    clock.wait(DAY)
+    run(closed, release="closed-epochs")
 
 
 def test_blocks_are_shown_when_all_of_them_is_released(run: Callable[..., None], clock: Clock) -> None:

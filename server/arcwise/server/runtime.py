@@ -27,6 +27,7 @@ from arcwise.server.promises import check_new
 from arcwise.server.releasing import Releasing
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
+from arcwise.server.store.epochs import GAP_SECONDS
 from arcwise.server.store.releases import least_released
 from arcwise.server.store.staging import StagingStore
 from arcwise.server.turns import Turns
@@ -105,7 +106,7 @@ class Runtime:
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._released_before: dict[str, int] = {}
-        self._was_live = False
+        self._live_until = 0.0  # believed, of a store that was shown live
         self._warned_of: set[str] = set()
         self._draining = False
         self._clock_side = ""
@@ -224,7 +225,8 @@ class Runtime:
         self.sessions.start()
         for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
             store.remember(name, getattr(self._settings, name))
-        self._was_live = not store.recall("closed_epochs")
+        if store.recall("closed_epochs") == 0:  # None of one that was rebuilt: of its past nothing is known
+            self._live_until = (store.clock() or 0) - GAP_SECONDS  # workers look every minute what has closed
         self.keep_time()
         self._try_writing()
         self._warn_about_tasks()
@@ -422,10 +424,13 @@ class Runtime:
             before = lateness.first_open(self.epoch_clock.believed())
             if self.releasing.is_live(task) or self._released_before.get(task.id) == before:
                 continue
-            # Of a task that was shown live until now, nothing can have been released.
-            is_sure = unsure_until is None or (self._was_live and not task.releases_closed_epochs)
-            unsure_before = 0 if is_sure else lateness.first_open(unsure_until or 0.0)
-            done = store.release(task, before, least=least_released(task), unsure_before=unsure_before)
+            least = least_released(task)
+            if not task.releases_closed_epochs:
+                # What had closed while all was shown live has had the same counts in any copy since.
+                sure_before = min(before, lateness.first_open(self._live_until))
+                store.release(task, sure_before, least=least)
+            unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
+            done = store.release(task, before, least=least, unsure_before=unsure_before)
             self._released_before[task.id] = before
             if done.unsure:
                 _log.warning(
