@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import stat
 import sys
@@ -99,6 +100,32 @@ def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
             open_store(name)
     second.unlink()
     open_store(url).close()
+
+
+@pytest.mark.parametrize("away", ["a.db", "a.db-wal", "."])
+@pytest.mark.parametrize("replaced", [False, True])
+def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
+    tmp_path: Path, away: str, replaced: bool
+) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir()
+    moved, aside = folder / away, tmp_path / "aside"
+    with contextlib.closing(open_store(f"sqlite:///{folder / 'a.db'}")) as store:
+        store.register([DELAY])
+        assert store.add([batch(DELAY, [1])]) == [COUNTED]
+        moved.rename(aside)
+        if replaced:
+            (shutil.copytree if aside.is_dir() else shutil.copy)(aside, moved)
+        for write in (lambda: store.add([batch(DELAY, [1], number=1)]), store.try_writing):
+            with pytest.raises(StoreError, match=r"a\.db or its -wal was removed or replaced.*put the file back"):
+                write()
+        if replaced:
+            moved.rename(tmp_path / "copy")
+        aside.rename(moved)
+        store.try_writing()
+        assert store.add([batch(DELAY, [1], number=1)]) == [COUNTED]
+    with contextlib.closing(open_store(f"sqlite:///{folder / 'a.db'}")) as store:
+        assert store.counts(DELAY).sum() == 2
 
 
 def test_what_a_killed_maker_left_is_no_second_name(tmp_path: Path) -> None:

@@ -52,10 +52,12 @@ class Database:
         _refuse_links(self.path)
         self._reading = threading.Lock()
         self._writing = threading.Lock()
+        self._opened: list[os.stat_result] = []
         with self.errors("open"):
             self.writer = self.connect()
             try:
                 self._prepare()
+                self._opened = self._files()
                 self.reader = self.connect()
             except BaseException:
                 self.writer.close()
@@ -155,12 +157,33 @@ class Database:
             self._begin()
             try:
                 yield
+                self.require_place()
                 self.writer.execute("COMMIT")
             except BaseException:
                 # A failed COMMIT (disk full) may or may not have ended the transaction already.
                 if self.writer.in_transaction:
                     self.writer.execute("ROLLBACK")
                 raise
+
+    def _files(self) -> list[os.stat_result]:
+        """Return what is at the paths of the file and of its log, nothing where one is missing."""
+        try:
+            return [os.stat(self.path), os.stat(f"{self.path}-wal")]
+        except FileNotFoundError:
+            return []
+
+    def require_place(self) -> None:
+        """Raise `StoreError` when what was opened is not at its path: whoever opens it next would not find it.
+
+        It costs some microseconds, and SQLite looks at no path again.
+        """
+        found = self._files()
+        if self._opened and not (found and all(map(os.path.samestat, found, self._opened))):
+            raise StoreError(
+                f"{self.path} or its -wal was removed or replaced while it was in use, so nothing is written: "
+                "stop every server of the store, put the file back together with its -wal, or a backup "
+                "without one, and start them again"
+            )
 
     def _begin(self) -> None:
         """Begin to write when no other process does.

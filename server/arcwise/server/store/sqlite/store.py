@@ -476,6 +476,7 @@ class SQLiteStore(StagingStore):
 
     def try_writing(self) -> None:
         """Write something small, where there is room for more; see `Store.try_writing`."""
+        self._database.require_place()
         # A log that is there takes a small change on a full disk, too.
         upkeep.require_room(self._database)
         super().try_writing()
