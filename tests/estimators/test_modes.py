@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations_with_replacement, pairwise
 
@@ -145,6 +146,12 @@ def test_pictures_show_as_many_modes(task: Task) -> None:
     assert drawn.sum() == pytest.approx(1.0)
     assert "at least 1 mode" in str(result)
     assert Estimate.from_dict(result.to_dict()).distribution == fit
+    # In any unit, to the last digit, though squares of heights overflow there.
+    for exponent in (-700, -530, 0, 700):
+        edges = tuple(math.ldexp(edge, exponent) for edge in fit.edges)
+        wide = None if fit.resolution is None else math.ldexp(fit.resolution, exponent)
+        scaled = as_drawn(replace(fit, edges=edges, resolution=wide), circular=circular)
+        assert scaled.tolist() == drawn.tolist()
     # Documents of earlier versions, and fit="raw", draw what was fitted.
     old = replace(fit, modes=None, resolution=None)
     assert as_drawn(old, circular=circular).tolist() == list(fit.probabilities)

@@ -155,6 +155,36 @@ def test_every_figure_is_that_of_estimate(url: str, task: Task) -> None:
     run(url, scenario)
 
 
+@pytest.mark.parametrize("high", [1e-300, 1e-160, 1e160, 1e308])
+def test_pages_of_a_task_in_any_unit(url: str, high: float) -> None:
+    task = Task("delay", Interval(0, high), 1.0)
+    fill(url, task, f"normal:{high / 3},{high / 9}")
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        for path in ("/", f"/tasks/{task.id}"):
+            await settled(http, path)
+
+    run(url, scenario)
+
+
+def test_a_task_that_cannot_be_drawn_leaves_the_others(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(url, DELAY, "normal:40,12")
+    fill(url, HEADING, "normal:40,12")
+
+    def drawn(estimate: Estimate) -> None:
+        if estimate.task == DELAY.name:
+            raise OverflowError
+
+    monkeypatch.setattr("arcwise.server.pages.overview.small_chart", drawn)
+
+    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
+        page = await settled(http, "/")
+        assert page.count("could not be computed") == 1
+        assert HEADING.name in page
+
+    run(url, scenario)
+
+
 def test_words_of_a_task_are_escaped(url: str) -> None:
     task = Task(HOSTILE, Interval(0, 1), 1.0, unit="<b>&", description=f'"{HOSTILE}')
     fill(url, task, "normal:0.5,0.1")

@@ -117,7 +117,9 @@ def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
         if replaced:
             (shutil.copytree if aside.is_dir() else shutil.copy)(aside, moved)
         for write in (lambda: store.add([batch(DELAY, [1], number=1)]), store.try_writing):
-            with pytest.raises(StoreError, match=r"a\.db or its -wal was removed or replaced.*put the file back"):
+            with pytest.raises(
+                StoreError, match=r"a\.db or its -wal was removed or replaced.*put the file back"
+            ):
                 write()
         if replaced:
             moved.rename(tmp_path / "copy")

@@ -35,7 +35,8 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
     bins = cells if wide is None else min(max(round((edges[-1] - edges[0]) / wide), 1), cells)
     parts = np.array_split(np.arange(cells), bins)
     first = [part[0] for part in parts]
-    lengths = np.diff(edges)
+    # By a power of two, which changes no digit: squares must not overflow on a domain of any unit.
+    lengths = np.ldexp(np.diff(edges), -int(np.frexp(edges[-1] - edges[0])[1]))
     widths = np.add.reduceat(lengths, first)
     heights = np.divide(np.add.reduceat(fitted, first), widths, out=np.zeros(bins), where=widths > 0)
     drawn = k_modal(heights, widths, distribution.modes, circular=circular)

@@ -415,7 +415,8 @@ def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
         max(ends[0], float(np.nanmin([*low, ends[1]]))),
         min(ends[1], float(np.nanmax([*high, ends[0]]))),
     )
-    return ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[0] + 0.5)
+    half = max(0.5, 4.0 * float(np.spacing(abs(ends[0]))))  # of a number so large that half a unit is nothing
+    return ends if ends[0] < ends[1] else (ends[0] - half, ends[0] + half)
 
 
 def _bar(numbers: FloatArray, low: float, high: float, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,6 +19,7 @@ from arcwise.server.pages.rendering import page_tag, still_tag
 from arcwise.server.pages.states import State, states_of, wanted_fit
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import figures_of, headline_of, values_words
+from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from arcwise.server.pages.words import Figure
     from arcwise.server.runtime import Runtime
     from arcwise.tasks import Task
+
+_log = logging.getLogger("arcwise.server")
 
 PATIENCE = 0.8
 """Seconds that a page waits for estimates: it comes within a second, with what is there."""
@@ -55,6 +59,7 @@ class _Known(NamedTuple):
     level: float
     headline: Figure | None
     svg: Markup
+    failed: bool = False
 
 
 async def show_overview(runtime: Runtime, request: Request) -> Response:
@@ -122,8 +127,15 @@ def _whole(text: str) -> int:
 
 def _wanted(runtime: Runtime, task: Task) -> Wanted:
     async def known() -> _Known:
-        tag, document = await runtime.estimates.document(task, Question(task.id), max_age=PAGE_AGE)
-        return await asyncio.to_thread(_read, tag, document)
+        try:
+            tag, document = await runtime.estimates.document(task, Question(task.id), max_age=PAGE_AGE)
+            return await asyncio.to_thread(_read, tag, document)
+        except Problem:
+            raise
+        except Exception:
+            # The others' cards have nothing to do with it.
+            _log.exception("the figures of task %r on the page of all tasks could not be computed", task.name)
+            return _Known("failed", 0, False, 0.95, None, Markup(), failed=True)
 
     return Wanted(("card", task.id), known, rank=1, is_empty=lambda card: card.n == 0)
 
@@ -148,7 +160,9 @@ def _states(runtime: Runtime, task: Task, known: _Known | None) -> list[State]:
 
 def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, Any]:
     words = ""
-    if known is not None and not known.n:
+    if known is not None and known.failed:
+        words = "Its figures could not be computed: an error in the server, which its log names."
+    elif known is not None and not known.n:
         words = "Shown once enough reports stand behind it."
         if not known.withheld:
             words = f"{next(state.words for state in states if state.kind == 'wait').capitalize()}."
