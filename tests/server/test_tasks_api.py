@@ -230,6 +230,13 @@ def test_what_is_no_task_is_refused(with_app: Run, admin: dict[str, str]) -> Non
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         for content in bad:
             assert kind(await http.post("/v1/tasks", content=content, headers=admin)) == (422, "invalid-task")
+        for value in (b"0,", b"{},", b"[],", b'{"a":0},'):  # before it is parsed, which would take a second
+            many = b"[" + value * (3_000_000 // len(value)) + b"0]"
+            answer = await http.post("/v1/tasks", content=many, headers=admin)
+            assert (answer.status_code, answer.json()["detail"]) == (
+                422,
+                "The body has more values than the file of any task.",
+            )
         large = await http.post("/v1/tasks", content=bytes((8 << 20) + 1), headers=admin)
         assert kind(large) == (413, "too-large")
         for verb in ("close", "open"):

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError, StoreError
+from arcwise.kernels.base import MAX_CODES
 from arcwise.server.gate import require
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.problems import Problem, store_busy, unknown_task
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_TASK_BYTES = 8 << 20
 """A table of a megabyte of integers is some three megabytes of decimal digits."""
+
+_MOST_COMMAS = 2 * MAX_CODES + 1000
+_MOST_BEGUN = 1000
+"""Commas of a task's file, which are between rows and between output values, and colons and brackets."""
 
 _Result = TypeVar("_Result")
 
@@ -178,6 +183,10 @@ class Administration:
 
 
 def _read_task(text: bytes) -> Task:
+    # Millions of values would hold the interpreter, and with it all reports, for seconds.
+    begun = text.count(b":") + text.count(b"[") + text.count(b"{")
+    if begun > _MOST_BEGUN or text.count(b",") > _MOST_COMMAS:
+        raise Problem(422, "invalid-task", "The body has more values than the file of any task.")
     try:
         return Task.from_json(json.loads(text, object_pairs_hook=each_once))
     except (ArcwiseError, ValueError, RecursionError):

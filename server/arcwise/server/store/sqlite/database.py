@@ -168,21 +168,21 @@ class Database:
     def _files(self) -> list[os.stat_result]:
         """Return what is at the paths of the file and of its log, nothing where one is missing."""
         try:
-            return [os.stat(self.path), os.stat(f"{self.path}-wal")]
+            return [path.stat() for path in (self.path, self.path.with_name(f"{self.path.name}-wal"))]
         except FileNotFoundError:
             return []
 
     def require_place(self) -> None:
-        """Raise `StoreError` when what was opened is not at its path: whoever opens it next would not find it.
+        """Raise `StoreError` when what was opened is not at its path: who opens it next would not find it.
 
         It costs some microseconds, and SQLite looks at no path again.
         """
         found = self._files()
         if self._opened and not (found and all(map(os.path.samestat, found, self._opened))):
             raise StoreError(
-                f"{self.path} or its -wal was removed or replaced while it was in use, so nothing is written: "
-                "stop every server of the store, put the file back together with its -wal, or a backup "
-                "without one, and start them again"
+                f"{self.path} or its -wal was removed or replaced while it was in use, so nothing is "
+                "written: stop every server of the store, put the file back together with its -wal, or a "
+                "backup without one, and start them again"
             )
 
     def _begin(self) -> None:
