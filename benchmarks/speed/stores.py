@@ -96,7 +96,7 @@ def main() -> None:
                     times.append(seconds(add, groups(batches, codes, count)))
                 for store in stores.values() if given.archive else ():
                     waiting = staging(store).staged(-1, 10**9, 1 << 40)
-                    staging(store).unstage([each.number for each in waiting])  # as the archiver does
+                    staging(store).unstage([each.number for each in waiting], None)  # as the archiver does
         print(f"write and fsync of 4 KiB: {fsync(folder) * 1e3:.2f} ms; median of {rounds} rounds")
         row = "{:>8} {:>11} {:>19} {:>11} {:>11} {:>13} {:>6}".format
         print(row("batches", "codes each", "store", "ms a group", "batches/s", "codes/s", "ratio"))

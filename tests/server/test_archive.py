@@ -116,7 +116,7 @@ def test_what_is_counted_waits_and_what_is_not_does_not(staged_store: StagingSto
     assert staged_store.staged(waiting[0].number, 10, 1000) == waiting[1:]
     assert staged_store.staged(-1, 2, 1000) == waiting[:2]
     assert staged_store.staged(-1, 10, 2) == waiting[: 1 + (len(waiting[0].batch.codes) < 2)]
-    staged_store.unstage([each.number for each in waiting[:2]])
+    staged_store.unstage([each.number for each in waiting[:2]], None)
     assert staged_store.staged(-1, 10, 1000) == waiting[2:]
     assert staged_store.check() == []
 
@@ -548,6 +548,34 @@ def test_an_archive_can_be_forgotten(opener: Callable[[], Store], url: str, tmp_
     with closing(opener()) as opened:
         archiver(opened, tmp_path / "another").turn()
         agree(opened, tmp_path / "another")
+
+
+def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
+    staged_store: StagingStore, tmp_path: Path
+) -> None:
+    """Numbers of batches that wait are used again: another batch has the number of one that was written."""
+    one = archiver(staged_store, tmp_path / "one")
+    one.add([batch(DELAY, [1])])
+    write = one._folder.write
+    others: list[Archiver] = []
+
+    def late(*given: Any) -> None:
+        write(*given)
+        assert not staged_store.forget_archive(begun_too=False)
+        staged_store.forget_archive()
+        others.append(archiver(staged_store, tmp_path / "two"))
+        others[0].turn()
+        staged_store.add_staged([batch(DELAY, [2], number=1)])
+
+    one._folder.write = late  # type: ignore[method-assign]
+    with pytest.raises(StoreError, match="has forgotten this archive"):
+        one.turn()
+    one._folder.write = write  # type: ignore[method-assign]
+    assert [each.batch for each in staged_store.staged(-1, 10, 100)] == [batch(DELAY, [2], number=1)]
+    with pytest.raises(StoreError, match="has forgotten this archive"):
+        one.turn()
+    others[0].turn()
+    agree(staged_store, tmp_path / "two")
 
 
 def test_of_two_stores_that_begin_in_one_folder_one_is_refused(

@@ -249,16 +249,22 @@ def _check_readable(other: str) -> None:
             next(iter(records))
 
 
+_WRITING_SECONDS = 10.0
+
+
 @store.command("forget-archive")
 @_URL
 def forget_archive(url: str) -> None:
     """Let the next `arcwise serve --archive` begin another archive, in a new folder.
 
-    What waits in the store goes there. A file that was being written when a server crashed may be in the old
-    folder too.
+    What waits in the store goes there. Workers that still run with the old folder write nothing more to it
+    and are to be restarted. A file that was being written, by a server that crashed or for more than ten
+    seconds, may be in the old folder too.
     """
     with _existing(url) as opened:
-        staging(opened).forget_archive()
+        until = time.monotonic() + _WRITING_SECONDS
+        while not staging(opened).forget_archive(begun_too=time.monotonic() >= until):
+            time.sleep(0.05)  # a server ends its files meanwhile
         batches = staging(opened).staged_size().batches
     click.echo(f"the archive is forgotten; {batches:,} batches wait for another one")
 

@@ -204,8 +204,9 @@ class Archiver:
         after = -1
         while done and (page := self._store.staged(after, _PAGE, _MOST_BYTES)):
             after = page[-1].number
-            self._store.unstage([n for n, batch in page if (batch.task_id, batch.batch_id) in done])
-        self._store.end_files()
+            settled = [n for n, batch in page if (batch.task_id, batch.batch_id) in done]
+            self._store.unstage(settled, self._folder.id)
+        self._store.end_files(self._folder.id)
 
     def _tasks(self) -> dict[bytes, Task]:
         # Of the store: another worker may have made one just now.
@@ -228,12 +229,12 @@ class Archiver:
         for each in staged:
             cells.setdefault((each.batch.task_id, each.batch.epoch), []).append(each)
         files = [ArchiveFile(secrets.token_hex(8), *cell) for cell in cells]
-        self._store.begin_files(files)
+        self._store.begin_files(files, self._folder.id)
         for file, members in zip(files, cells.values(), strict=True):
             self._folder.write(file, tasks[file.task_id], [each.batch for each in members])
         self._folder.sync(files)
-        self._store.unstage([each.number for each in staged])
-        self._store.end_files()
+        self._store.unstage([each.number for each in staged], self._folder.id)
+        self._store.end_files(self._folder.id)
         self.written += len(staged)
 
 

@@ -93,7 +93,7 @@ class Folder:
                 f"{path} is not the archive of this store: is its disk mounted? To begin another archive, "
                 "run `arcwise store forget-archive STORE`"
             )
-        self._id = known
+        self.id = known
 
     def _found(self) -> _Marker | None:
         try:
@@ -140,7 +140,7 @@ class Folder:
         file = os.open(self.path / _MARKER, os.O_RDWR)
         try:
             found = self._found()
-            if found is None or found.archive != self._id:
+            if found is None or found.archive != self.id:
                 raise OSError(f"{self.path} is not the archive of this store any more")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

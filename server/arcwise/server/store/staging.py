@@ -63,11 +63,16 @@ class StagingStore(Store):
         """Return how much waits."""
 
     @abstractmethod
-    def unstage(self, numbers: Sequence[int]) -> None:
-        """Forget batches that are in a file which is there for good."""
+    def unstage(self, numbers: Sequence[int], archive: bytes | None) -> None:
+        """Forget batches that are in a file which is there for good.
+
+        This, `begin_files` and `end_files` raise `StoreError` unless `archive` is the id of the store's
+        folder: whoever still writes to one that was forgotten must not touch what goes to the next, and
+        numbers are used again.
+        """
 
     @abstractmethod
-    def begin_files(self, files: Iterable[ArchiveFile]) -> None:
+    def begin_files(self, files: Iterable[ArchiveFile], archive: bytes | None) -> None:
         """Take note, durably, that files are about to get their names."""
 
     @abstractmethod
@@ -75,7 +80,7 @@ class StagingStore(Store):
         """Return the files that were begun and not ended."""
 
     @abstractmethod
-    def end_files(self) -> None:
+    def end_files(self, archive: bytes | None) -> None:
         """Take note that none of the files that were begun is needed any more: nothing of theirs waits."""
 
     @abstractmethod
@@ -83,8 +88,20 @@ class StagingStore(Store):
         """Return the random id of the folder that the batches go to; it becomes `new` where there is none."""
 
     @abstractmethod
-    def forget_archive(self) -> None:
-        """Forget the id of the folder and the files that were begun in it; batches go on waiting."""
+    def forget_archive(self, *, begun_too: bool = True) -> bool:
+        """Forget the id of the folder and the files that were begun in it; batches go on waiting.
+
+        With `begun_too=False` nothing is changed while files are begun. Returns whether it was forgotten.
+        """
+
+
+def require_archive(found: bytes | None, archive: bytes | None) -> None:
+    """Raise `StoreError` unless the folder of a store is the one that somebody writes to."""
+    if found != archive:
+        raise StoreError(
+            "the store has forgotten this archive (`arcwise store forget-archive`), and its batches go to "
+            "another one: restart this worker with the folder of that one"
+        )
 
 
 def staging(store: Store) -> StagingStore:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, Staged, StagedSize
+from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, Staged, StagedSize, require_archive
 from arcwise.wire import Batch
 
 if TYPE_CHECKING:
@@ -34,14 +34,17 @@ def size(connection: Connection) -> StagedSize:
     return StagedSize(batches, codes + ROW_BYTES * batches)
 
 
-def remove(connection: Connection, numbers: Sequence[int]) -> None:
+def remove(connection: Connection, numbers: Sequence[int], archive: bytes | None) -> None:
     """Forget batches, while others add; see `StagingStore.unstage`."""
-    connection.execute("DELETE FROM staged WHERE number = ANY (%s)", (list(numbers),))
+    with connection.transaction():
+        _require_archive(connection, archive)
+        connection.execute("DELETE FROM staged WHERE number = ANY (%s)", (list(numbers),))
 
 
-def begin_files(connection: Connection, files: Iterable[ArchiveFile]) -> None:
+def begin_files(connection: Connection, files: Iterable[ArchiveFile], archive: bytes | None) -> None:
     """Take note of files; see `StagingStore.begin_files`."""
     with connection.transaction():
+        _require_archive(connection, archive)
         for name, task_id, epoch in files:
             connection.execute(
                 "INSERT INTO archive_file (name, task, epoch) SELECT %s, number, %s FROM task WHERE id = %s",
@@ -55,9 +58,17 @@ def begun_files(connection: Connection) -> list[ArchiveFile]:
     return [ArchiveFile(*row) for row in rows.fetchall()]
 
 
-def end_files(connection: Connection) -> None:
+def end_files(connection: Connection, archive: bytes | None) -> None:
     """Forget the files that were begun; see `StagingStore.end_files`."""
-    connection.execute("DELETE FROM archive_file")
+    with connection.transaction():
+        _require_archive(connection, archive)
+        connection.execute("DELETE FROM archive_file")
+
+
+def _require_archive(connection: Connection, archive: bytes | None) -> None:
+    """Raise `StoreError` unless this is the folder's id; it stays so until the transaction ends."""
+    ((found,),) = connection.execute("SELECT archive FROM state FOR SHARE").fetchall()
+    require_archive(None if found is None else bytes(found), archive)
 
 
 def archive_id(connection: Connection, new: bytes | None) -> bytes | None:
@@ -68,8 +79,13 @@ def archive_id(connection: Connection, new: bytes | None) -> bytes | None:
     return None if found is None else bytes(found)
 
 
-def forget_archive(connection: Connection) -> None:
+def forget_archive(connection: Connection, *, begun_too: bool) -> bool:
     """Forget the folder; see `StagingStore.forget_archive`."""
     with connection.transaction():
+        connection.execute("SELECT FROM state FOR UPDATE")  # before the look: nobody begins a file then
+        ((begun,),) = connection.execute("SELECT count(*) FROM archive_file").fetchall()
+        if begun and not begun_too:
+            return False
         connection.execute("UPDATE state SET archive = NULL")
         connection.execute("DELETE FROM archive_file")
+    return True

@@ -423,32 +423,33 @@ class PostgresStore(StagingStore):
         """Return how much waits for the archive; see `StagingStore.staged_size`."""
         return self._read(staging.size)
 
-    def unstage(self, numbers: Sequence[int]) -> None:
+    def unstage(self, numbers: Sequence[int], archive: bytes | None) -> None:
         """Forget batches that are in a file; see `StagingStore.unstage`."""
         with self._database.session("write to") as connection:
-            staging.remove(connection, numbers)
+            staging.remove(connection, numbers, archive)
 
-    def begin_files(self, files: Iterable[ArchiveFile]) -> None:
+    def begin_files(self, files: Iterable[ArchiveFile], archive: bytes | None) -> None:
         """Take note of files that are about to be; see `StagingStore.begin_files`."""
         with self._database.session("write to") as connection:
-            staging.begin_files(connection, files)
+            staging.begin_files(connection, files, archive)
 
     def begun_files(self) -> list[ArchiveFile]:
         """Return the files that were begun; see `StagingStore.begun_files`."""
         return self._read(staging.begun_files)
 
-    def end_files(self) -> None:
+    def end_files(self, archive: bytes | None) -> None:
         """Take note that no file is being written; see `StagingStore.end_files`."""
-        self._read(staging.end_files)
+        with self._database.session("write to") as connection:
+            staging.end_files(connection, archive)
 
     def archive_id(self, new: bytes | None = None) -> bytes | None:
         """Return the id of the archive's folder; see `StagingStore.archive_id`."""
         return self._read(lambda connection: staging.archive_id(connection, new))
 
-    def forget_archive(self) -> None:
+    def forget_archive(self, *, begun_too: bool = True) -> bool:
         """Forget the archive's folder; see `StagingStore.forget_archive`."""
         with self._database.session("write to") as connection:
-            staging.forget_archive(connection)
+            return staging.forget_archive(connection, begun_too=begun_too)
 
     def clock(self) -> int | None:
         """Return the latest time that a server believed; see `Store.clock`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, Staged, StagedSize
+from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, Staged, StagedSize, require_archive
 from arcwise.wire import Batch
 
 if TYPE_CHECKING:
@@ -63,18 +63,20 @@ def staged_size(database: Database) -> StagedSize:
     return StagedSize(batches, codes + ROW_BYTES * batches)
 
 
-def unstage(database: Database, numbers: Sequence[int]) -> None:
+def unstage(database: Database, numbers: Sequence[int], archive: bytes | None) -> None:
     """Forget batches, while others add; see `StagingStore.unstage`."""
     for start in range(0, len(numbers), _STEP):
         with database.errors("write to"), database.transaction():
+            require_archive(_archive(database), archive)
             database.writer.executemany(
                 "DELETE FROM staged WHERE number = ?", [(n,) for n in numbers[start : start + _STEP]]
             )
 
 
-def begin_files(database: Database, files: Iterable[ArchiveFile]) -> None:
+def begin_files(database: Database, files: Iterable[ArchiveFile], archive: bytes | None) -> None:
     """Take note of files; see `StagingStore.begin_files`."""
     with database.errors("write to"), database.transaction():
+        require_archive(_archive(database), archive)
         database.writer.executemany(
             "INSERT INTO archive_file (name, task, epoch) SELECT ?, number, ? FROM task WHERE id = ?",
             [(name, epoch, task_id) for name, task_id, epoch in files],
@@ -88,9 +90,10 @@ def begun_files(database: Database) -> list[ArchiveFile]:
         return [ArchiveFile(*row) for row in rows.fetchall()]
 
 
-def end_files(database: Database) -> None:
+def end_files(database: Database, archive: bytes | None) -> None:
     """Forget the files that were begun; see `StagingStore.end_files`."""
     with database.errors("write to"), database.transaction():
+        require_archive(_archive(database), archive)
         database.writer.execute("DELETE FROM archive_file")
 
 
@@ -99,12 +102,21 @@ def archive_id(database: Database, new: bytes | None) -> bytes | None:
     with database.errors("write to"), database.transaction():
         if new is not None:
             database.writer.execute("UPDATE state SET archive = ? WHERE archive IS NULL", (new,))
-        (found,) = database.writer.execute("SELECT archive FROM state").fetchone()
+        return _archive(database)
+
+
+def _archive(database: Database) -> bytes | None:
+    """Return the id of the folder, in a transaction."""
+    (found,) = database.writer.execute("SELECT archive FROM state").fetchone()
     return None if found is None else bytes(found)
 
 
-def forget_archive(database: Database) -> None:
+def forget_archive(database: Database, *, begun_too: bool) -> bool:
     """Forget the folder; see `StagingStore.forget_archive`."""
     with database.errors("write to"), database.transaction():
+        (begun,) = database.writer.execute("SELECT count(*) FROM archive_file").fetchone()
+        if begun and not begun_too:
+            return False
         database.writer.execute("UPDATE state SET archive = NULL")
         database.writer.execute("DELETE FROM archive_file")
+    return True

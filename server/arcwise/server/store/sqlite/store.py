@@ -348,29 +348,29 @@ class SQLiteStore(StagingStore):
         """Return how much waits for the archive; see `StagingStore.staged_size`."""
         return staging.staged_size(self._database)
 
-    def unstage(self, numbers: Sequence[int]) -> None:
+    def unstage(self, numbers: Sequence[int], archive: bytes | None) -> None:
         """Forget batches that are in a file; see `StagingStore.unstage`."""
-        staging.unstage(self._database, numbers)
+        staging.unstage(self._database, numbers, archive)
 
-    def begin_files(self, files: Iterable[ArchiveFile]) -> None:
+    def begin_files(self, files: Iterable[ArchiveFile], archive: bytes | None) -> None:
         """Take note of files that are about to be; see `StagingStore.begin_files`."""
-        staging.begin_files(self._database, files)
+        staging.begin_files(self._database, files, archive)
 
     def begun_files(self) -> list[ArchiveFile]:
         """Return the files that were begun; see `StagingStore.begun_files`."""
         return staging.begun_files(self._database)
 
-    def end_files(self) -> None:
+    def end_files(self, archive: bytes | None) -> None:
         """Take note that no file is being written; see `StagingStore.end_files`."""
-        staging.end_files(self._database)
+        staging.end_files(self._database, archive)
 
     def archive_id(self, new: bytes | None = None) -> bytes | None:
         """Return the id of the archive's folder; see `StagingStore.archive_id`."""
         return staging.archive_id(self._database, new)
 
-    def forget_archive(self) -> None:
+    def forget_archive(self, *, begun_too: bool = True) -> bool:
         """Forget the archive's folder; see `StagingStore.forget_archive`."""
-        staging.forget_archive(self._database)
+        return staging.forget_archive(self._database, begun_too=begun_too)
 
     def clock(self) -> int | None:
         """Return the latest time that a server believed; see `Store.clock`."""
