@@ -96,6 +96,7 @@ def check(url: str) -> None:
     """Read everything in a store and say what is wrong with it; exit with 1 if anything is."""
     with _existing(url) as opened, progress_bar("reading the store", counted=False):
         problems = opened.check()
+        known = [] if problems else opened.keys()
     for problem in problems:
         click.echo(problem)
     if problems:
@@ -103,6 +104,8 @@ def check(url: str) -> None:
             f"{counted(len(problems), 'problem')}: restore a backup, or export what is left"
         )
     click.echo("the store is whole")
+    if admins := sum(key.scope == "admin" and key.revoked is None for key in known):
+        click.echo(f"{counted(admins, 'admin key')}, which `arcwise key list` names")
 
 
 @store.command()

@@ -255,6 +255,10 @@ def test_batches_are_counted_between_the_steps_of_pruning(
         ),
         ("UPDATE task SET closed = 1.5", "table task hold something else than INTEGER in column closed"),
         ("UPDATE task SET definition = 'x'", "something else than BLOB in column definition"),
+        ("CREATE TRIGGER x AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'x' is not of"),
+        ("CREATE VIEW x AS SELECT 1", "view 'x' is not of arcwise"),
+        ('CREATE TABLE "a b" (c)', "table 'a b' is not of arcwise: drop it"),
+        ("CREATE UNIQUE INDEX x ON counts (reports)", "index 'x' is not of arcwise"),
     ],
 )
 def test_check_finds_rows_that_cannot_be(tmp_path: Path, damage: str, problem: str) -> None:

@@ -75,8 +75,7 @@ class Database:
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
         # What the log has grown to while reads overlapped is cut off when it is begun anew.
         self.writer.execute(f"PRAGMA journal_size_limit = {LOG_PAGES * 4096}")
-        for function in (_reports_in, _codes_in, _per_code_in):
-            self.writer.create_function(function.__name__[1:], 1, function, deterministic=True)
+        _create_functions(self.writer)
         version, tables = self._state()
         if version == 0:
             if tables:
@@ -133,9 +132,7 @@ class Database:
                 (version,) = self.writer.execute("PRAGMA user_version").fetchone()
                 steps = pending(_MIGRATIONS, version, to)
                 for step in steps:
-                    for statement in _statements(step.script):
-                        self.writer.execute(statement)
-                    self.writer.execute(f"PRAGMA user_version = {step.version}")
+                    _apply(self.writer, step)
                 if dry_run:
                     raise _DryRun
         except _DryRun:
@@ -295,6 +292,25 @@ def refuse_names(path: Path) -> None:
             f"{path} has {names} names (hard links), and SQLite takes each for a file of its own: remove "
             "the others; a copy is made with VACUUM INTO"
         )
+
+
+def build(connection: sqlite3.Connection) -> None:
+    """Make the newest schema in an empty database."""
+    _create_functions(connection)
+    for step in _MIGRATIONS:
+        _apply(connection, step)
+
+
+def _create_functions(connection: sqlite3.Connection) -> None:
+    """Create what the scripts of migrations call."""
+    for function in (_reports_in, _codes_in, _per_code_in):
+        connection.create_function(function.__name__[1:], 1, function, deterministic=True)
+
+
+def _apply(connection: sqlite3.Connection, step: Migration) -> None:
+    for statement in _statements(step.script):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {step.version}")
 
 
 def _reports_in(dense: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -14,12 +15,11 @@ from arcwise.server.store.problems import closed_number, counts_problems, task_p
 from arcwise.server.store.records import DeletedData
 from arcwise.server.store.releases import Closing, release_problems
 from arcwise.server.store.sqlite import releases
-from arcwise.server.store.sqlite.database import LOG_PAGES
+from arcwise.server.store.sqlite.database import LOG_PAGES, build
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterator
 
     from arcwise.server.store.sqlite.database import Database
@@ -192,6 +192,8 @@ def check(database: Database) -> list[str]:
             f"row {row} of table {table} names no row of table {parent}"
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check")
         ]
+        if strange := list(_strangers(connection)):
+            return [*problems, *strange]  # a table of others has names and types that nobody knows
         if strange := list(_strange_types(connection)):
             return [*problems, *strange]
         totals = dict(connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall())
@@ -215,6 +217,17 @@ def check(database: Database) -> list[str]:
                 counts = _counts(connection, number, task, problems)
                 problems += counts_problems(task, counts, totals.get(number, 0))
         return problems
+
+
+def _strangers(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield what the schema has beside ours: a trigger changes what is written, as somebody else meant it."""
+    statement = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+    with closing(sqlite3.connect(":memory:")) as ours:
+        build(ours)
+        known = ours.execute(statement).fetchall()
+    for kind, name in connection.execute(statement).fetchall():
+        if (kind, name) not in known:
+            yield f"{kind} {name!r} is not of arcwise: drop it"
 
 
 def _strange_types(connection: sqlite3.Connection) -> Iterator[str]:
