@@ -2,14 +2,15 @@
 
 import io
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from arcwise.errors import ParameterError
+from arcwise.errors import ArcwiseError, ParameterError
 from arcwise.server.store import Store, StoredKey, open_store
 from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export, write_export
 from tests.support.cases import mostly_slow
@@ -285,6 +286,35 @@ def test_reports_that_are_there_already_count_towards_the_most(store: Store) -> 
     store.merge(records(1, origin=b"o" * 16), NOW)
     assert store.report_count(DELAY) == MOST
     assert store.check() == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE batch SET epoch = ''",
+        "UPDATE batch SET id = 'x' WHERE epoch = 1",
+        "UPDATE task SET definition = 0",
+        "DELETE FROM state",
+        "UPDATE counts SET codes = 'x'",
+        "UPDATE counts SET per_code = x'00'",
+        "UPDATE counts SET epoch = 9e99 WHERE epoch = 1",
+        "UPDATE task SET open_from = 'x'",
+    ],
+)
+def test_a_file_with_odd_values_is_refused_in_words(tmp_path: Path, damage: str) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path / 'odd.db'}")) as odd:
+        odd.register([DELAY])
+        odd.add([batch(DELAY, [1], number=number, epoch=epoch) for number, epoch in enumerate((1, 2))])
+    with closing(sqlite3.connect(tmp_path / "odd.db")) as connection, connection:
+        connection.execute(damage)
+    target = open_store(f"sqlite:///{tmp_path / 'target.db'}")
+    with closing(open_store(f"sqlite:///{tmp_path / 'odd.db'}")) as odd, closing(target):
+        with pytest.raises(ArcwiseError):
+            target.merge(odd.export(ids=True), NOW)
+        assert target.tasks() == []
+        for read in (odd.tasks, odd.sources, lambda: odd.counts_by_epoch(DELAY), lambda: odd.revision(DELAY)):
+            with suppress(ArcwiseError):
+                read()
 
 
 def test_negative_counts_are_refused(store: Store) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.errors import StoreError
+from arcwise.errors import ArcwiseError, StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
 from arcwise.server.store.sqlite.rows import pack, unpack
 
@@ -141,11 +141,21 @@ class Database:
 
     @contextmanager
     def errors(self, doing: str) -> Iterator[None]:
-        """Turn SQLite's errors into `StoreError`."""
+        """Turn SQLite's errors into `StoreError`.
+
+        While somebody reads, so are those of values that are not as arcwise writes them: SQLite keeps any.
+        """
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged file
             raise StoreError(f"cannot {doing} {self.path}: {error}") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            if doing not in {"read", "export"} or isinstance(error, ArcwiseError):
+                raise
+            raise StoreError(
+                f"cannot {doing} {self.path}: it has values that arcwise did not write "
+                "(`arcwise store check`)"
+            ) from error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

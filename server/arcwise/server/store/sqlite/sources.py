@@ -192,7 +192,7 @@ def stored(database: Database) -> list[StoredSource]:
             " FROM source s LEFT JOIN counts c ON c.source = s.number LEFT JOIN task t ON t.number = c.task"
             " GROUP BY s.number, t.number ORDER BY s.name, t.number"
         ).fetchall()
-    return stored_sources(rows)
+        return stored_sources(rows)
 
 
 def drop(database: Database, name: str, *, closed_too: bool) -> int:

@@ -110,7 +110,7 @@ class SQLiteStore(StagingStore):
                 "SELECT id, definition, closed, open_from,"
                 " (SELECT max(epoch) FROM counts WHERE task = number) FROM task ORDER BY number"
             ).fetchall()
-        return [StoredTask(self._task(key, definition), *state) for key, definition, *state in rows]
+            return [StoredTask(self._task(key, definition), *state) for key, definition, *state in rows]
 
     def _task(self, key: bytes, definition: bytes) -> Task:
         if key not in self._tasks:
@@ -237,16 +237,16 @@ class SQLiteStore(StagingStore):
 
     def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code for every epoch; see `Store.counts_by_epoch`."""
+        found: dict[int, IntArray] = {}
         with self._database.read() as connection:
             rows = connection.execute(
                 "SELECT epoch, codes, per_code FROM counts JOIN task ON number = task WHERE id = ?"
                 " ORDER BY epoch",
                 (bytes.fromhex(task.id),),
             ).fetchall()
-        found: dict[int, IntArray] = {}
-        for epoch, *row in rows:  # an epoch has a row for the server, and one for each source
-            counts = spread(task.mechanism.kernel.codes, *row)
-            found[epoch] = found[epoch] + counts if epoch in found else counts
+            for epoch, *row in rows:  # an epoch has a row for the server, and one for each source
+                counts = spread(task.mechanism.kernel.codes, *row)
+                found[epoch] = found[epoch] + counts if epoch in found else counts
         return found
 
     def reports_by_epoch(
@@ -293,7 +293,7 @@ class SQLiteStore(StagingStore):
                 " JOIN task ON number = task WHERE id = ?",
                 (bytes.fromhex(task.id),),
             ).fetchone()
-        return int(reports), int(replaced)
+            return int(reports), int(replaced)
 
     def prune(self, task: Task, before: int) -> int:
         """Forget the ids of batches of old epochs; see `Store.prune`."""
