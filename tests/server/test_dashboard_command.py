@@ -173,6 +173,12 @@ def test_what_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     assert "there is no store at typo.db" in told("typo.db")
     assert "store must be sqlite:///FILE or postgresql://" in told("http://x")
+    for mistyped in ("postgres//u:PW@h/db", "postgresql:/u:PW@h/db", "u:PW@h/db", "host=h password=PW"):
+        for command in ("dashboard", "store merge sqlite:///target.db"):
+            result = CliRunner().invoke(main, [*command.split(), mistyped])
+            assert result.exit_code == 1
+            assert "neither a file that exists nor sqlite:///FILE" in result.output
+            assert "PW" not in result.output
     (tmp_path / "other.db").write_bytes(b"")
     assert "is not a store of arcwise" in told("other.db")
     fill(tmp_path / "counts.db").close()

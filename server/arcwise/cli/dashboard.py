@@ -18,7 +18,7 @@ from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
 from arcwise.server.settings import ProcessSettings
 from arcwise.server.store import open_store
-from arcwise.server.store.urls import shown_url
+from arcwise.server.store.urls import checked_path, shown_url
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def dashboard(
     go on writing, and no reports are taken. It is shown as its server shows it, to this machine alone and
     without a login. End it with Ctrl-C.
     """
-    url = store if "://" in store else f"sqlite:///{store}"
+    url = store if "://" in store else f"sqlite:///{checked_path(store)}"
     given = read_settings({name: value for name, value in options.items() if value is not None}, config)
     limits, assumed = _limits(url, given)
     settings = ProcessSettings(store=url, port=port, log_level="warning", estimates_apart=False, **limits)

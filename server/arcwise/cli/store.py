@@ -24,6 +24,7 @@ from arcwise.server.releasing import released_records
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 from arcwise.server.store.staging import StagingStore, staging
+from arcwise.server.store.urls import checked_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -380,7 +381,7 @@ def _records(other: str, *, ids: bool) -> Iterator[Iterable[Record]]:
             yield records
         return
     try:
-        file = Path(other).open(encoding="ascii", errors="replace")  # noqa: SIM115 (closed below; only opening is guarded)
+        file = Path(checked_path(other)).open(encoding="ascii", errors="replace")  # noqa: SIM115 (closed below; only opening is guarded)
     except OSError as error:
         raise click.ClickException(f"cannot read {other}: {error.strerror}") from error
     with file:

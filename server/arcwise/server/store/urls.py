@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from urllib.parse import unquote
+
+from arcwise.errors import ParameterError
 
 _SECRET = frozenset(
     {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 )
 """Keywords of libpq, up to PostgreSQL 18."""
+
+_LIKE_A_URL = re.compile(r"^\w{2,}(\+\w+)?(:|//)|@|password", re.IGNORECASE)
+"""What begins with a scheme, of more than the letter of a drive, or has what comes before a host."""
+
+
+def checked_path(text: str) -> str:
+    """Return the path of a file; raise `ParameterError` where it is rather a mistyped URL, of a database.
+
+    The message does not hold it, because it may have a password.
+    """
+    if _LIKE_A_URL.search(text) and not Path(text).exists():
+        raise ParameterError(
+            "this is neither a file that exists nor sqlite:///FILE nor postgresql://USER@HOST/DATABASE"
+        )
+    return text
 
 
 def shown_url(url: str) -> str:
