@@ -172,7 +172,8 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     once: a store that was merged is known ever after, under whatever name. Stop the servers on it first, and
     send its devices to STORE: what it takes after the merge cannot be merged any more.
 
-    Without batch ids (an export without --ids) a batch that a device sends again, to STORE this time, counts
+    A batch that is in both stores is found while both have its id: of epochs whose ids either has deleted it
+    counts twice. Without batch ids (an export without --ids) a batch that a device sends again, to STORE this time, counts
     twice; so wait until the devices have nothing of the other store left to send. Keys are not merged.
     """
     for other in others:
