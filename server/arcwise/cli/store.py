@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from arcwise.cli.commands import CommandGroup
+from arcwise.cli.counts import shows_closed_epochs
 from arcwise.cli.new_file import whole_file
 from arcwise.cli.stored_task import named_task
 from arcwise.cli.terminal import progress_bar
@@ -56,7 +57,7 @@ def info(url: str) -> None:
             click.echo(f"{each.task.name}  ({state})")
             click.echo(f"  id        {each.task.id}")
             click.echo(f"  reports   {opened.report_count(each.task):,}")
-            if opened.decided(each.task).before:
+            if shows_closed_epochs(opened, each.task):
                 epochs_released = counted(len(opened.released(each.task)), "epoch")
                 click.echo(f"  released  {epochs_released}; the other numbers are live")
             if epochs:
@@ -173,8 +174,9 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     send its devices to STORE: what it takes after the merge cannot be merged any more.
 
     A batch that is in both stores is found while both have its id: of epochs whose ids either has deleted it
-    counts twice. Without batch ids (an export without --ids) a batch that a device sends again, to STORE this time, counts
-    twice; so wait until the devices have nothing of the other store left to send. Keys are not merged.
+    counts twice. Without batch ids (an export without --ids) a batch that a device sends again, to STORE this
+    time, counts twice; so wait until the devices have nothing of the other store left to send. Keys are not
+    merged.
     """
     for other in others:
         _check_readable(other)  # before STORE is made: a mistyped name must not leave an empty one behind

@@ -217,6 +217,20 @@ def test_an_export_of_what_is_released_has_nothing_else(
     assert "released  2 epochs; the other numbers are live" in shown
 
 
+def test_commands_say_that_their_numbers_are_live_where_the_server_shows_closed_epochs(
+    store: Store, url: str, tmp_path: Path
+) -> None:
+    """The store remembers it, also before it has decided anything."""
+    reported(store, {90: 3})
+    DELAY.save(tmp_path / "delay.json")
+    for closed in (0, 1):
+        store.remember("closed_epochs", closed)
+        shown = CliRunner().invoke(main, ["store", "info", url]).output
+        told = CliRunner().invoke(main, ["estimate", str(tmp_path / "delay.json"), "--store", url]).output
+        assert ("released  0 epochs; the other numbers are live" in shown) == closed
+        assert ("delay: live counts, of epochs that are not released" in told) == closed
+
+
 def test_an_export_of_what_is_released_shows_blocks_as_readers_see_them(store: Store, other: Store) -> None:
     reported(store, {91: 1, 92: 5, 97: 2, 98: 9, 104: 9})
     store.release(DELAY, 105)
