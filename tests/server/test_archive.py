@@ -567,7 +567,7 @@ def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
         others[0].turn()
         staged_store.add_staged([batch(DELAY, [2], number=1)])
 
-    one._folder.write = late  # type: ignore[method-assign]
+    one._folder.write = late  # type: ignore[method-assign, assignment]
     with pytest.raises(StoreError, match="has forgotten this archive"):
         one.turn()
     one._folder.write = write  # type: ignore[method-assign]

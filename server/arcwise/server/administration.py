@@ -183,10 +183,7 @@ class Administration:
 
 
 def _read_task(text: bytes) -> Task:
-    # Millions of values would hold the interpreter, and with it all reports, for seconds.
-    begun = text.count(b":") + text.count(b"[") + text.count(b"{")
-    if begun > _MOST_BEGUN or text.count(b",") > _MOST_COMMAS:
-        raise Problem(422, "invalid-task", "The body has more values than the file of any task.")
+    _refuse_many_values(text)
     try:
         return Task.from_json(json.loads(text, object_pairs_hook=each_once))
     except (ArcwiseError, ValueError, RecursionError):
@@ -196,6 +193,13 @@ def _read_task(text: bytes) -> Task:
             "invalid-task",
             "The body is not the file of a valid task; `arcwise task verify FILE` says why.",
         ) from None
+
+
+def _refuse_many_values(text: bytes) -> None:
+    """Raise `Problem` for more than any task has, which would hold the interpreter for seconds once parsed."""
+    begun = text.count(b":") + text.count(b"[") + text.count(b"{")
+    if begun > _MOST_BEGUN or text.count(b",") > _MOST_COMMAS:
+        raise Problem(422, "invalid-task", "The body has more values than the file of any task.")
 
 
 def _check_statement(task: Task) -> None:
