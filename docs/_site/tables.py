@@ -115,6 +115,7 @@ def problems() -> dict[str, tuple[int, str]]:
 
 
 _SAID = {
+    "invalid-task": "The body is not the file of a valid task; `arcwise task verify FILE` says why.",
     "invalid-request": "A parameter is unknown, out of its bounds or given twice: the words name it.",
     "key-missing": "This takes a key of this scope; `arcwise key new` makes one.",
     "key-scope": "The key that was sent has another scope, or is for other tasks.",

@@ -196,7 +196,7 @@ def _read_task(text: bytes) -> Task:
 
 
 def _refuse_many_values(text: bytes) -> None:
-    """Raise `Problem` for more than any task has, which would hold the interpreter for seconds once parsed."""
+    """Raise `Problem` for more than any task has, which would hold the interpreter for seconds."""
     begun = text.count(b":") + text.count(b"[") + text.count(b"{")
     if begun > _MOST_BEGUN or text.count(b",") > _MOST_COMMAS:
         raise Problem(422, "invalid-task", "The body has more values than the file of any task.")
