@@ -155,6 +155,50 @@ def test_our_own_backoff_outlives_a_restart_and_goes_on_doubling(
     assert waits == pytest.approx([1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600])
 
 
+def test_a_wait_that_a_server_asks_for_holds_all_processes(
+    path: Path, recorder: Recorder, heading: Task
+) -> None:
+    clock = Drawing([])
+    options: dict[str, Any] = {"interval": 0, "batch_size": 1, "environment": clock}
+    recorder.script.extend([503, (503, "3600")])
+    with (
+        running(path, recorder, heading, **options) as one,
+        running(path, recorder, heading, **options) as other,
+    ):
+        for _ in range(2):
+            one.client.report("heading", 1.0)
+        other.uplink.expedite()  # its own failure comes first
+        one.uplink.expedite()
+        assert len(recorder.posts) == 2
+        other.uplink.expedite()
+        other.uplink._outbox.save(other.uplink._schedule)
+        assert len(recorder.posts) == 2
+    clock.restart()
+    with running(path, recorder, heading, **options) as app:
+        app.uplink.expedite()
+        assert len(recorder.posts) == 2
+        clock.wait(7200)
+        app.uplink.expedite()
+        assert app.client.counters == Counters(sent=2)
+
+
+@pytest.mark.parametrize("ahead", [600.0, 170_000.0])
+def test_a_clock_that_was_ahead_at_a_failure_holds_nothing_up(
+    path: Path, recorder: Recorder, heading: Task, ahead: float
+) -> None:
+    clock = Drawing([])
+    clock.step(ahead)
+    recorder.script.append(503)
+    with running(path, recorder, heading, environment=clock) as app:
+        app.client.report("heading", 1.0)
+        app.uplink.expedite()
+    clock.restart()
+    clock.step(-ahead)
+    with running(path, recorder, heading, environment=clock) as app:
+        app.uplink.expedite()
+        assert app.client.counters == Counters(sent=1)
+
+
 def test_a_clock_that_was_set_back_by_more_than_a_wait_takes_ends_it(
     path: Path, recorder: Recorder, heading: Task
 ) -> None:

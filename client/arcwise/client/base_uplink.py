@@ -305,7 +305,9 @@ class BaseUplink(ABC):
 
     def _after_fork(self) -> None:
         """Forget the parent's sender, which did not come along, and what it was waiting for."""
+        earlier = self._schedule
         self._renew()
+        self._schedule.follow(earlier)
         self._outbox.after_fork()
 
     def _at_exit(self) -> None:  # noqa: B027 (an event loop is gone by then: there is nothing to do)

@@ -18,6 +18,8 @@ ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
 _LONGEST_BACKOFF: Final = 3600.0
 _LONGEST_RETRY_AFTER: Final = 86_400.0
+LONGEST_ASKED: Final = 2.0 * _LONGEST_RETRY_AFTER
+"""What `asked_seconds` returns is shorter."""
 STEPS: Final = (60.0, 3600.0, _LONGEST_RETRY_AFTER)
 """The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them."""
 
@@ -148,6 +150,10 @@ class Schedule:
         self._all = _Wait()
         self._tasks.clear()
 
+    def follow(self, earlier: Schedule) -> None:
+        """Wait as long as a server has asked the parent of a forked child to wait."""
+        self._asked = earlier._asked
+
     def remaining(self, now: float) -> Iterator[tuple[str, int, float, float]]:
         """Yield (scope, failures, seconds of our own backoff, seconds that the server asked for) that remain.
 
@@ -164,7 +170,7 @@ class Schedule:
         What is longer than any wait was written before the clock was set back: it is over.
         Earlier versions also wrote down what the server asked for of a task; everything waits for that, too.
         """
-        self._asked = max(self._asked, now + (asked if asked <= 2.0 * _LONGEST_RETRY_AFTER else 0.0))
+        self._asked = max(self._asked, now + (asked if asked <= LONGEST_ASKED else 0.0))
         wait = _Wait(failures, now + (own if own <= _LONGEST_BACKOFF else 0.0))
         if scope:
             self._tasks[scope] = wait

@@ -10,6 +10,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from arcwise.client.delivery import LONGEST_ASKED
 from arcwise.client.environment import unix_time
 from arcwise.client.file.batching import Batching, end_owner, new_owner
 from arcwise.client.outbox import Parcel, Send, Wait
@@ -127,15 +128,22 @@ class FileOutbox:
         A code that is younger than the time it is compared with would seem to come from before the clock was
         set back, and would not be delayed.
         """
-        connection.execute("SELECT 1 FROM state").fetchone()  # a transaction that reads begins here
+        until = self._asked_until(connection)  # a transaction that reads begins here
+        wall = unix_time(self._environment)
+        asked = _left(until, wall)
         return self._batching_type(
-            unix_time(self._environment),
-            lambda task_id: ready_at(task_id) - now,
+            wall,
+            lambda task_id: max(ready_at(task_id) - now, asked),
             self.options,
             interval,
             self._expedited,
             self._owner,
         )
+
+    def _asked_until(self, connection: sqlite3.Connection) -> float:
+        """Return until which Unix time everything waits because a server asked a process that sends this."""
+        ((until,),) = connection.execute("SELECT coalesce(max(asked), 0.0) FROM waits").fetchall()
+        return float(until)
 
     # With its body: after a failover to an older state of a database, another batch may have its number.
     def _put_back(self, number: int, body: bytes) -> None:
@@ -220,16 +228,31 @@ class FileOutbox:
     def save(self, schedule: Schedule) -> None:
         """Keep the schedule's waits for a later process."""
         now, wall = self._environment.monotonic(), unix_time(self._environment)
-        rows = [
-            (scope, failures, wall + own, wall + asked)
-            for scope, failures, own, asked in schedule.remaining(now)
-        ]
-        if not rows and not self._waits:
+        waits = {scope: wait for scope, *wait in schedule.remaining(now)}
+        if not waits and not self._waits:
             return
-        self._waits = bool(rows)
+        self._waits = bool(waits)
         with self.database.writing(durable=False) as connection:
+            # No answer to this process ends what a server has asked another one for.
+            others = _left(self._asked_until(connection), wall)
+            failures, own, asked = waits.get("", [0, 0.0, 0.0])
+            if failures or others or asked:
+                waits[""] = [failures, own, max(asked, others)]
             connection.execute("DELETE FROM waits")
-            connection.executemany("INSERT INTO waits VALUES (?, ?, ?, ?)", rows)
+            connection.executemany(
+                "INSERT INTO waits VALUES (?, ?, ?, ?)",
+                # A wait that is none is over whatever the clock will be.
+                [
+                    (scope, failures, wall + own if own else 0.0, wall + asked if asked else 0.0)
+                    for scope, (failures, own, asked) in waits.items()
+                ],
+            )
+
+
+def _left(until: float, wall: float) -> float:
+    """Return for how many seconds a wait goes on that a server asked for; 0 for one of a clock set back."""
+    left = until - wall
+    return left if 0.0 < left <= LONGEST_ASKED else 0.0
 
 
 _EXPIRY_SECONDS = 60.0
