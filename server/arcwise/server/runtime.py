@@ -426,7 +426,8 @@ class Runtime:
                 continue
             least = least_released(task)
             if not task.releases_closed_epochs:
-                # What had closed while all was shown live has had the same counts in any copy since.
+                # What had closed while all was shown live has had the same counts in any copy since, but for
+                # what an operator has merged, or reopened by a longer retention.
                 sure_before = min(before, lateness.first_open(self._live_until))
                 store.release(task, sure_before, least=least)
             unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)

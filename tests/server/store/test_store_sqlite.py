@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -102,10 +103,15 @@ def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
     open_store(url).close()
 
 
-@pytest.mark.parametrize("away", ["a.db", "a.db-wal", "."])
-@pytest.mark.parametrize("replaced", [False, True])
+@pytest.mark.parametrize(
+    ("away", "replaced"),
+    [
+        *product(["a.db", "a.db-wal", "a.db-shm", "."], ["", "copy"]),
+        ("a.db", "link"),  # who opens it next keeps a log beside the file, not beside the link
+    ],
+)
 def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
-    tmp_path: Path, away: str, replaced: bool
+    tmp_path: Path, away: str, replaced: str
 ) -> None:
     folder = tmp_path / "store"
     folder.mkdir()
@@ -114,11 +120,13 @@ def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
         store.register([DELAY])
         assert store.add([batch(DELAY, [1])]) == [COUNTED]
         moved.rename(aside)
-        if replaced:
+        if replaced == "link":
+            moved.symlink_to(aside)
+        elif replaced:
             (shutil.copytree if aside.is_dir() else shutil.copy)(aside, moved)
         for write in (lambda: store.add([batch(DELAY, [1], number=1)]), store.try_writing):
             with pytest.raises(
-                StoreError, match=r"a\.db or its -wal was removed or replaced.*put the file back"
+                StoreError, match=r"a\.db, its -wal or its -shm was removed or replaced.*put the file back"
             ):
                 write()
         if replaced:
@@ -256,6 +264,9 @@ def test_batches_are_counted_between_the_steps_of_pruning(
         ("UPDATE task SET closed = 1.5", "table task hold something else than INTEGER in column closed"),
         ("UPDATE task SET definition = 'x'", "something else than BLOB in column definition"),
         ("CREATE TRIGGER x AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'x' is not of"),
+        ("CREATE TRIGGER sqlitex AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'sqlitex'"),
+        ("ALTER TABLE batch ADD COLUMN more INTEGER", "table 'batch' is not defined as arcwise defines it"),
+        ("DROP TABLE staged", "table 'staged' is missing"),
         ("CREATE VIEW x AS SELECT 1", "view 'x' is not of arcwise"),
         ('CREATE TABLE "a b" (c)', "table 'a b' is not of arcwise: drop it"),
         ("CREATE UNIQUE INDEX x ON counts (reports)", "index 'x' is not of arcwise"),

@@ -173,9 +173,12 @@ class Database:
                 raise
 
     def _files(self) -> list[os.stat_result]:
-        """Return what is at the paths of the file and of its log, nothing where one is missing."""
+        """Return what is at the paths of the file, its log and the log's index; nothing if one is missing.
+
+        A link at a path is not what was opened: who follows it next looks for the log at its other end.
+        """
         try:
-            return [path.stat() for path in (self.path, self.path.with_name(f"{self.path.name}-wal"))]
+            return [Path(f"{self.path}{part}").lstat() for part in ("", "-wal", "-shm")]
         except FileNotFoundError:
             return []
 
@@ -187,8 +190,8 @@ class Database:
         found = self._files()
         if self._opened and not (found and all(map(os.path.samestat, found, self._opened))):
             raise StoreError(
-                f"{self.path} or its -wal was removed or replaced while it was in use, so nothing is "
-                "written: stop every server of the store, put the file back together with its -wal, or a "
+                f"{self.path}, its -wal or its -shm was removed or replaced while it was in use, so nothing "
+                "is written: stop every server of the store, put the file back together with its -wal, or a "
                 "backup without one, and start them again"
             )
 

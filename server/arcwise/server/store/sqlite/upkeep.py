@@ -221,19 +221,26 @@ def check(database: Database) -> list[str]:
 
 def _strangers(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield what the schema has beside ours: a trigger changes what is written, as somebody else meant it."""
-    statement = "SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY 1, 2"
+    # LIKE takes _ for any letter; names that begin with sqlite_ nobody but SQLite can give.
+    statement = (
+        "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_' ORDER BY 1, 2"
+    )
     with closing(sqlite3.connect(":memory:")) as ours:
         build(ours)
-        known = ours.execute(statement).fetchall()
-    for kind, name in connection.execute(statement).fetchall():
+        known = {(kind, name): sql for kind, name, sql in ours.execute(statement)}
+    for kind, name, sql in connection.execute(statement).fetchall():
         if (kind, name) not in known:
             yield f"{kind} {name!r} is not of arcwise: drop it"
+        elif sql != known.pop((kind, name)):
+            yield f"{kind} {name!r} is not defined as arcwise defines it"
+    for kind, name in known:
+        yield f"{kind} {name!r} is missing"
 
 
 def _strange_types(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield which columns hold values of another type than theirs, which SQLite lets anybody write."""
     tables = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'"
     ).fetchall()
     for (table,) in tables:
         columns = [(name, kind) for _, name, kind, *_ in connection.execute(f"PRAGMA table_info({table})")]
