@@ -189,7 +189,18 @@ def _connected(url: str, stack: ExitStack) -> Any:
         check_extra("postgres", "psycopg", user="this engine")
         import psycopg
 
-        # psycopg reads the URL itself, with all that libpq takes in one.
+        # psycopg reads the URL itself, with all that libpq takes in one. What it says of one that it cannot
+        # read may hold the password, or the end of one that has an @.
+        try:
+            psycopg.conninfo.conninfo_to_dict(url)
+            readable = url.count("@") < 2
+        except psycopg.ProgrammingError:
+            readable = False
+        if not readable:
+            raise ParameterError(
+                "engine must be a URL that libpq can read, with %, @ and / in a password written as %25, %40 "
+                "and %2F"
+            )
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
         return ibis.postgres.from_connection(connection)
     options = {}
