@@ -31,10 +31,6 @@ import java.security.NoSuchAlgorithmException;
 import java.security.SecureRandom;
 import java.text.Normalizer;
 import java.time.Duration;
-import java.time.LocalDateTime;
-import java.time.ZoneOffset;
-import java.time.format.DateTimeFormatter;
-import java.time.format.DateTimeParseException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -777,20 +773,11 @@ public final class Client {
     }
 
     static final double DAY = 86_400;
-    static final DateTimeFormatter HTTP_DATE =
-        DateTimeFormatter.ofPattern("EEE, dd MMM yyyy HH:mm:ss 'GMT'", Locale.US);
 
-    /** Seconds from 0 to a day for which the server asks to wait; 0 without a header that says so. */
-    static double retryAfter(String header, double now) {
-        if (header == null) return 0;
-        String text = header.strip();
-        if (text.matches("[0-9]+")) return new BigDecimal(text).min(BigDecimal.valueOf(DAY)).doubleValue();
-        try {
-            double at = LocalDateTime.parse(text, HTTP_DATE).toEpochSecond(ZoneOffset.UTC);
-            return Math.min(Math.max(at - now, 0), DAY);
-        } catch (DateTimeParseException error) {
-            return 0;
-        }
+    /** Seconds from 0 to a day for which the server asks to wait; 0 without a header of seconds. A date would tell our clock. */
+    static double retryAfter(String header) {
+        String text = header == null ? "" : header.strip();
+        return text.matches("[0-9]+") ? new BigDecimal(text).min(BigDecimal.valueOf(DAY)).doubleValue() : 0;
     }
 
     /** For how long to wait then: a minute, an hour or a day, times 1 + U, so that no number names a device. */
@@ -927,7 +914,7 @@ public final class Client {
             HttpResponse<InputStream> answer = http.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
             answer.body().close();
             status = answer.statusCode();
-            asked = retryAfter(answer.headers().firstValue("Retry-After").orElse(null), System.currentTimeMillis() / 1e3);
+            asked = retryAfter(answer.headers().firstValue("Retry-After").orElse(null));
         } catch (IOException error) {
             // no answer: status 0
         }
@@ -1134,7 +1121,7 @@ public final class Client {
                 return Map.of("action", action(((Number) line.get("status")).intValue()).name().toLowerCase(Locale.ROOT));
             }
             case "retry-after" -> {
-                return Map.of("seconds", retryAfter((String) line.get("text"), number(line.get("now"))));
+                return Map.of("seconds", retryAfter((String) line.get("text")));
             }
             case "wait" -> {
                 return Map.of("seconds", backoff(((Number) line.get("failures")).intValue(), number(line.get("uniform"))));
@@ -1189,7 +1176,7 @@ public final class Client {
             queue.remove(first);
             Map<?, ?> answer = (Map<?, ?>) each;
             Action action = action(((Number) answer.get("status")).intValue());
-            double asked = retryAfter((String) answer.get("retry_after"), now);
+            double asked = retryAfter((String) answer.get("retry_after"));
             schedule.record(action, first.task, now, asked, number(answer.get("uniform")));
             if (action != Action.SENT && action != Action.DROP) queue.add(first);
         }
