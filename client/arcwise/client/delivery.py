@@ -18,8 +18,6 @@ ACKNOWLEDGED: Final = 204
 FIRST_BACKOFF: Final = 1.0
 _LONGEST_BACKOFF: Final = 3600.0
 _LONGEST_RETRY_AFTER: Final = 86_400.0
-LONGEST_ASKED: Final = 2.0 * _LONGEST_RETRY_AFTER
-"""What `asked_seconds` returns is shorter."""
 STEPS: Final = (60.0, 3600.0, _LONGEST_RETRY_AFTER)
 """The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them."""
 
@@ -92,6 +90,14 @@ def asked_seconds(named: float, uniform: float) -> float:
     return next(step for step in STEPS if named <= step) * (1.0 + uniform) if named > 0 else 0.0
 
 
+def still_asked(seconds: float) -> float:
+    """Return what is left of a wait that was written down for a server; at most 0 where it is over.
+
+    What is longer than any that `asked_seconds` returns was written before the clock was set back: over.
+    """
+    return seconds if seconds <= 2.0 * _LONGEST_RETRY_AFTER else 0.0
+
+
 class _Wait:
     """Failures in a row, and until when our own backoff waits after them; a flush ends it."""
 
@@ -154,6 +160,10 @@ class Schedule:
         """Wait as long as a server has asked the parent of a forked child to wait."""
         self._asked = earlier._asked
 
+    def hold(self, asked: float, now: float) -> None:
+        """Wait also as long as a server has asked another process to, see `still_asked`."""
+        self._asked = max(self._asked, now + still_asked(asked))
+
     def remaining(self, now: float) -> Iterator[tuple[str, int, float, float]]:
         """Yield (scope, failures, seconds of our own backoff, seconds that the server asked for) that remain.
 
@@ -170,7 +180,7 @@ class Schedule:
         What is longer than any wait was written before the clock was set back: it is over.
         Earlier versions also wrote down what the server asked for of a task; everything waits for that, too.
         """
-        self._asked = max(self._asked, now + (asked if asked <= LONGEST_ASKED else 0.0))
+        self.hold(asked, now)
         wait = _Wait(failures, now + (own if own <= _LONGEST_BACKOFF else 0.0))
         if scope:
             self._tasks[scope] = wait

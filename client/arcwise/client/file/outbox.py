@@ -10,7 +10,7 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from arcwise.client.delivery import LONGEST_ASKED
+from arcwise.client.delivery import still_asked
 from arcwise.client.environment import unix_time
 from arcwise.client.file.batching import Batching, end_owner, new_owner
 from arcwise.client.outbox import Parcel, Send, Wait
@@ -130,7 +130,7 @@ class FileOutbox:
         """
         until = self._asked_until(connection)  # a transaction that reads begins here
         wall = unix_time(self._environment)
-        asked = _left(until, wall)
+        asked = still_asked(until - wall)
         return self._batching_type(
             wall,
             lambda task_id: max(ready_at(task_id) - now, asked),
@@ -228,31 +228,19 @@ class FileOutbox:
     def save(self, schedule: Schedule) -> None:
         """Keep the schedule's waits for a later process."""
         now, wall = self._environment.monotonic(), unix_time(self._environment)
-        waits = {scope: wait for scope, *wait in schedule.remaining(now)}
-        if not waits and not self._waits:
+        if not self._waits and not any(schedule.remaining(now)):
             return
-        self._waits = bool(waits)
         with self.database.writing(durable=False) as connection:
             # No answer to this process ends what a server has asked another one for.
-            others = _left(self._asked_until(connection), wall)
-            failures, own, asked = waits.get("", [0, 0.0, 0.0])
-            if failures or others or asked:
-                waits[""] = [failures, own, max(asked, others)]
+            schedule.hold(self._asked_until(connection) - wall, now)
+            # A wait that is none is over whatever the clock will be.
+            rows = [
+                (scope, failures, wall + own if own else 0.0, wall + asked if asked else 0.0)
+                for scope, failures, own, asked in schedule.remaining(now)
+            ]
+            self._waits = bool(rows)
             connection.execute("DELETE FROM waits")
-            connection.executemany(
-                "INSERT INTO waits VALUES (?, ?, ?, ?)",
-                # A wait that is none is over whatever the clock will be.
-                [
-                    (scope, failures, wall + own if own else 0.0, wall + asked if asked else 0.0)
-                    for scope, (failures, own, asked) in waits.items()
-                ],
-            )
-
-
-def _left(until: float, wall: float) -> float:
-    """Return for how many seconds a wait goes on that a server asked for; 0 for one of a clock set back."""
-    left = until - wall
-    return left if 0.0 < left <= LONGEST_ASKED else 0.0
+            connection.executemany("INSERT INTO waits VALUES (?, ?, ?, ?)", rows)
 
 
 _EXPIRY_SECONDS = 60.0
