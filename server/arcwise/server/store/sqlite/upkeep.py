@@ -219,12 +219,13 @@ def check(database: Database) -> list[str]:
         return problems
 
 
+_NOT_SQLITES = "substr(name, 1, 7) <> 'sqlite_'"
+"""Nobody else can give such names; LIKE would take its _ for any letter."""
+
+
 def _strangers(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield what the schema has beside ours: a trigger changes what is written, as somebody else meant it."""
-    # LIKE takes _ for any letter; names that begin with sqlite_ nobody but SQLite can give.
-    statement = (
-        "SELECT type, name, sql FROM sqlite_schema WHERE substr(name, 1, 7) <> 'sqlite_' ORDER BY 1, 2"
-    )
+    statement = f"SELECT type, name, sql FROM sqlite_schema WHERE {_NOT_SQLITES} ORDER BY 1, 2"  # noqa: S608
     with closing(sqlite3.connect(":memory:")) as ours:
         build(ours)
         known = {(kind, name): sql for kind, name, sql in ours.execute(statement)}
@@ -240,7 +241,7 @@ def _strangers(connection: sqlite3.Connection) -> Iterator[str]:
 def _strange_types(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield which columns hold values of another type than theirs, which SQLite lets anybody write."""
     tables = connection.execute(
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'"
+        f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {_NOT_SQLITES}"  # noqa: S608
     ).fetchall()
     for (table,) in tables:
         columns = [(name, kind) for _, name, kind, *_ in connection.execute(f"PRAGMA table_info({table})")]
