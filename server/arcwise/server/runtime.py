@@ -425,7 +425,7 @@ class Runtime:
             if self.releasing.is_live(task) or self._released_before.get(task.id) == before:
                 continue
             least = least_released(task)
-            if not task.releases_closed_epochs:
+            if unsure_until is not None and not task.releases_closed_epochs:
                 # What had closed while all was shown live has had the same counts in any copy since, but for
                 # what an operator has merged, or reopened by a longer retention.
                 sure_before = min(before, lateness.first_open(self._live_until))
