@@ -138,6 +138,56 @@ def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
         assert store.counts(DELAY).sum() == 2
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs symbolic links")
+@pytest.mark.parametrize("link", ["arcwise.db", "current", "chain"])
+@pytest.mark.parametrize("turned_to", ["b", "second name", "nothing", "itself", "a file"])
+def test_nothing_is_written_to_a_file_that_its_path_does_not_lead_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, turned_to: str
+) -> None:
+    """A link on the path is turned elsewhere: who opens the store next would not find what was counted."""
+    monkeypatch.chdir(tmp_path)
+    folders = [tmp_path / name for name in ("a", "b", "elsewhere")]
+    for folder in folders:
+        folder.mkdir()
+    name = "" if link == "current" else "/arcwise.db"
+    turned = tmp_path / ("arcwise.db" if link == "arcwise.db" else "current")
+    turned.symlink_to(f"a{name}")
+    if link == "chain":
+        (tmp_path / "chain").symlink_to("current")
+    path = "current/arcwise.db" if link == "current" else link
+
+    def turn(target: str) -> None:
+        (tmp_path / "new").symlink_to(target)
+        (tmp_path / "new").replace(turned)
+
+    with contextlib.closing(open_store(f"sqlite:///{path}")) as store:
+        monkeypatch.chdir(tmp_path / "elsewhere")  # a relative path is that of the start
+        store.register([DELAY])
+        assert store.add([batch(DELAY, [1])]) == [COUNTED]
+        if turned_to == "b":
+            with contextlib.closing(sqlite3.connect(tmp_path / "a/arcwise.db")) as copied:
+                copied.execute("VACUUM INTO ?", [str(tmp_path / "b/arcwise.db")])
+        elif turned_to == "second name":
+            os.link(tmp_path / "a/arcwise.db", tmp_path / "b/arcwise.db")
+        elif turned_to == "a file":
+            (tmp_path / "file").touch()
+        turn({"nothing": "nowhere", "itself": turned.name, "a file": "file"}.get(turned_to, f"b{name}"))
+        for write in (lambda: store.add([batch(DELAY, [1], number=1)]), store.try_writing):
+            with pytest.raises(StoreError, match=rf"{path} does not lead to .*a/arcwise\.db any more"):
+                write()
+        if turned_to == "second name":
+            (tmp_path / "b/arcwise.db").unlink()
+        turn(f"a{name}")
+        store.try_writing()
+        assert store.add([batch(DELAY, [1], number=1)]) == [COUNTED]
+        if link == "current":  # the same file, log and index, over another folder
+            (tmp_path / "again").symlink_to("a")
+            turn("again")
+            assert store.add([batch(DELAY, [1], number=2)]) == [COUNTED]
+    with contextlib.closing(open_store(f"sqlite:///{tmp_path / path}")) as store:
+        assert store.counts(DELAY).sum() == (3 if link == "current" else 2)
+
+
 def test_what_a_killed_maker_left_is_no_second_name(tmp_path: Path) -> None:
     path = tmp_path / "a[b].db"
     open_store(f"sqlite:///{path}").close()

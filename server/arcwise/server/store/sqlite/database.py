@@ -43,8 +43,9 @@ class Database:
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.url = f"sqlite:///{path}"
+        self._given = path.absolute()
         # SQLite names its log after the file itself, and so does `size`.
-        self.path = Path(os.path.realpath(path))
+        self.path = Path(os.path.realpath(self._given))
         if not self.path.exists():
             if not create:
                 raise StoreError(f"there is no store at {path}: check the path; `arcwise serve` makes one")
@@ -178,8 +179,8 @@ class Database:
         A link at a path is not what was opened: who follows it next looks for the log at its other end.
         """
         try:
-            return [Path(f"{self.path}{part}").lstat() for part in ("", "-wal", "-shm")]
-        except FileNotFoundError:
+            return [os.lstat(f"{self.path}{part}") for part in ("", "-wal", "-shm")]
+        except OSError:
             return []
 
     def require_place(self) -> None:
@@ -194,6 +195,23 @@ class Database:
                 "is written: stop every server of the store, put the file back together with its -wal, or a "
                 "backup without one, and start them again"
             )
+        if self._opened and not self._is_led_to():
+            raise StoreError(
+                f"{self._given} does not lead to {self.path} any more, which is in use, so nothing is written: "
+                "let it lead there again, or stop every server of the store and start them with what is there "
+                "now, which may lack reports that this file has"
+            )
+
+    def _is_led_to(self) -> bool:
+        """Return whether the path that was given, over whatever links, leads to the file that was opened."""
+        try:
+            found = os.stat(self._given)  # noqa: PTH116 (before each commit)
+        except OSError:
+            return False
+        # An open file's number is no other's, and one of a single name is at no other path: a stat is enough.
+        return os.path.samestat(found, self._opened[0]) and (
+            found.st_nlink == 1 or os.path.realpath(self._given) == str(self.path)
+        )
 
     def _begin(self) -> None:
         """Begin to write when no other process does.
