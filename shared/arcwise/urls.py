@@ -1,10 +1,21 @@
-"""Checks of a server's base URL, and of the key that is sent there."""
+"""Checks of a server's base URL, of the key that is sent there, and of URLs of databases for libpq."""
 
 from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from arcwise.checks import checked_bool
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback_authority
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SECRETS = frozenset(
+    {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
+)
+"""Keywords of libpq, up to PostgreSQL 18."""
 
 
 def checked_url(url: object, name: str = "url", *, insecure: object = True) -> str:
@@ -70,3 +81,39 @@ def is_loopback_url(url: str) -> bool:
     """Return whether a URL's host is this machine: localhost, 127.0.0.0/8 or ::1."""
     # As it stands: parsers of URLs differ in what they take such a host to be, and what they leave out.
     return is_loopback_authority(url.partition("://")[2].partition("/")[0])
+
+
+def libpq_settings(url: str, name: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
+    """Return what `read`, psycopg's `conninfo_to_dict`, finds in a URL.
+
+    Raises `ParameterError` over the argument of this name, without the URL, where libpq cannot read it, or
+    would take a part of a password for a host, a port or a database.
+    """
+    with suppress(Exception):  # psycopg's own, which this module does not know
+        settings = read(url)
+        without_password(url)
+        if set(settings.get("port", "")) <= set("0123456789,"):
+            return settings
+    raise ParameterError(
+        f"{name} must be a URL that libpq can read, such as postgresql://USER@HOST/DATABASE, with %, @ and / "
+        "in a password written as %25, %40 and %2F"
+    )
+
+
+def without_password(url: str) -> str:
+    """Return a URL for libpq without its secrets, taken apart as libpq does.
+
+    Raises `ValueError` when an @ comes after the one that ends user and password: libpq would take a part of
+    a password before it for a host or a database, and name it in errors.
+    """
+    from urllib.parse import unquote
+
+    scheme, _, rest = url.partition("://")
+    user, at, place = rest.partition("@")
+    if not at or "/" in user:
+        user, at, place = "", "", rest
+    path, mark, query = place.partition("?")
+    if "@" in path:
+        raise ValueError
+    stated = [part for part in query.split("&") if unquote(part.partition("=")[0]) not in _SECRETS]
+    return f"{scheme}://{user.partition(':')[0]}{at}{path}{mark if stated else ''}{'&'.join(stated)}"

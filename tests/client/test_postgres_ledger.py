@@ -159,7 +159,7 @@ def test_names_are_not_sql(ledgers: PostgresLedgers) -> None:
 
 
 def test_wrong_arguments_are_named() -> None:
-    with pytest.raises(ParameterError, match="url must be postgresql://"):
+    with pytest.raises(ParameterError, match="url must be a URL that libpq"):
         PostgresLedgers("mysql://user:secret@host/app")
     with pytest.raises(ParameterError, match="schema must be 1 to 63 lower-case"):
         PostgresLedgers(ledger_url(), schema='x"; DROP')

@@ -19,7 +19,8 @@ from arcwise.client.forks import renew_in_children
 from arcwise.client.holding import holding
 from arcwise.client.postgres.schema import BY_READY, LOCK_QUEUE, SCHEMA, VERSION
 from arcwise.client.process import current_process
-from arcwise.errors import LedgerError, ParameterError
+from arcwise.errors import LedgerError
+from arcwise.urls import libpq_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,14 +77,7 @@ class Database:
     def __init__(
         self, url: str, *, create: bool, schema: str, relaxed: bool, busy_timeout: float, connections: int
     ) -> None:
-        try:
-            stated = conninfo_to_dict(url)
-        except (psycopg.Error, TypeError):
-            # Its message repeats what it cannot read, which may be the password.
-            raise ParameterError(
-                "url must be postgresql://USER@HOST/DATABASE, with %, @ and / in a password written as %25, "
-                "%40 and %2F"
-            ) from None
+        stated = libpq_settings(url, "url", conninfo_to_dict)
         self._conninfo = make_conninfo("", **{**_NETWORK, **stated})
         self.schema = schema
         self.relaxed = relaxed

@@ -17,6 +17,7 @@ from arcwise.analysis.counting.bodies import BATCH_ID, BEGINNING
 from arcwise.analysis.counting.queries import Source, of_columns
 from arcwise.errors import ParameterError
 from arcwise.extras import check_extra
+from arcwise.urls import libpq_settings
 from arcwise.wire import BATCH_ID_BYTES
 
 if TYPE_CHECKING:
@@ -185,22 +186,11 @@ def _connected(url: str, stack: ExitStack) -> Any:
     if url == "spark":
         check_extra("lake", "pyspark", user="this engine")
         return ibis.pyspark.connect()
-    if url.startswith(("postgresql://", "postgres://")):
+    if urlparse(f"{url.partition(':')[0]}:").scheme in {"postgresql", "postgres"}:  # as Ibis takes it
         check_extra("postgres", "psycopg", user="this engine")
         import psycopg
 
-        # psycopg reads the URL itself, with all that libpq takes in one. What it says of one that it cannot
-        # read may hold the password, or the end of one that has an @.
-        try:
-            psycopg.conninfo.conninfo_to_dict(url)
-            readable = url.count("@") < 2
-        except psycopg.ProgrammingError:
-            readable = False
-        if not readable:
-            raise ParameterError(
-                "engine must be a URL that libpq can read, with %, @ and / in a password written as %25, %40 "
-                "and %2F"
-            )
+        libpq_settings(url, "engine", psycopg.conninfo.conninfo_to_dict)
         connection = stack.enter_context(psycopg.connect(url, autocommit=True))
         return ibis.postgres.from_connection(connection)
     options = {}

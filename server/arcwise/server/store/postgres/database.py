@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from arcwise.errors import ParameterError, StoreError
+from arcwise.errors import StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
-from arcwise.server.store.urls import without_password
+from arcwise.urls import libpq_settings, without_password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,15 +85,8 @@ class Database:
 
     def __init__(self, url: str, *, read_only: bool = False) -> None:
         self._setup = _SETUP + (_READ_ONLY if read_only else "")
-        try:
-            stated = conninfo_to_dict(url)
-            self.name = without_password(url)
-        except (psycopg.Error, ValueError):
-            # Its message repeats what it cannot read, which may be the password.
-            raise ParameterError(
-                "the store's URL cannot be read: it must be postgresql://USER@HOST/DATABASE, "
-                "with %, @ and / in a password written as %25, %40 and %2F"
-            ) from None
+        stated = libpq_settings(url, "store", conninfo_to_dict)
+        self.name = without_password(url)
         self._conninfo = make_conninfo("", **{**_DEFAULTS, **stated})
         self._closed = False
 

@@ -197,9 +197,9 @@ class Database:
             )
         if self._opened and not self._is_led_to():
             raise StoreError(
-                f"{self._given} does not lead to {self.path} any more, which is in use, so nothing is written: "
-                "let it lead there again, or stop every server of the store and start them with what is there "
-                "now, which may lack reports that this file has"
+                f"{self._given} does not lead to {self.path} any more, which is in use, so nothing is "
+                "written: let it lead there again, or stop every server of the store and start them with "
+                "what is there now, which may lack reports that this file has"
             )
 
     def _is_led_to(self) -> bool:
