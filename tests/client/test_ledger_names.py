@@ -100,14 +100,22 @@ def test_two_openings_by_different_names_spend_one_budget(name: Path, path: Path
         client.close(0)
 
 
-def test_a_link_that_is_turned_to_another_ledger_ends_reporting(path: Path, tmp_path: Path) -> None:
-    FileLedger(tmp_path / "other.db", create=True).close()
-    link = tmp_path / "link.db"
-    link.symlink_to(path)
-    with FileLedger(link) as ledger, Client(URL, tasks=[TASK], ledger=ledger) as client:
+@pytest.mark.parametrize("turned", ["link.db", "current"])
+def test_a_link_that_is_turned_to_another_ledger_ends_reporting(
+    path: Path, tmp_path: Path, turned: str
+) -> None:
+    other = tmp_path / "other" / path.name
+    other.parent.mkdir()
+    FileLedger(other, create=True).close()
+    link, is_folder = tmp_path / turned, turned == "current"
+    link.symlink_to(path.parent if is_folder else path)
+    with (
+        FileLedger(link / path.name if is_folder else link) as ledger,
+        Client(URL, tasks=[TASK], ledger=ledger) as client,
+    ):
         assert client.report("heading", 1.0)
         link.unlink()
-        link.symlink_to(tmp_path / "other.db")
+        link.symlink_to(other.parent if is_folder else other)
         assert client.report("heading", 1.0) is Outcome.FAILED
         client.close(0)
     assert inspect(path).accounts[0].epsilon == 1.0
