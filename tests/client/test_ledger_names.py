@@ -92,7 +92,8 @@ def test_a_part_that_is_removed_in_use_ends_reporting(name: Path, path: Path, su
 
 
 def test_two_openings_by_different_names_spend_one_budget(name: Path, path: Path) -> None:
-    with FileLedger(name) as ledger, Client(URL, tasks=[TASK], ledger=ledger, interval=600) as client:
+    options: Any = {"transport": RecordingTransport(), "interval": 600}
+    with FileLedger(name) as ledger, Client(URL, tasks=[TASK], ledger=ledger, **options) as client:
         assert client.report("heading", 1.0)
         assert spend(path)[0].count("accepted") == LIFETIME - 1
         assert client.report("heading", 1.0) is Outcome.CAPPED

@@ -286,7 +286,7 @@ def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> No
     file: dict[str, Any] = {"file": str(tmp_path / "state.json")}
     assert drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], **file)["results"] == [3]
     assert stored(tmp_path / "state.json")["open"][0].keys() == {
-        *("task", "owner", "id", "epoch", "width", "created", "codes")
+        *("task", "name", "to", "owner", "id", "epoch", "width", "created", "codes")
     }
     with serving(accept) as (url, requests):
         steps = [["reportAll", "heading", [1, 2, 3]], ["spent", "heading"], ["flush", 10], ["counters"]]
@@ -604,3 +604,15 @@ def test_a_file_with_anything_in_any_place_is_a_task_error() -> None:
     assert set(thrown) <= {"", "TaskError", "CertificateError"}, [
         (file, name) for file, name in zip(files, thrown, strict=True) if "T" not in name and name
     ]
+
+
+def test_clients_of_one_ledger_send_their_own_tasks() -> None:
+    one, other = (Task(name, Circle(360), 1.0) for name in ("one", "other"))
+    found = run_json(DRIVE.with_name("shared.mjs"), given=[one.to_json(), other.to_json()])
+    to_here, to_there = f"https://here.example {one.id}", f"https://there.example {other.id}"
+    assert found["servedFirst"] == [True, 0, [to_there], 1]
+    assert found["here"] == [to_here]
+    assert found["around"] == []
+    assert found["moved"] == [f"https://moved.example {one.id}"]
+    assert found["updated"] == [to_here]  # by a version of the app without the task
+    assert 0 < found["left"] <= 120

@@ -79,6 +79,7 @@ class BaseClient(Generic[UplinkT]):
         if not randomness.secure:
             uplink._check_stays("randomness must be secure")
         self._open_transaction = ledger._attach(uplink._outbox)
+        uplink._serve(policy.names)
         self._uplink = uplink
         self._owns_uplink = uplink is not server
         self._policy = policy

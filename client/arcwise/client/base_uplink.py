@@ -96,7 +96,7 @@ class BaseUplink(ABC):
         clear = self._url.lower().startswith("http:") and not getattr(self._transport, "_seals", False)
         if self._key is not None and clear and not insecure:
             self._check_stays("key would leave this machine unencrypted: insecure must be True")
-        batch_size = checked_integer("batch_size", batch_size, _MAX_BATCH_SIZE)
+        self._batch_size = checked_integer("batch_size", batch_size, _MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
         self._delay = checked_number("delay", delay)
@@ -115,12 +115,58 @@ class BaseUplink(ABC):
         self._environment = environment
         self._closed = False
         self._nothing_left = True  # when it was closed
+        self._names: frozenset[str] = frozenset()
         self._outbox: Outbox = ledger._open_outbox(
-            OutboxOptions(batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
+            OutboxOptions(self._batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
         )
         self._renew()
         self._outbox.load(self._schedule)
         _living.add(self)
+        if self._outbox.durable:
+            _sharing[id(self)] = self
+
+    def _serve(self, names: frozenset[str]) -> None:
+        """Take note that clients of this uplink have tasks of these names.
+
+        Raises `ParameterError` where another uplink on the same queue has one of them and sends in another
+        way: each would send what the other one queued.
+        """
+        if names <= self._names:
+            return
+        for other in self._others():
+            shared = sorted(names & other._names)
+            differing = [name for name, value in self._way().items() if other._way()[name] != value]
+            if shared and differing:
+                raise ParameterError(
+                    f"ledger is used by another client for task {shared[0]!r}, with another "
+                    f"{' and '.join(differing)}: close that client first, let both share one "
+                    f"{type(self).__name__}, or give each a ledger of its own"
+                )
+        self._names |= names
+
+    def _others(self) -> list[BaseUplink]:
+        """Return the open uplinks of this process that share the queue."""
+        # The references are listed at once, whatever other threads construct meanwhile.
+        every = (reference() for reference in _sharing.valuerefs())
+        return [
+            other
+            for other in every
+            if other not in (None, self) and not other._closed and other._outbox.queue == self._outbox.queue
+        ]
+
+    def _share(self) -> None:
+        """Leave tasks to the other uplinks on the queue that alone have clients with them."""
+        self._outbox.foreign = frozenset().union(*(other._names for other in self._others())) - self._names
+
+    def _way(self) -> dict[str, object]:
+        """Return by the names of arguments what decides where reports go and how; delays are theirs."""
+        return {
+            "url": self._url,
+            "key": self._key,
+            "transport": getattr(self._transport, "_way", type(self._transport)),
+            "batch_size": self._batch_size,
+            "max_age_days": self._max_age,
+        }
 
     def _check_stays(self, rule: str) -> None:
         """Raise `ParameterError` if what is sent to this machine may leave it by the transport.
@@ -205,6 +251,7 @@ class BaseUplink(ABC):
     def _next(self) -> Step:
         """Return the parcel to send now, or for how long to wait."""
         try:
+            self._share()
             expired = self._outbox.expire(self._max_age)
             if expired:
                 self._events.add("expired", None, expired, "could not be sent in time")
@@ -244,9 +291,11 @@ class BaseUplink(ABC):
                 parcel.finish(reason)
             else:
                 self._troubles += 1
+            # Before the batch is free: who shares the queue must see the wait when they see the batch.
+            self._outbox.save(self._schedule)
+            if verdict not in (Verdict.SENT, Verdict.DROP):
                 parcel.put_back()
             self._events.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
-            self._outbox.save(self._schedule)
         except LedgerError as error:  # the same bytes go out again, and the server counts them once
             self._troubles += 1
             self._record_ledger_error(error)
@@ -267,12 +316,14 @@ class BaseUplink(ABC):
         """Let everything be tried at once, see `Outbox.expedite`."""
         with self._lock:
             self._schedule.expedite()
+        self._share()
         return self._outbox.expedite()
 
     def _shut(self) -> bool:
         """Take no more reports and let go of the queue; return whether it was empty."""
         self._closed = True
         self._nothing_left = False
+        self._share()
         try:
             left = self._outbox.close()
         except LedgerError as error:
@@ -315,6 +366,8 @@ class BaseUplink(ABC):
 
 
 _living: weakref.WeakSet[BaseUplink] = weakref.WeakSet()
+_sharing: weakref.WeakValueDictionary[int, BaseUplink] = weakref.WeakValueDictionary()
+"""Those whose queue may have other uplinks, too."""
 
 
 def _end() -> None:

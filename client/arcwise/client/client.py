@@ -55,6 +55,7 @@ class Client(BaseClient[Uplink]):
         charged and capped like epsilon.
     randomness
         The operating system's CSPRNG. Anything that is not secure is taken only for a server on this machine.
+        Delete a `FileLedger` that was used with it: what it has queued is sent by whoever opens it next.
     show_values
         Whether a `DomainError` of `report` tells the value that was refused, to find a mistake. False
         (default), because errors end in logs.

@@ -8,7 +8,7 @@ from arcwise.client.environment import MACHINE
 from arcwise.wire import BATCH_ID_BYTES, Batch, encode_batch, pack_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Hashable, Iterable
 
     from arcwise.client.delivery import Schedule
     from arcwise.client.environment import Environment
@@ -78,6 +78,12 @@ class Outbox(Protocol):
     """Whether the queue is on a disk: it outlives the process, and calls wait for the disk."""
     busy_timeout: float
     """The time, in seconds, for which calls wait for other processes."""
+    foreign: frozenset[str]
+    """The names of tasks that are left to others on the same queue, who may send them elsewhere."""
+
+    @property
+    def queue(self) -> Hashable:
+        """What is equal for outboxes of one queue."""
 
     @property
     def pending(self) -> int:

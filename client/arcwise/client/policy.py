@@ -73,6 +73,11 @@ class Policy:
             raise UnknownTaskError(f"no task {shown(name)}; this client has {known}{hint}")
         return reportable
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all tasks, those of groups too, and of the groups."""
+        return frozenset(self._bills)
+
     def bill(self, name: str | None) -> Bill:
         """Return the bill of a report of this name, with its own account first; None stands for everything.
 

@@ -15,6 +15,7 @@ import { FetchTransport } from "./transport.js";
 
 /**
  * @typedef {import("./state.js").SealedBatch} SealedBatch
+ * @typedef {import("./state.js").DelayedCode} DelayedCode
  * @typedef {import("./account.js").Budget} Budget
  *
  * @typedef {object} Counters numbers of reports
@@ -57,6 +58,8 @@ import { FetchTransport } from "./transport.js";
  */
 
 const DAY = 86_400;
+/** How many days reports of tasks that no client has any more stay, at least. */
+const DAYS_LEFT = 30;
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** What all requests of a page that outlive it may weigh together, in every browser. */
 const KEEPALIVE_BYTES = 65_536;
@@ -89,10 +92,15 @@ const OPTIONS = [
   ...["transport", "fetch", "onEvent", "showValues"],
 ];
 
+/** @type {Set<Client>} the clients of this page that are not closed */
+const open = new Set();
+
 export class Client {
   /** @type {Map<string, Task>} */
   #tasks = new Map();
   #url;
+  /** Where and how reports travel. */
+  #to;
   #headers;
   #options;
   #sending = Promise.resolve();
@@ -111,6 +119,8 @@ export class Client {
   #onHide = (/** @type {globalThis.Event} */ { type }) => {
     if (type === "pagehide" || page?.visibilityState === "hidden") this.#part();
   };
+  /** Until when this client waits, in Unix seconds as the ledger has them and by its own clock. */
+  #held = { own: [0, 0], asked: [0, 0] };
   /** @type {Set<() => void>} called whenever a batch is done with */
   #waiting = new Set();
 
@@ -178,6 +188,8 @@ export class Client {
       `batchSize must be from 1 to ${MOST_CODES}`,
     );
     demand(typeof onEvent === "function", "onEvent must be a function");
+    this.#to = `${this.#options.transport.relay ?? ""} ${this.#url}`;
+    open.add(this);
     // A page is hidden before it is left, unless it is closed at once. Node.js has no document.
     page?.addEventListener("visibilitychange", this.#onHide);
     globalThis.addEventListener?.("pagehide", this.#onHide);
@@ -211,7 +223,7 @@ export class Client {
       // Charged before it exists, and stored with its charge: no report can leave without.
       // Its cap bounds charges by the account's time, and so bounds the reports in an epoch of that time alone.
       const epoch = task.epoch(task.central ? state.account.now : created);
-      const where = { task: task.id, epoch, width: codeWidth(task.kernel.codes), created };
+      const where = { task: task.id, name, to: this.#to, epoch, width: codeWidth(task.kernel.codes), created };
       const code = task.randomize(value);
       if (this.#options.delay > 0) {
         const seconds = this.#options.delay * random();
@@ -219,7 +231,7 @@ export class Client {
         return seconds;
       }
       put(state, { ...where, owner: this.#own() }, code);
-      return seal(state, (batch) => batch.codes.length >= this.#options.batchSize) ? 0 : this.#options.interval;
+      return seal(state, (batch) => this.#sends(batch) && batch.codes.length >= this.#options.batchSize) ? 0 : this.#options.interval;
     }).catch((error) => {
       this.#fail(error);
       return error instanceof NoRandomness ? "no-randomness" : "failed";
@@ -246,10 +258,10 @@ export class Client {
     demand(Number.isFinite(timeout) && timeout >= 0, "timeout must be a number of at least 0");
     const deadline = ticks() + timeout;
     const ids = await this.#update((state) => {
-      endDelays(state, this.#own(), this.#options.batchSize, () => true);
-      seal(state, () => true);
+      endDelays(state, this.#own(), this.#options.batchSize, this.#sends);
+      seal(state, this.#sends);
       hurry(state.waits);
-      return new Set(state.sealed.map((batch) => batch.id));
+      return new Set(state.sealed.filter(this.#sends).map((batch) => batch.id));
     });
     this.#wake(0);
     while (ids) {
@@ -273,6 +285,7 @@ export class Client {
   async close(timeout = 5) {
     const done = await this.flush(timeout);
     this.#closed = true;
+    open.delete(this);
     clearTimeout(this.#timer);
     page?.removeEventListener("visibilitychange", this.#onHide);
     globalThis.removeEventListener?.("pagehide", this.#onHide);
@@ -291,7 +304,7 @@ export class Client {
     try {
       await this.#ask((state) => {
         state.optedOut = true;
-        discard(state, "opted-out", Infinity);
+        discard(state, "opted-out", () => true);
       });
     } finally {
       this.#unsettled--;
@@ -342,6 +355,38 @@ export class Client {
   async budget(name) {
     const task = this.#task(name);
     return this.#ask((state) => budget(state.account, task, now()));
+  }
+
+  /**
+   * Whether a report is this client's to send: it has a task of this name, or no other client has and it was to go to
+   * the same server in the same way, such as one of a task that the app has no longer.
+   *
+   * @param {{ name?: string, to?: string }} queued
+   */
+  #sends = ({ name, to }) =>
+    name === undefined ||
+    this.#tasks.has(name) ||
+    (to === this.#to && ![...open].some((client) => client.#tasks.has(name) && client.#shares(this)));
+
+  /** @param {Client} other */
+  #shares(other) {
+    const [ledger, its] = [this.#options.ledger, other.#options.ledger];
+    return this.#to === other.#to && (ledger === its || (its.key !== undefined && ledger.key === its.key));
+  }
+
+  /**
+   * Count what is left of waits by a clock that nobody sets, from when this client first saw them.
+   *
+   * @param {import("./delivery.js").Wait} all changed in place
+   * @param {number} time
+   */
+  #hold(all, time) {
+    for (const kind of /** @type {const} */ (["own", "asked"])) {
+      const [until, deadline] = this.#held[kind];
+      const left = all[kind] === until ? Math.min(until - time, deadline - ticks()) : all[kind] - time;
+      all[kind] = time + left;
+      this.#held[kind] = [all[kind], ticks() + left];
+    }
   }
 
   /** @param {string} name */
@@ -439,14 +484,19 @@ export class Client {
       let expired = 0;
       const found = await this.#update((state) => {
         const time = now();
-        expired = discard(state, "expired", time - maxAgeDays * DAY);
+        this.#hold(state.waits.all, time);
+        expired = discard(state, "expired", (each) => {
+          const days = this.#sends(each) ? maxAgeDays : Math.max(maxAgeDays, DAYS_LEFT);
+          return each.created < time - days * DAY;
+        });
         // What is of a later time was written before the clock was set back.
-        endDelays(state, this.#own(), batchSize, ({ ready, created }) => ready <= time || created > time + 60);
-        seal(state, (batch) => Math.abs(time - batch.created) >= interval);
-        const batch = next(state, time, this.#underWay);
+        const isOver = (/** @type {DelayedCode} */ { ready, created }) => ready <= time || created > time + 60;
+        endDelays(state, this.#own(), batchSize, (code) => this.#sends(code) && isOver(code));
+        seal(state, (batch) => this.#sends(batch) && Math.abs(time - batch.created) >= interval);
+        const batch = next(state, time, (each) => this.#sends(each) && !this.#underWay.has(each.id));
         if (typeof batch !== "number") return batch;
-        const waits = state.open.map(({ created }) => created + interval - time);
-        return Math.min(batch, ...waits, ...state.delayed.map(({ ready }) => ready - time));
+        const waits = state.open.filter(this.#sends).map(({ created }) => created + interval - time);
+        return Math.min(batch, ...waits, ...state.delayed.filter(this.#sends).map(({ ready }) => ready - time));
       });
       if (expired && found !== undefined) this.#emit("expired", null, expired, `after ${maxAgeDays} days`);
       if (found === undefined || typeof found === "number") {
@@ -509,7 +559,8 @@ export class Client {
     const { ledger, transport } = this.#options;
     const left = [...this.#underWay.values()].reduce((room, bytes) => room - bytes, KEEPALIVE_BYTES);
     /** @param {SealedBatch} batch */
-    const weigh = (batch) => (this.#underWay.has(batch.id) ? Infinity : transport.weigh(this.#request(batch)));
+    const weigh = (batch) =>
+      this.#underWay.has(batch.id) || !this.#sends(batch) ? Infinity : transport.weigh(this.#request(batch));
     try {
       const state = ledger.peek?.();
       return state ? parting(state, this.#owner, now(), left, weigh) : [];

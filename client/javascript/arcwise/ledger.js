@@ -8,6 +8,7 @@
  * @typedef {object} Ledger
  * @property {<T>(change: (state: State) => T) => Promise<T>} update
  * @property {() => State | undefined} [peek]
+ * @property {string} [key] equal for ledgers that hold one account
  */
 
 import { LedgerError, ParameterError } from "./errors.js";
@@ -84,7 +85,6 @@ const NOT_DURABLE =
  * @implements {Ledger}
  */
 export class IndexedDBLedger {
-  #key;
   /** @type {Promise<IDBDatabase> | undefined} */
   #database;
   /** @type {string | undefined} the state as this page has last read or written it */
@@ -102,7 +102,8 @@ export class IndexedDBLedger {
     if (!globalThis.indexedDB) {
       throw new LedgerError("there is no IndexedDB here: pass a ledger, such as new MemoryLedger()");
     }
-    this.#key = key;
+    /** Equal for all ledgers of the origin that hold one account. */
+    this.key = key;
     this.#channel = new BroadcastChannel(`arcwise:${key}`);
     // Another page has opted out: what this one knows may not be sent when it is left.
     this.#channel.onmessage = () => (this.#known = undefined);
@@ -134,7 +135,7 @@ export class IndexedDBLedger {
     return new Promise((resolve, reject) => {
       const transaction = database.transaction(STORE, "readwrite", { durability: "strict" });
       const states = transaction.objectStore(STORE);
-      const request = states.get(this.#key);
+      const request = states.get(this.key);
       /** @type {(() => void) | undefined} */
       let done;
       /** @type {unknown} */
@@ -149,7 +150,7 @@ export class IndexedDBLedger {
           const { optedOut } = state;
           const result = change(state);
           const text = writeState(state);
-          if (text !== stored) states.put(text, this.#key); // one record: charge and code are written at once
+          if (text !== stored) states.put(text, this.key); // one record: charge and code are written at once
           transaction.commit();
           done = () => {
             this.#known = text;
@@ -194,22 +195,22 @@ export class IndexedDBLedger {
   }
 
   #isMarked() {
-    return globalThis.localStorage?.getItem(this.#key) === MARK;
+    return globalThis.localStorage?.getItem(this.key) === MARK;
   }
 
   /** Make the account, of what an earlier version kept in localStorage, and leave a mark there that it exists. */
   async #mark() {
     const settle = () => new Promise((resolve) => setTimeout(resolve, SETTLED));
     // Earlier versions wrote under this lock. It does not order what other processes see of localStorage.
-    await navigator.locks.request(`arcwise:${this.#key}`, async () => {
-      const hasEarlier = localStorage.getItem(this.#key) !== null;
+    await navigator.locks.request(`arcwise:${this.key}`, async () => {
+      const hasEarlier = localStorage.getItem(this.key) !== null;
       if (hasEarlier) await settle();
       if (this.#isMarked()) return; // by another page
-      const text = localStorage.getItem(this.#key);
+      const text = localStorage.getItem(this.key);
       const earlier = text === null ? undefined : readState(text);
       await this.#transact((state) => earlier && takeOver(state, earlier));
       try {
-        localStorage.setItem(this.#key, MARK);
+        localStorage.setItem(this.key, MARK);
       } catch (error) {
         // It is full, also for an earlier version, and the next change tries again. In an account's place it fits.
         if (earlier) throw error;

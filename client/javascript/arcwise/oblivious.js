@@ -32,7 +32,6 @@ const BAD_KEY = "nothing can be sealed: keyConfig holds a public key that cannot
  * @implements {Transport}
  */
 export class ObliviousTransport {
-  #relay;
   #config;
   #fetch;
   /** @type {Map<string, Sealed>} by what is in them, each for one attempt */
@@ -62,7 +61,8 @@ export class ObliviousTransport {
       const { message } = /** @type {Error} */ (error);
       throw new ParameterError(`keyConfig must be the bytes of application/ohttp-keys: ${message}`);
     }
-    this.#relay = url.href;
+    /** The URL that sealed requests are posted to. */
+    this.relay = url.href;
     this.#fetch = fetch;
   }
 
@@ -97,7 +97,7 @@ export class ObliviousTransport {
     } catch {
       return noAnswer((await ObliviousTransport.supported()) ? BAD_KEY : NO_X25519);
     }
-    const outer = { url: this.#relay, headers: { "Content-Type": MEDIA_TYPE }, body: sealed.body };
+    const outer = { url: this.relay, headers: { "Content-Type": MEDIA_TYPE }, body: sealed.body };
     const response = await post(this.#fetch, outer, timeout, keepalive);
     if (response.status !== 200) {
       await response.body?.cancel();

@@ -4,6 +4,8 @@
  *
  * @typedef {object} OpenBatch codes of one task and one epoch, in ascending order
  * @property {string} task the task's id
+ * @property {string} [name] the task's name; earlier versions wrote none
+ * @property {string} [to] the server, after the relay if there is one
  * @property {string} owner the client that adds codes to it, and nobody else
  * @property {string} id random, in hex; that of the batch once it is sealed
  * @property {number} epoch
@@ -13,6 +15,8 @@
  *
  * @typedef {object} SealedBatch a batch whose bytes are fixed: every attempt sends the same
  * @property {string} task
+ * @property {string} [name]
+ * @property {string} [to]
  * @property {string} id random, in hex
  * @property {number} created
  * @property {number} count
@@ -20,6 +24,8 @@
  *
  * @typedef {object} DelayedCode a code that may not join a batch yet
  * @property {string} task the task's id
+ * @property {string} [name] the task's name
+ * @property {string} [to]
  * @property {number} epoch
  * @property {1 | 2} width bytes of the code
  * @property {number} created Unix seconds
@@ -189,8 +195,8 @@ export function seal(state, isDue) {
  * @returns {SealedBatch}
  */
 function sealed(batch) {
-  const { task, id, created, codes } = batch;
-  return { task, id, created, count: codes.length, body: toHex(encodeBatch(batch)) };
+  const { task, name, to, id, created, codes } = batch;
+  return { task, name, to, id, created, count: codes.length, body: toHex(encodeBatch(batch)) };
 }
 
 /**
@@ -201,7 +207,7 @@ function sealed(batch) {
  * @param {string} owner
  * @param {number} now
  * @param {number} bytes
- * @param {(batch: SealedBatch) => number} weigh bytes of its request
+ * @param {(batch: SealedBatch) => number} weigh bytes of its request; infinity for what is not to be sent
  * @returns {SealedBatch[]}
  */
 export function parting(state, owner, now, bytes, weigh) {
@@ -216,17 +222,17 @@ export function parting(state, owner, now, bytes, weigh) {
 }
 
 /**
- * Drop what was queued before a time.
+ * Drop some of what is queued.
  *
  * @param {State} state
  * @param {string} reason
- * @param {number} before Unix seconds
+ * @param {(queued: OpenBatch | SealedBatch | DelayedCode) => boolean} isOver
  * @returns {number} of how many reports
  */
-export function discard(state, reason, before) {
+export function discard(state, reason, isOver) {
   const queued = pending(state);
-  /** @type {<T extends { created: number }>(queue: T[]) => T[]} */
-  const kept = (queue) => queue.filter(({ created }) => created >= before);
+  /** @type {<T extends OpenBatch | SealedBatch | DelayedCode>(queue: T[]) => T[]} */
+  const kept = (queue) => queue.filter((each) => !isOver(each));
   Object.assign(state, { delayed: kept(state.delayed), open: kept(state.open), sealed: kept(state.sealed) });
   const count = queued - pending(state);
   if (count) drop(state, reason, count);
@@ -238,11 +244,11 @@ export function discard(state, reason, before) {
  *
  * @param {State} state
  * @param {number} now
- * @param {{ has: (id: string) => boolean }} [underWay] ids of batches whose answers are awaited
+ * @param {(batch: SealedBatch) => boolean} [mayBeSent]
  * @returns {SealedBatch | number}
  */
-export function next(state, now, underWay = new Set()) {
-  const batches = state.sealed.filter(({ id }) => !underWay.has(id));
+export function next(state, now, mayBeSent = () => true) {
+  const batches = state.sealed.filter(mayBeSent);
   const waits = batches.map((batch) => waitSeconds(state.waits, batch.task, now));
   const ready = waits.indexOf(0);
   return ready >= 0 ? batches[ready] : Math.min(...waits, Infinity);

@@ -15,6 +15,7 @@
  * @property {(request: Request, timeout: number, keepalive: boolean) => Promise<Answer>} post sends within so many
  *     seconds; with `keepalive` the request may outlive the page. What it rejects with counts as no answer
  * @property {(request: Request) => number} weigh bytes of the body that goes out
+ * @property {string} [relay] where requests go instead of to the server
  * @property {(requests: Request[]) => void} [prepare] is told in a page, after each report, what would be sent if it
  *     were left now
  */

@@ -39,7 +39,7 @@ class Batching(NamedTuple):
     `wall` is the Unix time that the file's times are compared with, and `held` returns for how many seconds
     nothing of the task with this id may be sent. Reports with numbers up to `expedited` are sent without
     waiting. `options` and `interval` are those of `OutboxOptions` and `Outbox.take`; `owner` is a number of
-    `new_owner`.
+    `new_owner`. Tasks with one of the names `foreign` are left to others.
     """
 
     wall: float
@@ -48,6 +48,7 @@ class Batching(NamedTuple):
     interval: float
     expedited: int
     owner: int
+    foreign: frozenset[str] = frozenset()
 
     def look(self, connection: sqlite3.Connection) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
         """Return after how many seconds there is something to send; infinity when nothing is queued.
@@ -92,11 +93,12 @@ class Batching(NamedTuple):
     def _batches(self, connection: sqlite3.Connection) -> Iterator[tuple[int, float]]:
         """Yield (number, seconds until it can be sent) of the sealed batches."""
         rows = connection.execute(
-            """SELECT batches.number, tasks.id, leased_until, leased_by, owner
+            """SELECT batches.number, tasks.id, tasks.name, leased_until, leased_by, owner
                FROM batches JOIN tasks ON tasks.number = batches.task"""
         ).fetchall()  # see `_Memo.__iter__`
-        for number, task_id, until, by, owner in rows:
-            yield number, max(self._leased(until, by, owner), self.held(task_id))
+        for number, task_id, name, until, by, owner in rows:
+            if name not in self.foreign:
+                yield number, max(self._leased(until, by, owner), self.held(task_id))
 
     def _leased(self, until: float, by: int, owner: int) -> float:
         """Return for how many seconds somebody else goes on sending a batch; 0 when nobody does."""
@@ -145,7 +147,7 @@ class Batching(NamedTuple):
 
     def _epochs(self, connection: sqlite3.Connection) -> Iterator[tuple[int, str, int]]:
         """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
-        for task, task_id in connection.execute("SELECT number, id FROM tasks").fetchall():
+        for task, task_id in own_tasks(connection, self.foreign):
             epoch: int | None = None
             while True:
                 later = "" if epoch is None else "AND epoch > :epoch"
@@ -185,6 +187,12 @@ class Batching(NamedTuple):
         rows: list[tuple[int, int, float]] = connection.execute(NEXT, these).fetchall()
         connection.executemany("DELETE FROM reports WHERE number = ?", [(number,) for number, *_ in rows])
         return sorted(rows)
+
+
+def own_tasks(connection: sqlite3.Connection, foreign: frozenset[str]) -> list[tuple[int, str]]:
+    """Return (number, id) of the tasks that have none of these names."""
+    tasks = connection.execute("SELECT number, id, name FROM tasks").fetchall()
+    return [(number, task_id) for number, task_id, name in tasks if name not in foreign]
 
 
 NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch = :epoch

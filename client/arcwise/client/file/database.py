@@ -17,7 +17,7 @@ from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Hashable, Iterator
     from pathlib import Path
 
     from arcwise.client.file.held import HeldConnection
@@ -51,6 +51,11 @@ class Database:
         with self._lock:
             self._connect()
         _living.add(self)
+
+    @property
+    def place(self) -> Hashable:
+        """What is equal for everyone who has this file open."""
+        return self._identity
 
     def _connect(self) -> HeldConnection:
         real = real_path(self.path)

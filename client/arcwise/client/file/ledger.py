@@ -36,7 +36,8 @@ class FileLedger(Ledger):
     """A device's spending and its queue in one SQLite file, which outlive the process.
 
     Safe to use from several threads, from several clients and from several processes; a forked child opens
-    the file anew.
+    the file anew. Clients that send to other servers, or in other ways, need ledgers of their own, see
+    docs/howto/embed-a-client.md.
 
     Parameters
     ----------

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from arcwise.client.delivery import still_asked
 from arcwise.client.environment import unix_time
-from arcwise.client.file.batching import Batching, end_owner, new_owner
+from arcwise.client.file.batching import Batching, end_owner, new_owner, own_tasks
 from arcwise.client.outbox import Parcel, Send, Wait
 from arcwise.client.sources import named
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from arcwise.client.delivery import Schedule
     from arcwise.client.file.database import Database
@@ -38,8 +38,10 @@ class FileOutbox:
         self.busy_timeout = database.busy_timeout
         self.options = options
         self._environment = options.environment
+        self.foreign: frozenset[str] = frozenset()
         self._expedited = 0
         self._waits = False  # whether the file holds any
+        self._asked = 0.0, -math.inf  # what the file says, and that time by the monotonic clock
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -52,6 +54,11 @@ class FileOutbox:
         """Let the next code wake the sender, whatever came in before."""
         # What the sender knows to wait, see `Batching.look`; and what came in since.
         self._seen: dict[tuple[str, int], tuple[int, float]] = {}
+
+    @property
+    def queue(self) -> Hashable:
+        """What is equal for outboxes of one queue."""
+        return self.database.place
 
     def put(self, connection: sqlite3.Connection, task: Task, epoch: int, code: int, now: float) -> bool:
         """Queue one code in an open transaction; True when there is something new to do."""
@@ -128,9 +135,8 @@ class FileOutbox:
         A code that is younger than the time it is compared with would seem to come from before the clock was
         set back, and would not be delayed.
         """
-        until = self._asked_until(connection)  # a transaction that reads begins here
+        asked = self._still_asked(connection)  # a transaction that reads begins here
         wall = unix_time(self._environment)
-        asked = still_asked(until - wall)
         return self._batching_type(
             wall,
             lambda task_id: max(ready_at(task_id) - now, asked),
@@ -138,12 +144,19 @@ class FileOutbox:
             interval,
             self._expedited,
             self._owner,
+            self.foreign,
         )
 
-    def _asked_until(self, connection: sqlite3.Connection) -> float:
-        """Return until which Unix time everything waits because a server asked a process that sends this."""
+    def _still_asked(self, connection: sqlite3.Connection) -> float:
+        """Return for how many seconds a server still asks a process that sends this to wait, or at most 0.
+
+        The wall clock counts when a wait is seen for the first time, and may then be set right.
+        """
         ((until,),) = connection.execute("SELECT coalesce(max(asked), 0.0) FROM waits").fetchall()
-        return float(until)
+        now = self._environment.monotonic()
+        if until != self._asked[0]:
+            self._asked = until, now + still_asked(until - unix_time(self._environment))
+        return self._asked[1] - now
 
     # With its body: after a failover to an older state of a database, another batch may have its number.
     def _put_back(self, number: int, body: bytes) -> None:
@@ -176,18 +189,26 @@ class FileOutbox:
             return 0
         self._next_expiry = now + _EXPIRY_SECONDS
         before = unix_time(self._environment) - seconds
-        old = "SELECT 1 FROM {} WHERE created < ? LIMIT 1"
         with self.database.reading() as connection:
+            own = self._own(connection)
+            old = f"SELECT 1 FROM {{}} WHERE {own} AND created < ? LIMIT 1"  # noqa: S608
             if not any(
                 connection.execute(old.format(table), (before,)).fetchone()
                 for table in ("reports", "batches")
             ):
                 return 0
         with self.database.writing(durable=False) as connection:
-            return self._drop(connection, "expired", before)
+            return self._drop(connection, "expired", before, own)
 
-    def _drop(self, connection: sqlite3.Connection, reason: str, before: float) -> int:
-        return drop(connection, reason, before)
+    def _own(self, connection: sqlite3.Connection) -> str:
+        """Return the condition that a row is of a task that is not left to others."""
+        if not self.foreign:
+            return "1 = 1"
+        numbers = ", ".join(str(number) for number, _ in own_tasks(connection, self.foreign))
+        return f"task IN ({numbers})" if numbers else "1 = 0"
+
+    def _drop(self, connection: sqlite3.Connection, reason: str, before: float, tasks: str) -> int:
+        return drop(connection, reason, before, tasks)
 
     def expedite(self) -> Callable[[], bool]:
         """Let everything that is queued now be sent without waiting, see `Outbox.expedite`."""
@@ -205,17 +226,20 @@ class FileOutbox:
     def _is_done(self, last: int) -> bool:
         """Return whether all reports up to this number are acknowledged or dropped."""
         with self.database.reading() as connection:
+            own = self._own(connection)
             (left,) = connection.execute(
-                """SELECT EXISTS (SELECT 1 FROM reports WHERE number <= :last)
-                       OR EXISTS (SELECT 1 FROM batches WHERE first_report <= :last)""",
+                f"""SELECT EXISTS (SELECT 1 FROM reports WHERE {own} AND number <= :last)
+                       OR EXISTS (SELECT 1 FROM batches WHERE {own} AND first_report <= :last)""",  # noqa: S608
                 {"last": last},
             ).fetchone()
         return not left
 
     def close(self) -> int:
-        """Leave everything in the file; return how many reports that are."""
+        """Leave everything in the file; return how many reports that are, without those left to others."""
         end_owner(self._owner)
-        return self.pending
+        with self.database.reading() as connection:
+            (left,) = connection.execute(_COUNT.format(self._own(connection))).fetchone()
+        return int(left)
 
     def load(self, schedule: Schedule) -> None:
         """Let the schedule remember the waits of an earlier process."""
@@ -232,13 +256,16 @@ class FileOutbox:
             return
         with self.database.writing(durable=False) as connection:
             # No answer to this process ends what a server has asked another one for.
-            schedule.hold(self._asked_until(connection) - wall, now)
+            schedule.hold(self._still_asked(connection), now)
+            left = list(schedule.remaining(now))
             # A wait that is none is over whatever the clock will be.
             rows = [
                 (scope, failures, wall + own if own else 0.0, wall + asked if asked else 0.0)
-                for scope, failures, own, asked in schedule.remaining(now)
+                for scope, failures, own, asked in left
             ]
             self._waits = bool(rows)
+            asked = max((asked for *_, asked in left), default=0.0)
+            self._asked = wall + asked if asked else 0.0, now + asked
             connection.execute("DELETE FROM waits")
             connection.executemany("INSERT INTO waits VALUES (?, ?, ?, ?)", rows)
 
@@ -250,15 +277,19 @@ _RETAKE_SECONDS = 0.1
 """When to look again after another process was quicker."""
 
 
-def drop(connection: sqlite3.Connection, reason: str, before: float = math.inf) -> int:
-    """Drop what was queued before this Unix time, in an open transaction; return how many reports it was."""
-    (dropped,) = connection.execute(
-        """SELECT (SELECT count(*) FROM reports WHERE created < :before)
-                + (SELECT coalesce(sum(reports), 0) FROM batches WHERE created < :before)""",
-        {"before": before},
-    ).fetchone()
-    connection.execute("DELETE FROM reports WHERE created < ?", (before,))
-    connection.execute("DELETE FROM batches WHERE created < ?", (before,))
+_COUNT = """SELECT (SELECT count(*) FROM reports WHERE {0})
+    + (SELECT coalesce(sum(reports), 0) FROM batches WHERE {0})"""
+
+
+def drop(connection: sqlite3.Connection, reason: str, before: float = math.inf, tasks: str = "1 = 1") -> int:
+    """Drop what was queued before this Unix time, in an open transaction; return how many reports it was.
+
+    `tasks` is a condition on the rows.
+    """
+    old = f"{tasks} AND created < :before"
+    (dropped,) = connection.execute(_COUNT.format(old), {"before": before}).fetchone()
+    for table in ("reports", "batches"):
+        connection.execute(f"DELETE FROM {table} WHERE {old}", {"before": before})  # noqa: S608
     if dropped:
         _count_dropped(connection, reason, dropped)
     return int(dropped)

@@ -20,7 +20,7 @@ from arcwise.client.sources import named
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
 
     from arcwise.client.delivery import Schedule
     from arcwise.client.outbox import OutboxOptions, Step
@@ -61,6 +61,7 @@ class MemoryOutbox:
     def __init__(self, options: OutboxOptions) -> None:
         self._options = options
         self._environment = options.environment
+        self.foreign: frozenset[str] = frozenset()  # all that is in here came from clients of one uplink
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -75,6 +76,11 @@ class MemoryOutbox:
         self._waiting: deque[_Batch] = deque()
         self._closed = False
         self._taken: _Batch | None = None
+
+    @property
+    def queue(self) -> Hashable:
+        """What is equal for outboxes of one queue: nobody else has this one."""
+        return id(self)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
         """Return how many reports are pending, were acknowledged, and were given up for which reason."""

@@ -23,7 +23,7 @@ from arcwise.errors import LedgerError
 from arcwise.urls import libpq_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -99,6 +99,11 @@ class Database:
         with self.reading():
             pass
         _living.add(self)
+
+    @property
+    def place(self) -> Hashable:
+        """What is equal for everyone who has opened these tables in this way."""
+        return self._conninfo, self.schema
 
     def renew(self) -> None:
         """Begin anew in a forked child: the parent's connections are the parent's."""

@@ -124,11 +124,10 @@ class PostgresOutbox(FileOutbox):
         else:
             count_dropped(session, dropped, reports)
 
-    def _drop(self, session: Any, reason: str, before: float) -> int:
-        reports = session.execute("DELETE FROM reports WHERE created < ?", (before,)).rowcount
-        batches = session.execute(
-            "DELETE FROM batches WHERE created < ? RETURNING reports", (before,)
-        ).fetchall()
+    def _drop(self, session: Any, reason: str, before: float, tasks: str) -> int:
+        old = f"WHERE {tasks} AND created < ?"
+        reports = session.execute(f"DELETE FROM reports {old}", (before,)).rowcount  # noqa: S608
+        batches = session.execute(f"DELETE FROM batches {old} RETURNING reports", (before,)).fetchall()  # noqa: S608
         dropped: int = reports + sum(reports for (reports,) in batches)
         count_dropped(session, reason, dropped)
         return dropped
