@@ -120,6 +120,18 @@ def relayed(relay: str) -> ObliviousTransport:
     return ObliviousTransport(relay, CONFIG)
 
 
+def test_a_client_whose_ledger_is_closed_holds_nothing_up(tmp_path: Path) -> None:
+    with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
+        left = App((ledger, ledger), ONE)
+        left.report(1)
+    with FileLedger(tmp_path / "ledger.db") as ledger:
+        App((ledger, ledger), ONE, THERE).close()
+        other = App((ledger, ledger), OTHER, THERE)
+        other.uplink.expedite()
+        assert other.sent() == {place(THERE, ONE): [1]}
+        assert other.close()
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [

@@ -54,8 +54,8 @@ class Database:
 
     @property
     def place(self) -> Hashable:
-        """What is equal for everyone who has this file open."""
-        return self._identity
+        """What is equal for everyone who has this file open; None once it is closed."""
+        return None if self._closed else self._identity
 
     def _connect(self) -> HeldConnection:
         real = real_path(self.path)

@@ -102,8 +102,8 @@ class Database:
 
     @property
     def place(self) -> Hashable:
-        """What is equal for everyone who has opened these tables in this way."""
-        return self._conninfo, self.schema
+        """What is equal for everyone who has opened these tables in this way; None once that is closed."""
+        return None if self._closed else (self._conninfo, self.schema)
 
     def renew(self) -> None:
         """Begin anew in a forked child: the parent's connections are the parent's."""
