@@ -297,7 +297,6 @@ class Remembered:
     def __init__(self, time: int | None = None) -> None:
         self.time = time
         self.written = 0
-        self.numbers: dict[str, int] = {}
 
     def clock(self) -> int | None:
         return self.time
@@ -306,13 +305,6 @@ class Remembered:
         self.written += 1
         self.time = to if reset else max(to, self.time or to)
         return self.time
-
-    def remember(self, name: str, value: int) -> None:
-        self.written += 1
-        self.numbers[name] = value
-
-    def recall(self, name: str) -> int | None:
-        return self.numbers.get(name)
 
 
 def keep(clock: EpochClock, store: Remembered) -> float:
@@ -355,27 +347,6 @@ def test_a_jump_ahead_counts_as_a_time_without_a_server(clock: Clock) -> None:
     clock.step(-YEAR)
     keep(believed, store)
     assert believed.unsure_until == clock.time()
-
-
-def test_a_time_that_is_in_doubt_is_so_for_later_starts_until_it_is_caught_up(clock: Clock) -> None:
-    store = Remembered(int(START) - 900)
-    keep(EpochClock(clock), store)
-    clock.wait(400)
-    for at, in_doubt in ((int(START) - 100, START), (int(START), None)):
-        store.time = at
-        later = EpochClock(clock)
-        keep(later, store)
-        assert later.unsure_until == in_doubt
-    clock.step(YEAR)
-    keep(EpochClock(clock), store)
-    clock.step(-YEAR)  # while no server ran
-    for _ in range(2):
-        last = EpochClock(clock)
-        keep(last, store)
-        assert last.unsure_until == clock.time()
-        written = store.written
-        keep(last, store)
-        assert store.written == written
 
 
 def test_a_worker_that_slept_alone_was_no_time_without_a_server(clock: Clock) -> None:

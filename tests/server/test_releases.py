@@ -263,37 +263,6 @@ def test_what_closed_while_no_server_ran_is_never_shown(
     run(after)
 
 
-def test_a_restart_while_the_clock_catches_up_forgets_nothing(run: Callable[..., None], clock: Clock) -> None:
-    """Of a time of 15 minutes without a server less than 10 are left to catch up, and nothing is in doubt."""
-
-    async def wait_until(worker: Worker, moment: float) -> None:
-        for _ in range(8):
-            clock.wait((moment - clock.time()) / 2)
-            worker.tick()
-        clock.wait(moment - clock.time())
-        worker.tick()
-
-    close = float((TODAY + 1) * AGE.epoch_seconds)
-
-    async def before(one: Worker, _two: Worker) -> None:
-        assert await one.send(1, TODAY, 1, LEAST) == 204
-        await wait_until(one, close - 840)
-
-    async def between(one: Worker, _two: Worker) -> None:
-        await wait_until(one, close + 460)
-        assert await one.send(2, TODAY, 1) == 204  # not closed yet
-
-    async def after(one: Worker, _two: Worker) -> None:
-        await wait_until(one, close + 7200)
-        assert await one.send(3, TODAY, 1) == 410
-        assert (await one.http.get(f"/v1/tasks/{AGE.id}/estimate")).json()["n"] == 0
-
-    run(before)
-    clock.wait(900)
-    run(between)
-    run(after)
-
-
 @pytest.mark.parametrize("past", ["live", "rebuilt", "clock jumps"])
 def test_the_setting_of_a_server_withholds_what_a_task_does(
     tmp_path: Path, url: str, run: Callable[..., None], clock: Clock, past: str

@@ -5,7 +5,6 @@ What was closed stays closed, so a clock that jumps ahead, be it for an hour, mu
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from typing import TYPE_CHECKING, Protocol
@@ -20,8 +19,6 @@ _RATE = 2.0
 """Seconds by which the believed time follows the machine's clock up, at most, in a second."""
 _STEP_SECONDS = 60
 """By how much the stored time is raised at least: a commit a minute, whatever the number of workers."""
-_UNSURE = "unsure_until"
-"""By which name the store remembers the end of the time that is in doubt, for later starts."""
 
 
 class Clock(Protocol):
@@ -49,7 +46,6 @@ class EpochClock:
         self._latest: float | None = None
         self._at = 0.0
         self._unsure_until: float | None = None
-        self._kept_until = 0  # what the store remembers of it
         self._lag = 0.0  # of the believed time behind the machine's, as far as it is known to be unsure
 
     def now(self) -> float:
@@ -105,9 +101,6 @@ class EpochClock:
             reached = now
         elif self._latest is None:
             reached = stored
-            unsure_until = store.recall(_UNSURE) or 0
-            if unsure_until > stored:  # of what closed before it, something may still be open here
-                self._unsure_until = float(unsure_until)
         if is_empty and stored is not None and now < stored:
             stored = store.advance_clock(int(now), reset=True)  # the clock was wrong when the store was new
         elif stored is None or reached >= stored + _STEP_SECONDS:
@@ -120,7 +113,3 @@ class EpochClock:
             elif self._unsure_until is not None:  # of a clock that was ahead
                 self._unsure_until = min(self._unsure_until, now)
             self._lag = max(0.0, min(self._lag, lag))
-            unsure_until = math.ceil(self._unsure_until or 0)
-        if unsure_until != self._kept_until:
-            store.remember(_UNSURE, unsure_until)
-            self._kept_until = unsure_until
