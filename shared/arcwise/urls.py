@@ -92,7 +92,7 @@ def libpq_settings(url: str, name: str, read: Callable[[str], dict[str, Any]]) -
     with suppress(Exception):  # psycopg's own, which this module does not know
         settings = read(url)
         without_password(url)
-        if set(settings.get("port", "")) <= set("0123456789,"):
+        if set(settings.get("port", "")) <= set("0123456789, +"):
             return settings
     raise ParameterError(
         f"{name} must be a URL that libpq can read, such as postgresql://USER@HOST/DATABASE, with %, @ and / "

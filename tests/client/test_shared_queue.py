@@ -1,25 +1,24 @@
-"""Clients with one ledger and one queue: each sends its own, and none sends it in another's way."""
+"""Clients with one ledger and one queue: each sends the reports of its own tasks."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncUplink, FileLedger, ObliviousTransport, PostgresLedgers
+from arcwise.client import FileLedger, PostgresLedgers
 from arcwise.domains import Circle
-from arcwise.errors import ParameterError
-from arcwise.oblivious import GatewayKey, encode_key_configs
 from arcwise.tasks import Task
 from tests.support.clock import Clock
 from tests.support.ledgers import ledger_schema, ledger_url
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
-from tests.support.unlimited import Client
+from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from arcwise.client import Ledger
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 ONE, OTHER = Task("one", Circle(360), 1.0), Task("other", Circle(360), 1.0)
 HERE, THERE = "http://127.0.0.1:9", "http://127.0.0.1:10"
-CONFIG = encode_key_configs([GatewayKey.generate(1).config])
 KEYS = ["arcwise_ingest_0123456789ab_" + 64 * "0", "arcwise_ingest_0123456789cd_" + 64 * "0"]
 
 
@@ -116,55 +114,39 @@ def test_delays_and_ages_are_those_of_the_client_that_reported(opened: tuple[Led
     assert one.sent() == {place(HERE, ONE): [1] * 5}
 
 
-def relayed(relay: str) -> ObliviousTransport:
-    return ObliviousTransport(relay, CONFIG)
+def test_an_idle_client_is_not_waited_for(tmp_path: Path) -> None:
+    """Another process may have left reports of its tasks: its sender is started."""
+    with FileLedger(tmp_path / "ledger.db", create=True) as ledger, FileLedger(ledger.path) as its:
+        one, other = Recorder(), Recorder()
+        idle = Client(HERE, tasks=[ONE], ledger=ledger, transport=one, interval=0.0)
+        with Client(HERE, tasks=[OTHER], ledger=ledger, transport=other) as busy:
+            left = App((its, its), ONE)
+            left.report(1)
+            assert not left.close()
+            assert busy.report("other", 1.0)
+            assert busy.flush()
+            assert idle.flush()
+        assert (one.codes, other.codes) == (1, 1)
+        idle.close()
 
 
-def test_a_client_whose_ledger_is_closed_holds_nothing_up(tmp_path: Path) -> None:
+def test_what_is_left_to_a_loop_that_has_ended_is_sent(tmp_path: Path) -> None:
+    kept = []
+
+    async def leave() -> None:
+        kept.append(AsyncClient(HERE, tasks=[ONE], ledger=ledger, transport=AsyncNowhere(), interval=600.0))
+        assert await kept[0].report("one", 1.0)
+
     with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
-        left = App((ledger, ledger), ONE)
-        left.report(1)
-    with FileLedger(tmp_path / "ledger.db") as ledger:
-        App((ledger, ledger), ONE, THERE).close()
-        other = App((ledger, ledger), OTHER, THERE)
+        asyncio.run(leave())
+        other = App((ledger, ledger), OTHER)
         other.uplink.expedite()
-        assert other.sent() == {place(THERE, ONE): [1]}
-        assert other.close()
+        assert other.sent() == {place(HERE, ONE): [1]}
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("url", [HERE, THERE]),
-        ("key", KEYS),
-        ("key", [None, KEYS[0]]),
-        ("batch_size", [1, 2]),
-        ("max_age_days", [7.0, 30.0]),
-        ("transport", [Recorder(), None]),
-        ("transport", [relayed("http://127.0.0.1:8/relay"), None]),
-        ("transport", [relayed("http://127.0.0.1:8/relay"), relayed("http://127.0.0.1:8/another")]),
-    ],
-)
-def test_one_task_is_not_sent_in_two_ways(
-    opened: tuple[Ledger, QueueOwner], name: str, values: list[Any]
-) -> None:
-    first, second = ({name: value} for value in values)
-    one = App(opened, ONE, **first)
-    App(opened, ONE, **first).close()
-    App(opened, OTHER, **second).close()
-    with pytest.raises(
-        ParameterError, match=rf"for task 'one', with another {name}: close that client first"
-    ):
-        App(opened, ONE, **second)
-    one.close()
-    App(opened, ONE, **second).close()
+class AsyncNowhere:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Any:
+        raise ConnectionError
 
-
-def test_sync_and_async_clients_are_alike(opened: tuple[Ledger, QueueOwner]) -> None:
-    _, owner = opened
-    one = App(opened, ONE, transport=None)
-    uplink = AsyncUplink(HERE, ledger=owner)
-    uplink._serve(frozenset({"one"}))
-    with pytest.raises(ParameterError, match="one AsyncUplink"):
-        AsyncUplink(THERE, ledger=owner)._serve(frozenset({"one"}))
-    one.close()
+    async def close(self) -> None:
+        pass

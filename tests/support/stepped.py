@@ -13,6 +13,9 @@ class SteppedUplink(Uplink):
     def _start(self) -> None:
         self._check_open()
 
+    def _attends(self) -> bool:
+        return True
+
     def send(self) -> float:
         """Send all that is due; return for how many seconds there is nothing more to do."""
         while not (wait := self._step()):

@@ -151,6 +151,10 @@ class AsyncUplink(BaseUplink):
                 "cancel its tasks, as asyncio.run does at its end"
             )
 
+    def _attends(self) -> bool:
+        loop, task = self._loop, self._task
+        return loop is not None and loop.is_running() and task is not None and not task.done()
+
     def _wake(self) -> None:
         """Let the task look at the queue again; from any thread."""
         loop = self._loop

@@ -96,7 +96,7 @@ class BaseUplink(ABC):
         clear = self._url.lower().startswith("http:") and not getattr(self._transport, "_seals", False)
         if self._key is not None and clear and not insecure:
             self._check_stays("key would leave this machine unencrypted: insecure must be True")
-        self._batch_size = checked_integer("batch_size", batch_size, _MAX_BATCH_SIZE)
+        batch_size = checked_integer("batch_size", batch_size, _MAX_BATCH_SIZE)
         capacity = checked_integer("max_pending", max_pending, 10**9)
         self._interval = checked_number("interval", interval)
         self._delay = checked_number("delay", delay)
@@ -117,7 +117,7 @@ class BaseUplink(ABC):
         self._nothing_left = True  # when it was closed
         self._names: frozenset[str] = frozenset()
         self._outbox: Outbox = ledger._open_outbox(
-            OutboxOptions(self._batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
+            OutboxOptions(batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
         )
         self._renew()
         self._outbox.load(self._schedule)
@@ -126,47 +126,24 @@ class BaseUplink(ABC):
             _sharing[id(self)] = self
 
     def _serve(self, names: frozenset[str]) -> None:
-        """Take note that clients of this uplink have tasks of these names.
-
-        Raises `ParameterError` where another uplink on the same queue has one of them and sends in another
-        way: each would send what the other one queued.
-        """
-        if names <= self._names:
-            return
-        for other in self._others():
-            shared = sorted(names & other._names)
-            differing = [name for name, value in self._way().items() if other._way()[name] != value]
-            if shared and differing:
-                raise ParameterError(
-                    f"ledger is used by another client for task {shared[0]!r}, with another "
-                    f"{' and '.join(differing)}: close that client first, let both share one "
-                    f"{type(self).__name__}, or give each a ledger of its own"
-                )
+        """Take note that clients of this uplink have tasks of these names."""
         self._names |= names
 
-    def _others(self) -> list[BaseUplink]:
-        """Return the open uplinks of this process that share the queue."""
-        # The references are listed at once, whatever other threads construct meanwhile.
-        every = (reference() for reference in _sharing.valuerefs())
-        return [
-            other
-            for other in every
-            if other not in (None, self) and not other._closed and other._outbox.queue == self._outbox.queue
-        ]
-
     def _share(self) -> None:
-        """Leave tasks to the other uplinks on the queue that alone have clients with them."""
-        self._outbox.foreign = frozenset().union(*(other._names for other in self._others())) - self._names
+        """Leave tasks to the other open uplinks on the queue that alone have clients with them."""
+        foreign: set[str] = set()
+        # The references are listed at once, whatever other threads construct meanwhile.
+        for other in [reference() for reference in _sharing.valuerefs()]:
+            if other is None or other is self or other._closed or other._outbox.queue != self._outbox.queue:
+                continue
+            theirs = other._names - self._names
+            if theirs and other._attends():
+                foreign |= theirs
+        self._outbox.foreign = frozenset(foreign)
 
-    def _way(self) -> dict[str, object]:
-        """Return by the names of arguments what decides where reports go and how; delays are theirs."""
-        return {
-            "url": self._url,
-            "key": self._key,
-            "transport": getattr(self._transport, "_way", type(self._transport)),
-            "batch_size": self._batch_size,
-            "max_age_days": self._max_age,
-        }
+    @abstractmethod
+    def _attends(self) -> bool:
+        """Return whether the sender runs, and start it where it can be started."""
 
     def _check_stays(self, rule: str) -> None:
         """Raise `ParameterError` if what is sent to this machine may leave it by the transport.
@@ -323,7 +300,6 @@ class BaseUplink(ABC):
         """Take no more reports and let go of the queue; return whether it was empty."""
         self._closed = True
         self._nothing_left = False
-        self._share()
         try:
             left = self._outbox.close()
         except LedgerError as error:

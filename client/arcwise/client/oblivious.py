@@ -79,7 +79,6 @@ class ObliviousTransport(HttpxTransport):
     ) -> None:
         super().__init__(client, **options)
         self._route = _Route(relay, key_config)
-        self._relay = self._route.relay
 
     def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST by way of the relay and return the response that the gateway has sealed."""
@@ -121,7 +120,6 @@ class AsyncObliviousTransport(AsyncHttpxTransport):
     ) -> None:
         super().__init__(client, **options)
         self._route = _Route(relay, key_config)
-        self._relay = self._route.relay
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Response:
         """Send one POST by way of the relay and return the response that the gateway has sealed."""

@@ -174,8 +174,6 @@ class _Connections(Generic[ClientT]):
 
     _kind: str
     """What httpx calls them."""
-    _relay: str | None = None
-    """The URL that requests go to instead of the server's."""
 
     def __init__(self, client: ClientT | None, options: dict[str, Any]) -> None:
         _check_options(client, options, self._kind)
@@ -211,12 +209,6 @@ class _Connections(Generic[ClientT]):
     def _exit(self, url: str) -> str | None:
         """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
         return way_out(self._given, self._options, url)
-
-    @property
-    def _way(self) -> tuple[object, ...]:
-        """What is equal for transports, sync or async, that reach a server in the same way."""
-        proxies = [self._options.get(name) for name in ("proxy", "mounts", "trust_env")]
-        return (type(self).__name__.removeprefix("Async"), self._relay, self._given, proxies)
 
     def _leave(self) -> list[ClientT]:
         """Return our clients, which are to be closed; a later request makes others."""

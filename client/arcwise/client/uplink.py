@@ -129,6 +129,13 @@ class Uplink(BaseUplink):
                     self._thread = None
                     self._record_failure(error)
 
+    def _attends(self) -> bool:
+        try:
+            self._start()
+        except RuntimeError:  # it is closed
+            return False
+        return self._thread is not None
+
     def _wake(self) -> None:
         """Let the thread look at the queue again."""
         with self._mutex:

@@ -58,8 +58,6 @@ import { FetchTransport } from "./transport.js";
  */
 
 const DAY = 86_400;
-/** How many days reports of tasks that no client has any more stay, at least. */
-const DAYS_LEFT = 30;
 const LONGEST_TIMER = 2 ** 31 - 1;
 /** What all requests of a page that outlive it may weigh together, in every browser. */
 const KEEPALIVE_BYTES = 65_536;
@@ -92,7 +90,7 @@ const OPTIONS = [
   ...["transport", "fetch", "onEvent", "showValues"],
 ];
 
-/** @type {Set<Client>} the clients of this page that are not closed */
+/** @type {Set<WeakRef<Client>>} the clients of this page that are not closed */
 const open = new Set();
 
 export class Client {
@@ -101,6 +99,8 @@ export class Client {
   #url;
   /** Where and how reports travel. */
   #to;
+  /** What `open` has of this client. */
+  #reference;
   #headers;
   #options;
   #sending = Promise.resolve();
@@ -189,7 +189,7 @@ export class Client {
     );
     demand(typeof onEvent === "function", "onEvent must be a function");
     this.#to = `${this.#options.transport.relay ?? ""} ${this.#url}`;
-    open.add(this);
+    open.add((this.#reference = new WeakRef(this)));
     // A page is hidden before it is left, unless it is closed at once. Node.js has no document.
     page?.addEventListener("visibilitychange", this.#onHide);
     globalThis.addEventListener?.("pagehide", this.#onHide);
@@ -285,7 +285,7 @@ export class Client {
   async close(timeout = 5) {
     const done = await this.flush(timeout);
     this.#closed = true;
-    open.delete(this);
+    open.delete(this.#reference);
     clearTimeout(this.#timer);
     page?.removeEventListener("visibilitychange", this.#onHide);
     globalThis.removeEventListener?.("pagehide", this.#onHide);
@@ -366,12 +366,23 @@ export class Client {
   #sends = ({ name, to }) =>
     name === undefined ||
     this.#tasks.has(name) ||
-    (to === this.#to && ![...open].some((client) => client.#tasks.has(name) && client.#shares(this)));
+    (to === this.#to && !this.#others({ name }).length);
 
-  /** @param {Client} other */
-  #shares(other) {
-    const [ledger, its] = [this.#options.ledger, other.#options.ledger];
-    return this.#to === other.#to && (ledger === its || (its.key !== undefined && ledger.key === its.key));
+  /**
+   * The open clients of this page that have a task of this name, if this one has not.
+   *
+   * @param {{ name?: string }} queued
+   * @returns {Client[]}
+   */
+  #others({ name }) {
+    if (name === undefined || this.#tasks.has(name)) return [];
+    const { ledger } = this.#options;
+    return [...open].flatMap((reference) => {
+      const other = reference.deref();
+      const its = other?.#options.ledger;
+      const shares = its && (ledger === its || (its.key !== undefined && ledger.key === its.key));
+      return shares && other.#tasks.has(name) ? [other] : [];
+    });
   }
 
   /**
@@ -383,7 +394,7 @@ export class Client {
   #hold(all, time) {
     for (const kind of /** @type {const} */ (["own", "asked"])) {
       const [until, deadline] = this.#held[kind];
-      const left = all[kind] === until ? Math.min(until - time, deadline - ticks()) : all[kind] - time;
+      const left = all[kind] === until ? deadline - ticks() : all[kind] - time;
       all[kind] = time + left;
       this.#held[kind] = [all[kind], ticks() + left];
     }
@@ -485,10 +496,11 @@ export class Client {
       const found = await this.#update((state) => {
         const time = now();
         this.#hold(state.waits.all, time);
-        expired = discard(state, "expired", (each) => {
-          const days = this.#sends(each) ? maxAgeDays : Math.max(maxAgeDays, DAYS_LEFT);
-          return each.created < time - days * DAY;
-        });
+        expired = discard(state, "expired", (each) => each.created < time - maxAgeDays * DAY && !this.#others(each).length);
+        for (const each of [...state.delayed, ...state.open, ...state.sealed]) {
+          // They look after their own reports only, and another page may have left some.
+          for (const other of this.#others(each)) other.#wake(Math.max(interval, 1));
+        }
         // What is of a later time was written before the clock was set back.
         const isOver = (/** @type {DelayedCode} */ { ready, created }) => ready <= time || created > time + 60;
         endDelays(state, this.#own(), batchSize, (code) => this.#sends(code) && isOver(code));
