@@ -99,7 +99,7 @@ export class Client {
   #url;
   /** Where and how reports travel. */
   #to;
-  /** What `open` has of this client. */
+  /** @type {WeakRef<Client>} what `open` has of this client */
   #reference;
   #headers;
   #options;
@@ -379,9 +379,9 @@ export class Client {
     const { ledger } = this.#options;
     return [...open].flatMap((reference) => {
       const other = reference.deref();
-      const its = other?.#options.ledger;
-      const shares = its && (ledger === its || (its.key !== undefined && ledger.key === its.key));
-      return shares && other.#tasks.has(name) ? [other] : [];
+      if (!other || !other.#tasks.has(name)) return [];
+      const its = other.#options.ledger;
+      return ledger === its || (its.key !== undefined && ledger.key === its.key) ? [other] : [];
     });
   }
 
