@@ -134,10 +134,9 @@ class BaseUplink(ABC):
         foreign: set[str] = set()
         # The references are listed at once, whatever other threads construct meanwhile.
         for other in [reference() for reference in _sharing.valuerefs()]:
-            if other is None or other is self or other._closed or other._outbox.queue != self._outbox.queue:
+            if other is None or other is self or other._closed or not (theirs := other._names - self._names):
                 continue
-            theirs = other._names - self._names
-            if theirs and other._attends():
+            if other._outbox.queue == self._outbox.queue and other._attends():
                 foreign |= theirs
         self._outbox.foreign = frozenset(foreign)
 
