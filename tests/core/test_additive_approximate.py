@@ -201,34 +201,23 @@ def test_rounding_that_counts_e_to_the_epsilon_times_is_taken_off(delta: float) 
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("cls", "given_", "message"),
     [
-        (
-            lambda: GaussianMechanism(UNIT_INTERVAL, 1.0, 0.0),
-            r"delta must be more than 0 and less than 1, got 0\.0",
-        ),
-        (lambda: GaussianMechanism(UNIT_INTERVAL, -1.0, 1e-5), r"epsilon must be from 0 to 20, got -1\.0"),
-        (
-            lambda: GaussianMechanism(UNIT_INTERVAL, 1.0, 1e-5, reach=100.0),
-            r"reach must be at most \d+\.\d+ at",
-        ),
-        (lambda: TruncatedLaplaceMechanism(UNIT_INTERVAL, 0.0, 1e-5), r"epsilon must be from 0\.01 to 20"),
-        (
-            lambda: TruncatedLaplaceMechanism(UNIT_INTERVAL, 1.0, 0.6),
-            r"delta must be .* at most 0\.5, got 0\.6",
-        ),
-        (lambda: UniformAtomMechanism(UNIT_INTERVAL, 1.0), r"delta must be .* less than 1, got 1\.0"),
-        (
-            lambda: UniformAtomMechanism(UNIT_INTERVAL, 1e-5),
-            r"or fewer nodes \(on a lattice .*\)$",
-        ),
-        (lambda: UniformAtomMechanism(UNIT_INTERVAL, 1e-5, reach=9000.0), r", or a smaller reach$"),
-        (lambda: UniformAtomMechanism(UNIT_INTERVAL, 0.5, power=-1.0), "power must be positive"),
+        (GaussianMechanism, {"delta": 0.0}, r"delta must be more than 0 and less than 1, got 0\.0"),
+        (GaussianMechanism, {"epsilon": -1.0}, r"epsilon must be from 0 to 20, got -1\.0"),
+        (GaussianMechanism, {"reach": 100.0}, r"reach must be at most \d+\.\d+ at"),
+        (TruncatedLaplaceMechanism, {"epsilon": 0.0}, r"epsilon must be from 0\.01 to 20"),
+        (TruncatedLaplaceMechanism, {"delta": 0.6}, r"delta must be .* at most 0\.5, got 0\.6"),
+        (UniformAtomMechanism, {"delta": 1.0}, r"delta must be .* less than 1, got 1\.0"),
+        (UniformAtomMechanism, {}, r"or fewer nodes \(on a lattice .*\)$"),
+        (UniformAtomMechanism, {"reach": 9000.0}, r", or a smaller reach$"),
+        (UniformAtomMechanism, {"delta": 0.5, "power": -1.0}, "power must be positive"),
     ],
 )
-def test_bad_arguments_are_refused(call: Any, message: str) -> None:
+def test_bad_arguments_are_refused(cls: Any, given_: dict[str, Any], message: str) -> None:
+    epsilon = {} if cls is UniformAtomMechanism else {"epsilon": 1.0}
     with pytest.raises(ParameterError, match=message):
-        call()
+        cls(UNIT_INTERVAL, **{**epsilon, "delta": 1e-5, **given_})
 
 
 @pytest.mark.parametrize("delta", [1.3e-12, 6e-12, 6.1e-11])

@@ -24,6 +24,7 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.randomness import InsecureSeededRandomness as Seeded
 from arcwise.tasks import Group, Task
 from arcwise.tasks.batches import _below, _chosen
+from tests.support.fixed_draw import Untouchable
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, inner_values
 
 if TYPE_CHECKING:
@@ -35,18 +36,6 @@ FALSE_ALARM = 1e-6
 DELAY = Task("delay", Interval(0, 180), epsilon=1.0)
 SCORE = Task("score", Interval(0, 10, step=1), epsilon=1.0)
 HEADING = Task("heading", Circle(360), epsilon=1.0)
-
-
-class Untouchable:
-    """A source that nothing may be drawn from."""
-
-    secure = False
-
-    def draw(self) -> tuple[int, int]:
-        raise AssertionError("something was drawn")
-
-    def draws(self, count: int) -> bytes:
-        raise AssertionError(f"{count} draws were taken")
 
 
 class Given:
@@ -333,10 +322,7 @@ DOMAINS: dict[str, Interval | Circle] = {
     "d": Circle(360),
 }
 ROWS = 24_000
-TABLE: dict[str, Any] = {
-    "other": ["x"] * ROWS,
-    **{name: np.ones(ROWS) for name in DOMAINS},
-}
+TABLE: dict[str, Any] = {"other": ["x"] * ROWS, **{name: np.ones(ROWS) for name in DOMAINS}}
 
 
 @pytest.mark.parametrize("table", [dict, pd.DataFrame, pl.DataFrame, pa.table])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.integrate import quad
 from scipy.optimize import linprog
 
 from arcwise.domains import Circle, Interval
@@ -28,7 +29,7 @@ from arcwise.mechanisms import (
     interval_expected_error,
     optimal_levels,
 )
-from arcwise.mechanisms.closed_forms.optimal import distribution_width
+from arcwise.mechanisms.closed_forms.optimal import distribution_width, interval_mean
 from arcwise.tasks import Task
 from tests.support.strategies import epsilons
 
@@ -295,3 +296,33 @@ def test_a_density_of_two_narrow_peaks_has_a_smaller_worst_case(epsilon: float) 
     assert max(levels) <= math.exp(epsilon) * min(levels)
     worst = max(error(x) for x in np.linspace(0.0, 1.0, 401).tolist())
     assert worst < 0.98 * interval_expected_error(0.0, epsilon)
+
+
+# --- means of the clamped window -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("power", [1.0, 1.7, 3.0])
+@pytest.mark.parametrize("epsilon", [0.03, 0.71, 3.9, 11.0])
+def test_means_against_an_integral(epsilon: float, power: float) -> None:
+    p, q, c = optimal_levels(epsilon, power)
+    for x in (0.0, 0.013, 0.31, 0.5, 0.77, 1.0):
+        start = min(max(x - c, 0.0), 1.0 - 2.0 * c)
+        edges = [0.0, start, start + 2.0 * c, 1.0]
+        pieces = [quad(lambda y: y, *edges[k : k + 2])[0] for k in range(3)]
+        expected = q * pieces[0] + p * pieces[1] + q * pieces[2]
+        assert interval_mean(x, epsilon, power) == pytest.approx(expected, rel=1e-11)
+
+
+@pytest.mark.parametrize("epsilon", [0.4, 2.3])
+def test_the_mean_of_the_kernel_comes_close(epsilon: float) -> None:
+    mechanism = OptimalPiecewise(Interval(0, 1), epsilon, placement="clamp", nodes=600)
+    for x in (0.0, 0.2, 0.43, 0.9):
+        assert mechanism.mean(x) == pytest.approx(interval_mean(x, epsilon), abs=3e-3)
+
+
+def test_means_at_the_default_power_and_at_bounds() -> None:
+    c = optimal_levels(2.0).half_window
+    assert interval_mean(0.0, 2.0) == interval_mean(c, 2.0) < interval_mean(c + 1e-6, 2.0)
+    assert interval_mean(0.5, 2.0) == 0.5
+    with pytest.raises(ParameterError, match="x must"):
+        interval_mean(1.2, 1.0)

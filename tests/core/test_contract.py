@@ -9,8 +9,6 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -26,12 +24,12 @@ from arcwise.mechanisms.registry import MECHANISMS, mechanism_from_fields, mecha
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
 from arcwise.wire import code_width
-from tests.support.fixed_draw import FixedDraw
+from tests.core.brute_force import distances, exp_bounds, largest_delta, largest_ratio, law
+from tests.support.fixed_draw import FixedDraw, Untouchable
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, LATTICE_EXAMPLES, Example, inner_values, moves
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
-    from arcwise.typing import FloatArray
 
 EPSILONS = (0.1, 1.0, 8.0, 0.5, 2.0, 4.0)
 """The last three are between the others: no mechanism does otherwise there than at one of those."""
@@ -80,26 +78,6 @@ def test_every_registered_mechanism_has_an_example() -> None:
 # --- privacy -----------------------------------------------------------------------------------------
 
 
-@cache
-def exp_below(epsilon: float) -> Fraction:
-    """Return a rational number of at most e^epsilon: 1 at 0, else from 100 digits of `decimal`."""
-    if epsilon == 0:
-        return Fraction(1)
-    with localcontext() as context:
-        context.prec = 100
-        return Fraction(min(Decimal(epsilon), Decimal(repr(epsilon))).exp().next_minus())
-
-
-def brute_force_delta(mechanism: Mechanism, pairs: list[tuple[int, int]]) -> Fraction:
-    """Return the largest hockey-stick divergence over these pairs of rows, exactly."""
-    growth = exp_below(mechanism.epsilon)
-    rows = [mechanism.kernel.row(node) for node in range(mechanism.kernel.nodes)]
-    return max(
-        sum((max(a - growth * b, Fraction(0)) for a, b in zip(rows[s], rows[t], strict=True)), Fraction(0))
-        for s, t in pairs
-    )
-
-
 def test_rows_are_integers_that_sum_to_one(mechanism: Mechanism) -> None:
     kernel = mechanism.kernel
     assert 2 <= kernel.codes <= 65_536
@@ -108,8 +86,9 @@ def test_rows_are_integers_that_sum_to_one(mechanism: Mechanism) -> None:
         assert len(row) == kernel.codes
         assert sum(row) == UNIT
         assert all(type(weight) is int and weight >= 0 for weight in row)
-    with pytest.raises(ParameterError, match="node must be from 0 to"):
-        kernel.row(kernel.nodes)
+    for node in (-1, kernel.nodes):
+        with pytest.raises(ParameterError, match=f"node must be from 0 to {kernel.nodes - 1}, got {node}"):
+            kernel.row(node)
     matrix = kernel.matrix()
     for node in (0, kernel.nodes // 3, kernel.nodes - 1):
         assert matrix[node].tolist() == [weight / UNIT for weight in kernel.row(node)]
@@ -117,20 +96,15 @@ def test_rows_are_integers_that_sum_to_one(mechanism: Mechanism) -> None:
 
 def test_the_certificate_holds_over_all_pairs_of_rows(mechanism: Mechanism) -> None:
     kernel = mechanism.kernel
-    columns = list(zip(*(kernel.row(node) for node in range(kernel.nodes)), strict=True))
     certificate = mechanism.certificate()
+    ratio = largest_ratio(kernel)
     assert certificate.epsilon == mechanism.epsilon
-    assert certificate.ratio == kernel.ratio()
-    if min(map(min, columns)) > 0:
-        ratio = max(Fraction(max(column), min(column)) for column in columns)
-        assert certificate.ratio == ratio
-    else:
-        assert mechanism.approximate
-        assert certificate.ratio is None
+    assert certificate.ratio == kernel.ratio() == ratio
     if mechanism.approximate:
         return
     assert certificate.delta == 0
-    assert ratio <= exp_below(mechanism.epsilon)
+    assert ratio is not None
+    assert ratio <= exp_bounds(mechanism.epsilon)[0]
     assert certificate.spent_epsilon <= mechanism.epsilon * (1 + 1e-12)
 
 
@@ -156,8 +130,7 @@ def test_delta_is_exact(mechanism: Mechanism) -> None:
     worst = sorted(in_floats, key=in_floats.__getitem__, reverse=True)[:6]
     pairs = [*worst, (0, nodes - 1), (nodes - 1, 0), (0, 1), (nodes // 2, 0)]
     delta = mechanism.certificate().delta
-    exact = brute_force_delta(mechanism, pairs)
-    assert delta == math.ceil(exact)
+    assert delta == largest_delta(mechanism.kernel, mechanism.epsilon, pairs)
     assert delta / UNIT == pytest.approx(in_floats[worst[0]], rel=1e-6, abs=1e-14)
 
 
@@ -179,17 +152,6 @@ def test_a_stronger_claim_has_no_certificate(mechanism: Mechanism) -> None:
 
 
 # --- sampling ----------------------------------------------------------------------------------------
-
-
-def law(mechanism: Mechanism, value: float) -> FloatArray:
-    """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
-    kernel = mechanism.kernel
-    position = mechanism.position(mechanism.domain.to_unit(value))
-    node = math.floor(position)
-    fraction = position - node
-    lower = np.array([weight / UNIT for weight in kernel.row(node % kernel.nodes)])
-    upper = np.array([weight / UNIT for weight in kernel.row((node + (fraction > 0)) % kernel.nodes)])
-    return (1 - fraction) * lower + fraction * upper
 
 
 def test_sampling_realises_the_rows_exactly(mechanism: Mechanism) -> None:
@@ -251,21 +213,12 @@ def test_rounding_goes_up_exactly_with_the_fraction(mechanism: Mechanism) -> Non
         for share, rounded in ((ups - 1, node + 1), (ups, node)):
             if 0 <= share < 2**53:
                 draw = FixedDraw(share << 11, UNIT // 3)
-                assert mechanism.randomize(value, randomness=draw) == kernel.sample(rounded, UNIT // 3)
-                assert mechanism.randomize_many([value], randomness=draw)[0] == kernel.sample(
-                    rounded, UNIT // 3
-                )
+                code = kernel.sample(rounded, UNIT // 3)
+                assert mechanism.randomize(value, randomness=draw) == code
+                assert mechanism.randomize_many([value], randomness=draw).tolist() == [code]
 
 
 # --- moments -----------------------------------------------------------------------------------------
-
-
-def distances(mechanism: Mechanism, value: float) -> FloatArray:
-    gap = np.abs(mechanism.values - value)
-    if isinstance(mechanism.domain, Circle):
-        gap = gap % mechanism.domain.period
-        gap = np.minimum(gap, mechanism.domain.period - gap)
-    return gap
 
 
 def test_moments_are_sums_over_the_rows(mechanism: Mechanism) -> None:
@@ -311,9 +264,9 @@ def test_moments_are_what_reports_show(at_one: Mechanism) -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf, "1", None, True, 10**400])
 def test_values_that_are_none_are_refused(at_one: Mechanism, bad: Any) -> None:
     with pytest.raises(DomainError):
-        at_one.randomize(bad)
+        at_one.randomize(bad, randomness=Untouchable())
     with pytest.raises(DomainError):
-        at_one.randomize_many([bad])
+        at_one.randomize_many([at_one.domain.from_unit(np.zeros(1))[0], bad], randomness=Untouchable())
     with pytest.raises(DomainError):
         at_one.expected_error(bad)
 
@@ -323,10 +276,14 @@ def test_values_outside_an_interval_are_refused(at_one: Mechanism) -> None:
         least = 1e-9 if at_one.domain.step is None else 2.0**-15 * at_one.domain.step
         for bad in (at_one.domain.low - least, at_one.domain.high + 1):
             with pytest.raises(DomainError, match="value must be in"):
-                at_one.randomize(bad)
-    for codes in ([-1], [at_one.kernel.codes], [0.5], ["x"]):
-        with pytest.raises(DomainError, match="codes must be"):
-            at_one.decode(codes)
+                at_one.randomize(bad, randomness=Untouchable())
+            with pytest.raises(DomainError, match="values must be in"):
+                at_one.randomize_many([at_one.domain.low, bad], randomness=Untouchable())
+    codes = at_one.kernel.codes
+    no_codes: list[Any] = [[-1], [codes], [0, codes], 2**70, [0.5], [0.0], [True], ["1"], ["x"], [None]]
+    for each in no_codes:
+        with pytest.raises(DomainError, match=rf"codes must be (integers )?in \[0, {codes}\), got"):
+            at_one.decode(each)
 
 
 def test_a_task_carries_it_whole(mechanism: Mechanism) -> None:
@@ -363,11 +320,19 @@ def test_the_task_of_another_domain_is_refused(at_one: Mechanism) -> None:
 
 
 def test_mechanisms_are_immutable_and_copy_by_their_integers(at_one: Mechanism) -> None:
-    with pytest.raises(AttributeError, match="is immutable"):
-        at_one.epsilon = 2.0
-    for other in (copy.copy(at_one), copy.deepcopy(at_one), pickle.loads(pickle.dumps(at_one))):
+    for name in ("epsilon", "kernel", "domain"):
+        with pytest.raises(AttributeError, match=f"is immutable; cannot set '{name}'"):
+            setattr(at_one, name, 3.0)
+    with pytest.raises(AttributeError):
+        at_one.kernel.codes = 7  # type: ignore[misc]
+    with pytest.raises(ValueError, match="read-only"):
+        at_one.values[0] = 0.0
+    fields = mechanism_to_fields(at_one)
+    made = mechanism_from_fields(fields, at_one.domain, at_one.epsilon)
+    for other in (made, copy.copy(at_one), copy.deepcopy(at_one), pickle.loads(pickle.dumps(at_one))):
         assert other.kernel == at_one.kernel
-        assert mechanism_to_fields(other) == mechanism_to_fields(at_one)
+        assert mechanism_to_fields(other) == fields
+        assert repr(other) == repr(at_one)
     assert type(at_one).__name__ in repr(at_one)
 
 

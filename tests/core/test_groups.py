@@ -136,35 +136,30 @@ def test_groups_cannot_be_changed() -> None:
 # --- what cannot be a group ----------------------------------------------------------------------------
 
 
+SAMPLE = "sample must be None or an integer from 1 to 2, the tasks; got"
+
+
 @pytest.mark.parametrize(
-    ("members", "message"),
+    ("bad", "message"),
     [
-        ([], "tasks must be 2 to 256, got 0"),
-        ([HEADING], "tasks must be 2 to 256, got 1"),
-        ([HEADING] * 257, "tasks must be 2 to 256, got 257"),
-        ([HEADING, Task("heading", Circle(24), 1.0)], "tasks must have different names, got 'heading' twice"),
-        ([HEADING, SPEED, HEADING], "tasks must have different names, got 'heading' twice"),
-        ([HEADING, "speed"], "tasks must be an iterable of tasks, got 'speed' among them"),
-        (3, "tasks must be an iterable of tasks, got 3"),
+        ({"tasks": []}, "tasks must be 2 to 256, got 0$"),
+        ({"tasks": [HEADING]}, "tasks must be 2 to 256, got 1$"),
+        ({"tasks": [HEADING] * 257}, "tasks must be 2 to 256, got 257$"),
+        (
+            {"tasks": [HEADING, Task("heading", Circle(24), 1.0)]},
+            "tasks must have different names, got 'heading' twice$",
+        ),
+        ({"tasks": [HEADING, SPEED, HEADING]}, "tasks must have different names, got 'heading' twice$"),
+        ({"tasks": [HEADING, "speed"]}, "tasks must be an iterable of tasks, got 'speed' among them$"),
+        ({"tasks": 3}, "tasks must be an iterable of tasks, got 3$"),
+        *(({"sample": bad}, SAMPLE) for bad in (0, 3, -1, True, 1.0, "auto")),
+        ({"name": " "}, "name must be 1 to 64 printable characters"),
+        ({"caps": {"lifetime": 3.0}}, "caps must be a Caps or None, got"),
     ],
 )
-def test_bad_tasks_are_refused(members: Any, message: str) -> None:
-    with pytest.raises(TaskError, match=f"^{message}$"):
-        Group("vehicle", members)
-
-
-@pytest.mark.parametrize("sample", [0, 3, -1, True, 1.0, "auto"])
-def test_bad_samples_are_refused(sample: Any) -> None:
-    with pytest.raises(TaskError, match="sample must be None or an integer from 1 to 2, the tasks; got"):
-        Group("vehicle", [HEADING, SPEED], sample=sample)
-
-
-def test_bad_names_and_caps_are_refused() -> None:
-    with pytest.raises(TaskError, match="name must be 1 to 64 printable characters"):
-        Group(" ", [HEADING, SPEED])
-    no_caps: Any = {"lifetime": 3.0}
-    with pytest.raises(TaskError, match="caps must be a Caps or None, got"):
-        Group("vehicle", [HEADING, SPEED], caps=no_caps)
+def test_bad_arguments_are_refused(bad: dict[str, Any], message: str) -> None:
+    with pytest.raises(TaskError, match=f"^{message}"):
+        Group(**{"name": "vehicle", "tasks": [HEADING, SPEED], **bad})
 
 
 @pytest.mark.parametrize("kind", ["lifetime", "rolling"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal, localcontext
-from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
@@ -20,6 +18,7 @@ from arcwise.kernels.approximate import certify_approximate, exact_delta
 from arcwise.kernels.certificate import UNIT, certify
 from arcwise.kernels.rounding import fill_row, integer_row, integer_rows, nearest_rows
 from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalPiecewise
+from tests.core.brute_force import largest_delta
 from tests.support.strategies import epsilons
 
 HALF = UNIT // 2
@@ -212,22 +211,9 @@ def test_what_a_row_lacks_goes_where_there_is_room() -> None:
 # --- delta -------------------------------------------------------------------------------------------
 
 
-def brute_force_delta(kernel: TableKernel | CirculantKernel, epsilon: float) -> int:
-    with localcontext() as context:
-        context.prec = 100
-        power = min(Decimal(epsilon), Decimal(repr(epsilon))).exp()
-        growth = Fraction(power.next_minus() if epsilon else power)
-    over, under = growth.as_integer_ratio()
-    every = [kernel.row(node) for node in range(kernel.nodes)]
-    most = max(
-        sum(max(a * under - b * over, 0) for a, b in zip(s, t, strict=True)) for s in every for t in every
-    )
-    return -(-most // under)  # rounded up
-
-
 @given(tables(), st.just(0.0) | epsilons)
 def test_delta_is_that_of_all_pairs_of_rows(kernel: TableKernel, epsilon: float) -> None:
-    assert exact_delta(kernel, epsilon) == brute_force_delta(kernel, epsilon)
+    assert exact_delta(kernel, epsilon) == largest_delta(kernel, epsilon)
     certificate = certify_approximate(kernel, epsilon)
     assert (certificate.epsilon, certificate.ratio) == (epsilon, kernel.ratio())
 
@@ -237,7 +223,7 @@ def test_delta_is_that_of_all_pairs_of_rows(kernel: TableKernel, epsilon: float)
 def test_delta_of_a_turned_row_is_that_of_all_pairs(row: list[int], epsilon: float) -> None:
     if len(set(row)) > 1:
         kernel = CirculantKernel(tuple(row))
-        assert exact_delta(kernel, epsilon) == brute_force_delta(kernel, epsilon)
+        assert exact_delta(kernel, epsilon) == largest_delta(kernel, epsilon)
 
 
 def test_delta_of_rows_without_a_common_code_is_one() -> None:

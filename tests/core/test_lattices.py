@@ -200,9 +200,10 @@ def test_the_tolerance_is_an_exact_part_of_a_step(sign: int) -> None:
     for domain in (Interval(0, 8, step=1), Circle(8, step=1)):
         inside, outside = 3 + sign * 2.0**-16, 3 + sign * (2.0**-16 + 2.0**-50)
         assert domain.to_place(inside) == domain.to_places([inside])[0] == 3.0
-        for refused in (lambda: domain.to_place(outside), lambda: domain.to_places([outside])):  # noqa: B023
-            with pytest.raises(DomainError, match="between two steps"):
-                refused()
+        with pytest.raises(DomainError, match="between two steps"):
+            domain.to_place(outside)
+        with pytest.raises(DomainError, match="between two steps"):
+            domain.to_places([outside])
 
 
 def test_nearest_takes_the_nearer_value_and_of_two_the_upper() -> None:
@@ -236,9 +237,10 @@ def test_the_ends_of_an_interval_take_the_noise_of_floats_and_nothing_more() -> 
     assert domain.to_place(0.1 * 3) == domain.to_places([0.1 * 3])[0] == 3.0
     assert domain.to_place(-1e-9) == 0.0
     for value in (-1e-5, 0.30001, -1e308, 1e308):
-        for refused in (lambda: domain.to_place(value), lambda: domain.to_places([0.0, value])):  # noqa: B023
-            with pytest.raises(DomainError, match=r"values? must be in .*: clip (it|them)"):
-                refused()
+        with pytest.raises(DomainError, match=r"value must be in .*: clip it"):
+            domain.to_place(value)
+        with pytest.raises(DomainError, match=r"values must be in .*: clip them"):
+            domain.to_places([0.0, value])
     clipped = Interval(0, 0.3, clip=True, step=0.1)
     values = [-1e-5, 0.30001, -1e308, 1e308, 0.1]
     assert [clipped.to_place(value) for value in values] == [0.0, 3.0, 0.0, 3.0, 1.0]

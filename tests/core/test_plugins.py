@@ -51,6 +51,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     plugins.installed.cache_clear()
 
 
+def delay() -> Task:
+    domain = Interval(0, 60)
+    return Task("delay", domain, 1.0, mechanism=MECHANISMS[KEY](domain, 1.0))  # type: ignore[call-arg]
+
+
 def install_example(install: Callable[..., None], package: str = "", source: str = SOURCE) -> None:
     assert f'[project.entry-points."{plugins.GROUP}"]' in PROJECT
     install(package or NAME, POINTS, source)
@@ -61,7 +66,7 @@ def test_a_task_of_the_pages_package_goes_round(install: Callable[..., None], tm
     assert KEY in MECHANISMS
     assert KEY in set(MECHANISMS)
     assert "arcwise_exponential" not in sys.modules  # listed, and not loaded
-    task = Task("delay", Interval(0, 60), 1.0, mechanism=MECHANISMS[KEY](Interval(0, 60), 1.0))  # type: ignore[call-arg]
+    task = delay()
     path = tmp_path / "delay.json"
     task.save(path)
     again = Task.load(path)
@@ -75,12 +80,12 @@ def test_its_certificate_is_computed_from_its_integers(install: Callable[..., No
     lies = SOURCE.replace(honest, honest.replace("check_epsilon", "2 * check_epsilon"))
     install_example(install, source=lies.replace("_init(domain, epsilon,", "_init(domain, epsilon / 2,"))
     with pytest.raises(CertificateError, match="largest ratio of weights"):
-        Task("delay", Interval(0, 60), 1.0, mechanism=MECHANISMS[KEY](Interval(0, 60), 1.0))  # type: ignore[call-arg]
+        delay()
 
 
 def test_without_the_package_its_task_is_refused(install: Callable[..., None]) -> None:
     install_example(install)
-    task = Task("delay", Interval(0, 60), 1.0, mechanism=MECHANISMS[KEY](Interval(0, 60), 1.0))  # type: ignore[call-arg]
+    task = delay()
     plugins.installed.cache_clear()
     sys.path[:] = [entry for entry in sys.path if "arcwise-exponential" not in entry]
     with pytest.raises((TaskError, ParameterError), match=r"'exponential' version 1 .* is unknown"):

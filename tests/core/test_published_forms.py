@@ -18,10 +18,7 @@ from hypothesis import strategies as st
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
-from arcwise.mechanisms import (
-    RandomizedResponse,
-    circle_expected_error,
-)
+from arcwise.mechanisms import RandomizedResponse, circle_expected_error
 from arcwise.mechanisms.closed_forms import directional, finite, laplace, piecewise, published, square_wave
 from arcwise.mechanisms.closed_forms.published import mixture_at
 from tests.support.strategies import epsilons

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import ssl
 import struct
-import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from arcwise.randomness import _MANY, SYSTEM, InsecureSeededRandomness, SystemRandomness
+from tests.support.interpreters import printed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from _typeshed import TraceFunction
@@ -203,41 +204,30 @@ def switching_inside_draw() -> Iterator[None]:
     threading.settrace(before)
 
 
+def taken_at_once(take: Callable[[], list[Any]]) -> list[Any]:
+    """Return what eight threads take that begin together."""
+    start = threading.Barrier(8)
+
+    def work() -> list[Any]:
+        start.wait()
+        return take()
+
+    with ThreadPoolExecutor(8) as pool:
+        done = [pool.submit(work) for _ in range(8)]
+    return [each for one in done for each in one.result()]
+
+
 @pytest.mark.usefixtures("switching_inside_draw")
 def test_threads_never_get_the_same_draw() -> None:
     source = SystemRandomness()
-    results: list[list[tuple[int, int]]] = [[] for _ in range(8)]
-    start = threading.Barrier(len(results))
-
-    def work(into: list[tuple[int, int]]) -> None:
-        start.wait()
-        into.extend(source.draw() for _ in range(150))
-
-    threads = [threading.Thread(target=work, args=(into,)) for into in results]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    draws = [draw for result in results for draw in result]
-    assert len(draws) == 1200
-    assert len(set(draws)) == len(draws)
+    draws = taken_at_once(lambda: [source.draw() for _ in range(150)])
+    assert len(set(draws)) == len(draws) == 1200
 
 
 def test_threads_never_get_the_same_block() -> None:
     source = SystemRandomness()
-    results: list[list[bytes]] = [[] for _ in range(8)]
-    start = threading.Barrier(len(results))
-
-    def work(into: list[bytes]) -> None:
-        start.wait()
-        into.extend(source.draws(_MANY) for _ in range(4))
-
-    threads = [threading.Thread(target=work, args=(into,)) for into in results]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    draws = [block[i : i + 16] for blocks in results for block in blocks for i in range(0, len(block), 16)]
+    blocks = taken_at_once(lambda: [source.draws(_MANY) for _ in range(4)])
+    draws = [block[i : i + 16] for block in blocks for i in range(0, len(block), 16)]
     assert len(set(draws)) == len(draws) == 8 * 4 * _MANY
 
 
@@ -283,20 +273,7 @@ print(len(draws), len(set(draws)))
 def test_children_share_no_draw_with_their_parent(ids: str) -> None:
     """In a process of its own, because a fork beside threads of other tests is not safe."""
     count = str(4 * 2 * (400 + _MANY))
-    assert run(FORK, ids).split() == [count, count]
-
-
-def run(script: str, *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
+    assert printed(FORK, ids).split() == [count, count]
 
 
 COPIES = """
@@ -338,7 +315,7 @@ else:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has PID namespaces")
 def test_a_copy_that_openssl_takes_for_the_same_process_shares_no_block() -> None:
     """Its generator gives both the same bytes, which shows that nothing but what is mixed in differs."""
-    found = run(COPIES).strip()
+    found = printed(COPIES)
     if found == "not allowed":
         pytest.skip("this user may not make PID namespaces")
     one, other = (line.split() for line in found.splitlines())

@@ -32,6 +32,7 @@ TASK_ID = bytes(range(100, 132))
 BATCH_ID = b"SECRETBATCHID..."
 CODES = b"SECRETCODES"
 GOOD = [1, TASK_ID, BATCH_ID, 20_000, CODES]
+BODY = encode_batch(Batch(TASK_ID, BATCH_ID, 1, CODES))
 
 batches = st.builds(
     Batch,
@@ -83,31 +84,28 @@ def test_constants_of_the_wire() -> None:
     assert len(MESSAGES) == 7
 
 
-@pytest.mark.parametrize("bad", [0, 2, -1, 255, 2**64 - 1, True, 1.0, b"1", None, {}])
-def test_other_versions_are_refused(bad: Any) -> None:
-    assert refused(with_field(0, bad)) == "the wire version is not 1"
-
-
-@pytest.mark.parametrize("bad", [b"", bytes(31), bytes(33), None, 5, True, 1.5, {}])
-def test_bad_task_ids_are_refused(bad: Any) -> None:
-    assert refused(with_field(1, bad)) == "the task id is not a bin of 32 bytes"
-
-
-@pytest.mark.parametrize("bad", [b"", bytes(15), bytes(17), TASK_ID, None, 5, False, {}])
-def test_bad_batch_ids_are_refused(bad: Any) -> None:
-    assert refused(with_field(2, bad)) == "the batch id is not a bin of 16 bytes"
+WRONG_FIELDS: list[tuple[str, list[Any]]] = [
+    ("the wire version is not 1", [0, 2, -1, 255, 2**64 - 1, True, 1.0, b"1", None, {}]),
+    ("the task id is not a bin of 32 bytes", [b"", bytes(31), bytes(33), None, 5, True, 1.5, {}]),
+    ("the batch id is not a bin of 16 bytes", [b"", bytes(15), bytes(17), TASK_ID, None, 5, False, {}]),
+    (
+        "the epoch is not an unsigned integer below 2**32",
+        [-1, -(2**63), 2**32, 2**64 - 1, True, False, 1.0, 20_000.0, None, b"\x01", {}],
+    ),
+    ("the codes are not a bin of at least one byte", [b"", None, 0, 7, True, 1.5, {}]),
+]
+"""What is refused in each field, and what is said of it."""
 
 
 @pytest.mark.parametrize(
-    "bad", [-1, -(2**63), 2**32, 2**64 - 1, True, False, 1.0, 20_000.0, None, b"\x01", {}]
+    ("index", "bad", "message"),
+    [(index, bad, words) for index, (words, all_bad) in enumerate(WRONG_FIELDS) for bad in all_bad],
 )
-def test_bad_epochs_are_refused(bad: Any) -> None:
-    assert refused(with_field(3, bad)) == "the epoch is not an unsigned integer below 2**32"
+def test_wrong_fields_are_refused(index: int, bad: Any, message: str) -> None:
+    assert refused(with_field(index, bad)) == message
 
 
-@pytest.mark.parametrize("bad", [b"", None, 0, 7, True, 1.5, {}])
-def test_bad_codes_are_refused(bad: Any) -> None:
-    assert refused(with_field(4, bad)) == "the codes are not a bin of at least one byte"
+NO_ARRAY = "the body is not one msgpack array of a batch's five fields"
 
 
 @pytest.mark.parametrize("index", range(5))
@@ -125,21 +123,10 @@ def test_bad_codes_are_refused(bad: Any) -> None:
         [1, 2],
         [[1]],
     ],
-    ids=[
-        "text",
-        "text-32",
-        "map",
-        "map-int",
-        "extension",
-        "timestamp",
-        "long-array",
-        "empty",
-        "array",
-        "deep",
-    ],
+    ids=range(10),
 )
 def test_types_that_no_batch_has_are_refused(index: int, bad: Any) -> None:
-    assert refused(with_field(index, bad)) == "the body is not one msgpack array of a batch's five fields"
+    assert refused(with_field(index, bad)) == NO_ARRAY
 
 
 def test_a_tree_of_arrays_is_refused_at_its_first_branch() -> None:
@@ -148,7 +135,7 @@ def test_a_tree_of_arrays_is_refused_at_its_first_branch() -> None:
         tree = b"\x95" + 5 * tree
     tracemalloc.start()
     try:
-        assert refused(tree) == "the body is not one msgpack array of a batch's five fields"
+        assert refused(tree) == NO_ARRAY
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -159,7 +146,7 @@ def test_a_tree_of_arrays_is_refused_at_its_first_branch() -> None:
     "fields", [[], GOOD[:4], [*GOOD, 0], [*GOOD, *GOOD], [GOOD], None, 1, True, b"SECRET", 1.5, {}]
 )
 def test_anything_but_five_fields_is_refused(fields: Any) -> None:
-    assert refused(msgpack.packb(fields)) == "the body is not one msgpack array of a batch's five fields"
+    assert refused(msgpack.packb(fields)) == NO_ARRAY
 
 
 @pytest.mark.parametrize(
@@ -169,9 +156,9 @@ def test_anything_but_five_fields_is_refused(fields: Any) -> None:
         b"\xc1",
         b"SECRET",
         bytes(1000),
-        encode_batch(Batch(TASK_ID, BATCH_ID, 1, CODES))[:-1],
-        encode_batch(Batch(TASK_ID, BATCH_ID, 1, CODES)) + b"\x00",
-        encode_batch(Batch(TASK_ID, BATCH_ID, 1, CODES)) * 2,
+        BODY[:-1],
+        BODY + b"\x00",
+        BODY * 2,
         b"\x91" * 100 + b"\x01",
         b"\x91" * (MAX_BODY_BYTES - 1) + b"\x01",
         b"\x95" * 100_000,
@@ -190,7 +177,7 @@ def test_anything_but_five_fields_is_refused(fields: Any) -> None:
     ids=range(21),
 )
 def test_bombs_and_broken_bodies_are_refused(body: bytes) -> None:
-    assert refused(body) == "the body is not one msgpack array of a batch's five fields"
+    assert refused(body) == NO_ARRAY
 
 
 def test_sizes_are_checked_first() -> None:

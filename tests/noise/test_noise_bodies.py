@@ -82,11 +82,7 @@ def test_changes_within_the_body_move_a_point_by_one_shell(noise: BodyGridNoise)
 
 @pytest.mark.parametrize(
     "noise",
-    [
-        MOVES,
-        DISC,
-        *(pytest.param(noise, marks=pytest.mark.slow) for noise in (DIAMOND, BOTH, THREE)),
-    ],
+    [MOVES, DISC, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (DIAMOND, BOTH, THREE))],
     ids=["moves", "disc", "diamond", "both", "three"],
 )
 def test_accepted_points_have_the_heights_of_their_shells(noise: BodyGridNoise) -> None:
@@ -246,12 +242,7 @@ def test_a_box_as_a_body_is_the_box() -> None:
 def test_a_core_that_is_a_point_and_a_volume_that_is_estimated() -> None:
     body = BodyStaircase(1.0, (1.0, 2.0, 0.5), diamond, 0.0)
     points = np.array([[0, 0, 0], [0.5, 1.0, 0.0], [0.5, 1.01, 0.0], [1e6, 0, 0]])
-    assert body.shell(points).tolist() == [
-        0,
-        1,
-        2,
-        10**6,
-    ]
+    assert body.shell(points).tolist() == [0, 1, 2, 10**6]
     # The volume of the diamond is 1/6 of that of its box.
     volume = body.estimate_volume(100_000, generator=np.random.default_rng(4))
     assert abs(volume / 8 - 1 / 6) < 5.5 * math.sqrt(5 / 36 / 1e5)

@@ -62,10 +62,7 @@ def test_relations(first: Noise, second: Noise, relation: str) -> None:
     assert compare_concentration(first, second).relation == relation
     back = compare_concentration(second, first)
     assert back.relation == opposite[relation]
-    for at, (more, less) in (
-        (back.first_more_at, (second, first)),
-        (back.second_more_at, (first, second)),
-    ):
+    for at, (more, less) in ((back.first_more_at, (second, first)), (back.second_more_at, (first, second))):
         if at is not None:
             assert more.cdf(at) - more.cdf(-at - 1e-9) > less.cdf(at) - less.cdf(-at - 1e-9)
 

@@ -143,10 +143,8 @@ def test_grids_are_values() -> None:
     assert GridNoise(grid.weights.tolist(), first=0) != grid
     assert GridNoise.from_noise(Geometric(1.0), step=2.0) != grid
     assert grid != 3
-    assert (
-        repr(grid)
-        == f"GridNoise({grid.weights.size} weights, k from {grid.first} to {-grid.first}, step=1.0)"
-    )
+    words = f"{grid.weights.size} weights, k from {grid.first} to {-grid.first}, step=1.0"
+    assert repr(grid) == f"GridNoise({words})"
     with pytest.raises(ValueError, match="read-only"):
         grid.weights[0] = 1
 
@@ -175,15 +173,21 @@ def test_bad_weights_are_named(table: Any, message: str) -> None:
         GridNoise(table, first=0)
 
 
-def test_bad_steps_are_named() -> None:
-    with pytest.raises(ParameterError, match="step must be large enough for at most 4194304 grid points"):
-        GridNoise.from_noise(Laplace(1.0), step=1e-6)
-    with pytest.raises(ParameterError, match="step must be small enough for noise other than 0"):
-        GridNoise.from_noise(UniformAtom(0.5, 1.0, 0.0), step=100.0)
-    with pytest.raises(ParameterError, match=r"step must be|sensitivity must be positive"):
-        GridNoise.from_noise(Laplace(1.0), step=0)
-    with pytest.raises(ParameterError, match="noise must be a distribution"):
-        GridNoise.from_noise(3, step=1)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("noise", "step", "message"),
+    [
+        (Laplace(1.0), 1e-6, "step must be large enough for at most 4194304 grid points"),
+        (UniformAtom(0.5, 1.0, 0.0), 100.0, "step must be small enough for noise other than 0"),
+        (Laplace(1.0), 0, r"step must be|sensitivity must be positive"),
+        (3, 1, "noise must be a distribution"),
+    ],
+)
+def test_bad_steps_are_named(noise: Any, step: float, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        GridNoise.from_noise(noise, step=step)
+
+
+def test_bad_sensitivities_are_named() -> None:
     with pytest.raises(ParameterError, match="sensitivity must be an integer of at least 1, got 0"):
         GridNoise.from_noise(Laplace(1.0), step=1).certificate(1.0, 0)
 

@@ -1,8 +1,8 @@
-"""A source of randomness that gives one draw for ever: what a mechanism makes of it can be written down."""
+"""Sources of randomness of which all is known: what a mechanism makes of a draw can be written down."""
 
 from __future__ import annotations
 
-__all__ = ["FixedDraw"]
+__all__ = ["FixedDraw", "Untouchable"]
 
 
 class FixedDraw:
@@ -18,3 +18,15 @@ class FixedDraw:
 
     def draws(self, count: int) -> bytes:
         return (self.r.to_bytes(8, "little") + self.u.to_bytes(8, "little")) * count
+
+
+class Untouchable:
+    """A source that nothing may be drawn from."""
+
+    secure = False
+
+    def draw(self) -> tuple[int, int]:
+        raise AssertionError("something was drawn")
+
+    def draws(self, count: int) -> bytes:
+        raise AssertionError(f"{count} draws were taken")

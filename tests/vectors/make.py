@@ -35,12 +35,7 @@ from typing import Any
 from arcwise.client import conformance
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import exp_lower_bound
-from arcwise.mechanisms import (
-    DesignedCircular,
-    DesignedTable,
-    OptimalCircular,
-    OptimalPiecewise,
-)
+from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Caps, CentralStatement, Group, Task
 from tests.vectors import policy, refused
 from tests.vectors.batches import batches, epochs, long_batches

@@ -144,9 +144,7 @@ def schedules() -> dict[str, Any]:
             "a a", [busy, busy, sent, busy, sent], [(0.0, 0), (0.5, 1), (1.5, 0), (1.5, 1), (2.0, 1)]
         ),
         "a keep holds its own task": case(
-            "a b a",
-            [unknown, sent, unknown, sent, sent],
-            [(0.0, 0), (0.0, 1), (0.5, 2), (1.5, 0), (1.5, 2)],
+            "a b a", [unknown, sent, unknown, sent, sent], [(0.0, 0), (0.0, 1), (0.5, 2), (1.5, 0), (1.5, 2)]
         ),
         "a keep ends the row of all": case(
             "a b", [busy, unknown, busy, sent, sent], [(0.0, 0), (0.5, 1), (0.5, 0), (1.0, 1), (1.0, 0)]
