@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,60 +33,56 @@ COUNTS = [1] * TASK.mechanism.kernel.codes
 URL = "https://reports.example"
 LEDGERS: Any = None  # never reached
 
+SERIES = partial(analysis.series, TASK, {1: COUNTS})
+CLIENT: dict[str, Any] = {"tasks": [TASK], "caps": "unlimited"}
+CALLABLES: dict[str, tuple[Callable[..., Any], list[str]]] = {
+    "Reader": (partial(analysis.Reader, URL), ["insecure"]),
+    "Series": (lambda **given: replace(SERIES(), **given), ["simultaneous"]),
+    "audit": (partial(analysis.audit, lambda value: value, RANGE, 1.0), ["vectorised"]),
+    "compare": (partial(analysis.compare, RANGE, 1.0), ["designs"]),
+    "compare_reference": (partial(analysis.compare_reference, TASK, COUNTS, "uniform"), ["bands"]),
+    "compare_samples": (partial(analysis.compare_samples, TASK, COUNTS, COUNTS), ["bands"]),
+    "estimate": (partial(analysis.estimate, TASK, COUNTS), ["bands"]),
+    "minimax": (partial(analysis.minimax, RANGE, 1.0), ["cache"]),
+    "plan": (partial(analysis.plan, RANGE, epsilon=1.0, error=0.1), ["compare"]),
+    "post_stratify": (partial(analysis.post_stratify, TASK, {"all": COUNTS}, {"all": 1.0}), ["bands"]),
+    "series": (SERIES, ["quantiles", "simultaneous"]),
+    "simulate_counts": (
+        lambda **given: analysis.simulate_counts(TASK, [0.5], 10, np.random.default_rng(1), **given),
+        ["fixed"],
+    ),
+    "figures": (partial(design.figures, [1.0]), ["cache"]),
+    "piecewise_gaps": (partial(design.piecewise_gaps, [1.0]), ["cache"]),
+    "search_pieces": (partial(design.search_pieces, 3, [1.0]), ["circular"]),
+    "FileLedger": (partial(FileLedger, "telemetry.db"), ["create"]),
+    "PostgresLedgers": (partial(PostgresLedgers, "postgresql:///app"), ["create", "relaxed"]),
+    "Client": (partial(Client, URL, **CLIENT), ["insecure", "show_values"]),
+    "AsyncClient": (partial(AsyncClient, URL, **CLIENT), ["insecure", "show_values"]),
+    "Reporting": (partial(Reporting, URL, tasks=[TASK], ledgers=LEDGERS), ["show_values"]),
+    "Uplink": (partial(Uplink, URL), ["insecure"]),
+    "AsyncUplink": (partial(AsyncUplink, URL), ["insecure"]),
+    "Interval": (partial(Interval, 0, 1), ["clip"]),
+    "WindowKernel": (partial(WindowKernel, 2, 2, 1, 1 << 62, 1 << 63), ["circular"]),
+    "create_app": (partial(create_app, tasks=[TASK]), ["estimates_apart", "open"]),
+    "Settings": (partial(Settings, tasks=[TASK]), ["estimates_apart", "open"]),
+    "migrate_store": (partial(migrate_store, "sqlite:///it.db"), ["dry_run"]),
+    "open_store": (partial(open_store, "sqlite:///it.db"), ["create", "read_only"]),
+}
+MEMOISED: dict[str, tuple[Any, ...]] = {
+    "compare_reference": (COUNTS, "uniform"),
+    "compare_samples": (COUNTS, COUNTS),
+    "estimate": (COUNTS,),
+    "fit_test": (COUNTS,),
+    "post_stratify": ({"all": COUNTS}, {"all": 1.0}),
+    "series": ({0: COUNTS},),
+}
 CALLS: dict[str, Callable[..., Any]] = {
-    "Reader(insecure)": lambda **given: analysis.Reader(URL, **given),
-    "Series(simultaneous)": lambda **given: replace(analysis.series(TASK, {1: COUNTS}), **given),
-    "audit(vectorised)": lambda **given: analysis.audit(lambda value: value, RANGE, 1.0, **given),
-    "compare(designs)": lambda **given: analysis.compare(RANGE, 1.0, **given),
-    "compare_reference(bands)": lambda **given: analysis.compare_reference(TASK, COUNTS, "uniform", **given),
-    "compare_samples(bands)": lambda **given: analysis.compare_samples(TASK, COUNTS, COUNTS, **given),
+    **{f"{name}({each})": call for name, (call, arguments) in CALLABLES.items() for each in arguments},
     **{
-        f"{function}(memoised)": lambda name=function, asked=asked, **given: getattr(analysis, name)(
-            TASK, *asked, reports_per_device=2, **given
-        )
-        for function, asked in {
-            "compare_reference": (COUNTS, "uniform"),
-            "compare_samples": (COUNTS, COUNTS),
-            "estimate": (COUNTS,),
-            "fit_test": (COUNTS,),
-            "post_stratify": ({"all": COUNTS}, {"all": 1.0}),
-            "series": ({0: COUNTS},),
-        }.items()
+        f"{name}(memoised)": partial(getattr(analysis, name), TASK, *asked, reports_per_device=2)
+        for name, asked in MEMOISED.items()
     },
-    "estimate(bands)": lambda **given: analysis.estimate(TASK, COUNTS, **given),
-    "minimax(cache)": lambda **given: analysis.minimax(RANGE, 1.0, **given),
-    "plan(compare)": lambda **given: analysis.plan(RANGE, epsilon=1.0, error=0.1, **given),
-    "post_stratify(bands)": lambda **given: analysis.post_stratify(
-        TASK, {"all": COUNTS}, {"all": 1.0}, **given
-    ),
-    "series(quantiles)": lambda **given: analysis.series(TASK, {1: COUNTS}, **given),
-    "series(simultaneous)": lambda **given: analysis.series(TASK, {1: COUNTS}, **given),
-    "simulate_counts(fixed)": lambda **given: analysis.simulate_counts(
-        TASK, [0.5], 10, np.random.default_rng(1), **given
-    ),
-    "figures(cache)": lambda **given: design.figures([1.0], **given),
-    "piecewise_gaps(cache)": lambda **given: design.piecewise_gaps([1.0], **given),
-    "search_pieces(circular)": lambda **given: design.search_pieces(3, [1.0], **given),
-    "FileLedger(create)": lambda **given: FileLedger("telemetry.db", **given),
-    "FileLedger(relaxed)": lambda **given: FileLedger("telemetry.db", create=True, **given),
-    "PostgresLedgers(create)": lambda **given: PostgresLedgers("postgresql:///app", **given),
-    "PostgresLedgers(relaxed)": lambda **given: PostgresLedgers("postgresql:///app", **given),
-    "Client(insecure)": lambda **given: Client(URL, tasks=[TASK], caps="unlimited", **given),
-    "AsyncClient(insecure)": lambda **given: AsyncClient(URL, tasks=[TASK], caps="unlimited", **given),
-    "Client(show_values)": lambda **given: Client(URL, tasks=[TASK], caps="unlimited", **given),
-    "AsyncClient(show_values)": lambda **given: AsyncClient(URL, tasks=[TASK], caps="unlimited", **given),
-    "Reporting(show_values)": lambda **given: Reporting(URL, tasks=[TASK], ledgers=LEDGERS, **given),
-    "Uplink(insecure)": lambda **given: Uplink(URL, **given),
-    "AsyncUplink(insecure)": lambda **given: AsyncUplink(URL, **given),
-    "Interval(clip)": lambda **given: Interval(0, 1, **given),
-    "WindowKernel(circular)": lambda **given: WindowKernel(2, 2, 1, 1 << 62, 1 << 63, **given),
-    "create_app(estimates_apart)": lambda **given: create_app(tasks=[TASK], **given),
-    "create_app(open)": lambda **given: create_app(tasks=[TASK], **given),
-    "Settings(estimates_apart)": lambda **given: Settings(tasks=[TASK], **given),
-    "Settings(open)": lambda **given: Settings(tasks=[TASK], **given),
-    "migrate_store(dry_run)": lambda **given: migrate_store("sqlite:///it.db", **given),
-    "open_store(create)": lambda **given: open_store("sqlite:///it.db", **given),
-    "open_store(read_only)": lambda **given: open_store("sqlite:///it.db", **given),
+    "FileLedger(relaxed)": partial(FileLedger, "telemetry.db", create=True),
 }
 """A call for every bool argument, with valid other arguments."""
 

@@ -203,51 +203,18 @@ def public_callables() -> list[tuple[str, Any]]:
 
 
 RETURNED = {
-    *(
-        "Band",
-        "BatchCounts",
-        "Budget",
-        "CentralPrivacy",
-        "Comparison",
-        "Counters",
-        "Distribution",
-        "Estimate",
-        "Event",
-        "FitTest",
-    ),
-    *(
-        "GroupReports",
-        "Inspection",
-        "Ledger",
-        "Plan",
-        "RecordedRequest",
-        "Rejected",
-        "Series",
-        "Value",
-        "Outcome",
-    ),
-    *(
-        "Audit",
-        "Tradeoff",
-        "PostgresLedger",
-        "AsyncTransport",
-        "Transport",
-        "Charge",
-        "Domain",
-        "Environment",
-        "micro_epsilon",
-    ),
-    *("AsyncHttpxTransport", "HttpxTransport"),  # whose options are those of httpx
-}
-"""What calls return, others implement, or has checks of its own."""
+    "Band", "BatchCounts", "Budget", "CentralPrivacy", "Comparison", "Counters", "Distribution", "Estimate", "Event",
+    "FitTest", "GroupReports", "Inspection", "Ledger", "Plan", "RecordedRequest", "Rejected", "Series", "Value", "Outcome",
+    "Audit", "Tradeoff", "PostgresLedger", "AsyncTransport", "Transport", "Charge", "Domain", "Environment", "micro_epsilon",
+    "AsyncHttpxTransport", "HttpxTransport",
+}  # fmt: skip
+"""What calls return, others implement, or has checks of its own; the options of the last two are httpx's."""
 
 
 @pytest.mark.parametrize(("name", "thing"), public_callables(), ids=[name for name, _ in public_callables()])
 def test_whatever_is_called_names_itself_and_the_nearest_option(name: str, thing: Any) -> None:
-    options = [
-        each for each in inspect.signature(thing).parameters.values() if each.kind is each.KEYWORD_ONLY
-    ]
-    words = f"{options[0].name}z" if options else "zzz"
+    parameters = inspect.signature(thing).parameters.values()
+    words = next((f"{each.name}z" for each in parameters if each.kind is each.KEYWORD_ONLY), "zzz")
     with pytest.raises(
         TypeError, match=rf"^{name}\(\) (has no option '{words}'(; did you mean|; it takes)|needs )"
     ):

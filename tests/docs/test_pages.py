@@ -24,14 +24,16 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).with_suffix("").as_posix()
 
 
+def run(page: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.docs.pages", str(page)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="blocks are for bash")
 @pytest.mark.parametrize("page", RUNS, ids=name)
 def test_a_page_runs_as_pasted(page: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.docs.pages", str(page)],
-        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+    done = run(page)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -72,13 +74,7 @@ def test_a_page_that_is_wrong_fails(tmp_path: Path) -> None:
     good += "```sh\necho $V $PWD\n```\n\n```\n7 /\n```\n"
     (tmp_path / "good.md").write_text(good)
     (tmp_path / "wrong.md").write_text(good.replace("\n7 /", "\n9 /"))
-    done = [
-        subprocess.run(
-            [sys.executable, "-m", "tests.docs.pages", str(tmp_path / page)],
-            cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
-        )
-        for page in ("good.md", "wrong.md")
-    ]  # fmt: skip
+    done = [run(tmp_path / page) for page in ("good.md", "wrong.md")]
     assert [each.returncode for each in done] == [0, 1], done
     assert "wrong.md:12: '9 /' is shown, but" in done[1].stderr or "'9 /' is not in" in done[1].stderr
 

@@ -66,12 +66,7 @@ CASES: list[tuple[str, str, str, Compute]] = [
         lambda: (max(unused(k / 8) for k in range(1, 65)), unused(20.0)),
     ),
     (MECHANISMS, "at most, # for 128 codes at 20, where a window is nearly", "^", lambda: (widest_unused(),)),
-    (
-        MECHANISMS,
-        r"It is solved at $\varepsilon(1 - #)$ and rounded,",
-        "=",
-        lambda: designer._MARGINS[:1],
-    ),
+    (MECHANISMS, r"It is solved at $\varepsilon(1 - #)$ and rounded,", "=", lambda: designer._MARGINS[:1]),
     (
         MECHANISMS,
         r"it is solved again at $\varepsilon(1 - #)$, then with # and #.",
