@@ -1,14 +1,16 @@
 """Every store under one fixture: the contract tests run over all of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from arcwise.server.store import Store, open_store
+from tests.support.cases import mostly_slow
 from tests.support.postgres import fresh_schema
-from tests.support.store_samples import TASKS
-from tests.support.stores import URLS
+from tests.support.stores import URLS, Opener, opened
 
 
 @pytest.fixture(params=list(URLS))
@@ -19,22 +21,22 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def opener(url: str) -> Callable[[], Store]:
-    """Return a function that opens the same store again and again."""
-
-    def open_again() -> Store:
-        store = open_store(url)
-        store.register(TASKS)
-        return store
-
-    return open_again
+def opener(url: str) -> Opener:
+    """Return a function that opens the same store again and again, each time for a block."""
+    return partial(opened, url)
 
 
 @pytest.fixture
-def store(opener: Callable[[], Store]) -> Iterator[Store]:
-    opened = opener()
-    yield opened
-    opened.close()
+def store(opener: Opener) -> Iterator[Store]:
+    with opener() as opened:
+        yield opened
+
+
+@pytest.fixture(params=mostly_slow(URLS, every=2))
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """Yield an empty store without tasks, of each kind."""
+    with URLS[request.param](tmp_path / "other") as url, closing(open_store(url)) as store:
+        yield store
 
 
 @pytest.fixture

@@ -1,26 +1,47 @@
-"""The contract of every store: sessions, the audit log, and what it remembers of the last server."""
+"""The contract of every store: keys, sessions, the audit log, and what it remembers of the last server."""
 
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from arcwise.errors import StoreError
+from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredAction, StoredKey, StoredSession
 from arcwise.server.store.access import MOST_SESSIONS
+from tests.support.store_samples import DELAY, HEADING
+from tests.support.stores import Opener
 
-KEY = StoredKey("k1", bytes(range(32)), "read", None, "a dashboard", 1_000, None)
+KEY = StoredKey("k1", bytes(range(32)), "ingest", None, "the fleet", 1_000, None)
+SCOPED = StoredKey("k2", bytes(32), "read", (DELAY.id, HEADING.id), "a dashboard; Größe", 2_000, None)
 SESSION = StoredSession(b"\x01" * 32, "k1", 1_000, 1_000, 5_000)
 OTHER = StoredSession(b"\x02" * 32, "k2", 1_500, 1_600, 9_000)
 ACTION = StoredAction(1_000, "k1", "close task", "heading; Größe", "unknown")
 
 
-def test_a_session_comes_back_as_it_was_until_it_is_ended(store: Store, opener: Callable[[], Store]) -> None:
+def test_keys_come_back_as_they_were_the_oldest_first(store: Store) -> None:
+    assert store.keys() == []
+    store.add_key(SCOPED)
+    store.add_key(KEY)
+    store.add_key(none := replace(KEY, id="k0", created=3_000, tasks=()))  # for no task, and not for all
+    assert store.keys() == [KEY, SCOPED, none]
+    with pytest.raises(ParameterError, match="the store already has a key 'k1'; make one with another id"):
+        store.add_key(replace(SCOPED, id="k1"))
+    assert store.keys() == [KEY, SCOPED, none]
+
+
+def test_a_revoked_key_stays_revoked_from_its_first_moment(store: Store) -> None:
+    store.add_key(KEY)
+    assert store.revoke_key("k1", 5_000)
+    assert not store.revoke_key("k1", 6_000)
+    assert not store.revoke_key("nobody", 6_000)
+    assert store.keys() == [replace(KEY, revoked=5_000)]
+
+
+def test_a_session_comes_back_as_it_was_until_it_is_ended(store: Store, opener: Opener) -> None:
     assert store.session(SESSION.digest) is None
     store.add_session(SESSION)
     store.add_session(OTHER)
-    with closing(opener()) as another:  # of another worker
+    with opener() as another:  # of another worker
         assert another.session(SESSION.digest) == SESSION
         assert another.end_session(SESSION.digest)
     assert store.session(SESSION.digest) is None
@@ -85,13 +106,13 @@ def test_the_newest_session_is_kept_whatever_the_clock_says(store: Store) -> Non
     assert store.session(late.digest) == late
 
 
-def test_the_audit_log_has_the_newest_entry_first(store: Store, opener: Callable[[], Store]) -> None:
+def test_the_audit_log_has_the_newest_entry_first(store: Store, opener: Opener) -> None:
     assert store.actions(10) == []
     entries = [replace(ACTION, time=1_000 + number) for number in range(5)]
     numbers = [store.begin_action(entry) for entry in entries]
     assert numbers == sorted(set(numbers))
     expected = list(zip(numbers, entries, strict=True))[::-1]
-    with closing(opener()) as another:
+    with opener() as another:
         assert another.actions(10) == expected
     assert store.actions(2) == expected[:2]
     assert store.actions(2, before=numbers[3]) == expected[2:4]
@@ -113,17 +134,17 @@ def test_old_entries_are_forgotten_and_their_numbers_never_used_again(store: Sto
     assert store.begin_action(ACTION) > numbers[-1]
 
 
-def test_a_number_is_remembered_until_another_is(store: Store, opener: Callable[[], Store]) -> None:
+def test_a_number_is_remembered_until_another_is(store: Store, opener: Opener) -> None:
     assert store.recall("min_reports") is None
     store.remember("min_reports", 50)
     store.remember("min_reports_days", 7)
     store.remember("min_reports", 1 << 53)
-    with closing(opener()) as another:
+    with opener() as another:
         assert another.recall("min_reports") == 1 << 53
         assert another.recall("min_reports_days") == 7
 
 
-def test_nothing_of_it_is_exported_or_merged(store: Store, opener: Callable[[], Store]) -> None:
+def test_nothing_of_it_is_exported_or_merged(store: Store) -> None:
     store.add_key(KEY)
     store.add_session(SESSION)
     store.begin_action(ACTION)
@@ -133,17 +154,3 @@ def test_nothing_of_it_is_exported_or_merged(store: Store, opener: Callable[[], 
     for secret in (SESSION.digest, KEY.digest, b"heading; Gr", KEY.id.encode(), b"123456"):
         assert repr(secret)[2:-1] not in told
     assert ACTION.subject not in told
-
-
-def test_a_store_that_is_closed_says_so(opener: Callable[[], Store]) -> None:
-    store = opener()
-    store.close()
-    for use in (
-        lambda: store.add_session(SESSION),
-        lambda: store.session(SESSION.digest),
-        lambda: store.begin_action(ACTION),
-        lambda: store.actions(1),
-        lambda: store.recall("min_reports"),
-    ):
-        with pytest.raises(StoreError):
-            use()

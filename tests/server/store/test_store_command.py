@@ -18,7 +18,7 @@ from arcwise.server.store import StoredKey, open_store
 from arcwise.tasks import Task
 from tests.support.store_samples import COUNTED, DELAY, HEADING, NOW, REPLAYED, TASKS, batch, counted
 
-SCHEMA_1 = Path(__file__).parent / "schema_1.sql"
+SCHEMA_1 = Path(__file__).parent / "schemas" / "sqlite_1.sql"
 
 
 @pytest.fixture(autouse=True)
@@ -233,7 +233,6 @@ def test_files_that_cannot_be_read_or_written(filled: str) -> None:
 def test_migrate(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect("old.db")) as connection:
         connection.executescript(SCHEMA_1.read_text(encoding="utf-8"))
-        connection.execute("PRAGMA user_version = 1")
     assert "run `arcwise store migrate sqlite:///old.db`" in refused("info", "sqlite:///old.db")
     told = "schema 2: Keys, closed tasks, report totals, and a name for the store\nschema 3: "
     told += "Counts that take no more than what was sent, a secret, and the time that servers believe\n"

@@ -1,17 +1,15 @@
 """How much a sender can make a store grow: a number of bytes for a request and for each code in it."""
 
 import random
-from collections.abc import Callable
-from contextlib import closing
 
 import pytest
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.store import Store
 from arcwise.tasks import Task
 from arcwise.wire import Batch, pack_codes
 from tests.support.store_samples import COUNTED
+from tests.support.stores import Opener
 
 UNIT = Interval(0, 1)
 WIDEST = Task("widest", UNIT, 1.0, epoch_seconds=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))
@@ -30,14 +28,14 @@ FIXED = 100_000
 )
 @pytest.mark.parametrize("apart", [True, False], ids=["an epoch each", "one epoch"])
 def test_a_request_makes_a_store_grow_by_a_bounded_number_of_bytes(
-    url: str, opener: Callable[[], Store], task: Task, requests: int, codes: int, apart: bool
+    url: str, opener: Opener, task: Task, requests: int, codes: int, apart: bool
 ) -> None:
-    with closing(opener()) as store:
+    with opener() as store:
         store.register([task])
         before = store.size
     draw = random.Random(1)
     known, width = task.mechanism.kernel.codes, 1 if task is SMALL else 2
-    with closing(opener()) as store:
+    with opener() as store:
         for start in range(0, requests, 500):
             group = [
                 Batch(
@@ -52,5 +50,5 @@ def test_a_request_makes_a_store_grow_by_a_bounded_number_of_bytes(
         assert store.check() == []
         assert sum(store.reports_by_epoch(task).values()) == store.counts(task).sum() == requests * codes
     per_request, per_code = BYTES[url.partition(":")[0]]
-    with closing(opener()) as store:  # SQLite's log is in the file now
+    with opener() as store:  # SQLite's log is in the file now
         assert store.size - before < FIXED + requests * (per_request + codes * per_code)

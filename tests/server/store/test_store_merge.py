@@ -3,7 +3,7 @@
 import io
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import pytest
 
 from arcwise.errors import ArcwiseError, ParameterError
 from arcwise.server.store import Store, StoredKey, open_store
-from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export, write_export
-from tests.support.cases import mostly_slow
+from arcwise.server.store.export import Counts, Header, Record, TaskState, read_export
 from tests.support.store_samples import (
     CLOSED,
     COUNTED,
@@ -26,36 +25,12 @@ from tests.support.store_samples import (
     batch,
     counted,
 )
-from tests.support.stores import URLS
+from tests.support.stores import MOVES, Opener, exported, opened
 
 
-def through_file(records: Iterator[Record]) -> Iterator[Record]:
-    return read_export(io.StringIO(exported(records)), "export.jsonl")
-
-
-def exported(records: Iterator[Record]) -> str:
-    file = io.StringIO()
-    write_export(file, records)
-    return file.getvalue()
-
-
-MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
-    "directly": iter,
-    "as a file": through_file,
-}
-
-
-@pytest.fixture(params=mostly_slow(URLS, every=2))
-def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Yield an empty store without tasks, of each kind."""
-    with URLS[request.param](tmp_path / "other") as url, closing(open_store(url)) as store:
-        yield store
-
-
-def filled(store: Store) -> None:
-    store.add(
-        [batch(DELAY, [1, 1, 2]), batch(DELAY, [203], number=1, epoch=101), batch(WIDE, [300], number=2)]
-    )
+def fill(store: Store) -> None:
+    store.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [203], number=1, epoch=101)])
+    store.add([batch(WIDE, [300], number=2)])
     store.add([batch(DELAY, [7], number=n, epoch=99) for n in range(10, 5010)])
     store.add([batch(HEADING, [4], number=3)])
     store.prune(DELAY, before=100)
@@ -65,7 +40,7 @@ def filled(store: Store) -> None:
 
 @pytest.mark.parametrize("move", MOVES)
 def test_everything_but_the_keys_arrives(store: Store, other: Store, move: str) -> None:
-    filled(store)
+    fill(store)
     other.merge(MOVES[move](store.export(ids=True)), NOW)
     for task in TASKS:
         found = {epoch: counts.tolist() for epoch, counts in other.counts_by_epoch(task).items()}
@@ -89,31 +64,29 @@ def test_counts_are_added_to_those_that_are_there(store: Store, other: Store) ->
     assert other.check() == []
 
 
-def test_a_store_is_merged_once_by_whatever_way_it_comes(
-    store: Store, other: Store, opener: Callable[[], Store], tmp_path: Path
-) -> None:
+def refused(target: Store, records: Iterator[Record], words: str, now: int = NOW) -> None:
+    """Check that a merge is refused with these words."""
+    with pytest.raises(ParameterError, match=words):
+        target.merge(records, now)
+    if isinstance(records, Generator):
+        records.close()
+
+
+def test_a_store_is_merged_once_by_whatever_way_it_comes(store: Store, other: Store, tmp_path: Path) -> None:
     store.add([batch(DELAY, [1])])
     text = exported(store.export(ids=False))
     other.merge(read_export(io.StringIO(text), "a"), NOW)
     store.add([batch(DELAY, [2], number=1)])
-    with pytest.raises(ParameterError, match="were merged on 1970-05-31"):
-        other.merge(read_export(io.StringIO(text), "a"), NOW + 1)
-    with (
-        pytest.raises(ParameterError, match="were merged on 1970-05-31"),
-        closing(store.export(ids=True)) as later,
-    ):
-        other.merge(later, NOW + 1)
-    with pytest.raises(ParameterError, match="these reports come from this very store"):
-        store.merge(read_export(io.StringIO(text), "a"), NOW + 1)
-    with (
-        pytest.raises(ParameterError, match="these reports come from this"),
-        closing(other.export(ids=False)) as back,
-    ):
-        store.merge(back, NOW + 1)  # round about
-    with closing(open_store(f"sqlite:///{tmp_path / 'third.db'}")) as third:
+    with opened(f"sqlite:///{tmp_path / 'third.db'}") as third:
         third.merge(other.export(ids=False), NOW + 1)
-        with pytest.raises(ParameterError, match="were merged on"), closing(store.export(ids=True)) as again:
-            third.merge(again, NOW + 1)  # it is in the other one's counts
+        for target, records, words in (
+            (other, read_export(io.StringIO(text), "a"), "were merged on 1970-05-31"),
+            (other, store.export(ids=True), "were merged on 1970-05-31"),
+            (store, read_export(io.StringIO(text), "a"), "these reports come from this very store"),
+            (store, other.export(ids=False), "these reports come from this"),  # round about
+            (third, store.export(ids=True), "were merged on"),  # it is in the other one's counts
+        ):
+            refused(target, records, words, NOW + 1)
         assert third.counts(DELAY).tolist() == counted(DELAY, [1])
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
     assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
@@ -123,30 +96,24 @@ def test_batches_that_both_counted_are_refused_and_nothing_is_merged(store: Stor
     other.register(TASKS)
     other.add([batch(DELAY, [1], number=5)])
     store.add([batch(HEADING, [9]), batch(DELAY, [1], number=5), batch(DELAY, [2], number=6)])
-    with (
-        pytest.raises(ParameterError, match="at least 1 batches are in both"),
-        closing(store.export(ids=True)) as all_,
-    ):
-        other.merge(all_, NOW)
+    refused(other, store.export(ids=True), "at least 1 batches are in both")
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
     assert other.counts(HEADING).sum() == 0
     other.merge(store.export(ids=False), NOW)  # nothing of the first try is left, its origin neither
     assert other.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2])
 
 
-def test_an_export_is_of_one_moment(opener: Callable[[], Store], other: Store) -> None:
-    store, writer = opener(), opener()
-    writer.add([batch(DELAY, [1]), batch(WIDE, [1], number=1)])
-    records = store.export(ids=True)
-    moment = [next(records)]
-    writer.add([batch(DELAY, [2], number=2), batch(WIDE, [2], number=2)])
-    moment += records
+def test_an_export_is_of_one_moment(opener: Opener, other: Store) -> None:
+    with opener() as store, opener() as writer:
+        writer.add([batch(DELAY, [1]), batch(WIDE, [1], number=1)])
+        records = store.export(ids=True)
+        moment = [next(records)]
+        writer.add([batch(DELAY, [2], number=2), batch(WIDE, [2], number=2)])
+        moment += records
     other.merge(iter(moment), NOW)
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
     assert other.counts(WIDE).tolist() == counted(WIDE, [1])
     assert other.add([batch(WIDE, [2], number=2)]) == [COUNTED]
-    store.close()
-    writer.close()
 
 
 def damaged(text: str) -> Iterator[str]:
@@ -173,25 +140,22 @@ def test_a_file_that_is_damaged_changes_nothing(store: Store, tmp_path: Path) ->
     assert len(cases) > 50
     with closing(open_store(f"sqlite:///{tmp_path / 'clean.db'}")) as clean:
         for case in cases:
-            with pytest.raises(
-                ParameterError, match=r"a, line \d+: not a valid|a is incomplete, it ends after"
-            ):
-                clean.merge(read_export(io.StringIO(case), "a"), NOW)
+            said = r"a, line \d+: not a valid|a is incomplete, it ends after"
+            refused(clean, read_export(io.StringIO(case), "a"), said)
             assert clean.tasks() == []
         clean.merge(read_export(io.StringIO(text), "a"), NOW)
         assert clean.counts(DELAY).tolist() == counted(DELAY, [1])
 
 
-def test_workers_on_postgresql_count_while_a_merge_gathers(postgres_url: str, tmp_path: Path) -> None:
-    with (
-        closing(open_store(postgres_url)) as target,
-        closing(open_store(postgres_url)) as worker,
-        closing(open_store(f"sqlite:///{tmp_path / 'source.db'}")) as source,
-    ):
-        worker.register([DELAY])
-        source.register(TASKS)
-        filled(source)
-        source.prune(DELAY, before=100)
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Store]:
+    with opened(f"sqlite:///{tmp_path / 'source.db'}") as store:
+        fill(store)
+        yield store
+
+
+def test_workers_on_postgresql_count_while_a_merge_gathers(postgres_url: str, source: Store) -> None:
+    with closing(open_store(postgres_url)) as target, opened(postgres_url, [DELAY]) as worker:
         added = []
 
         def slowly() -> Iterator[Record]:
@@ -207,26 +171,14 @@ def test_workers_on_postgresql_count_while_a_merge_gathers(postgres_url: str, tm
         assert len(added) > 8
         assert set(added) == {COUNTED}
         assert target.check() == []
-        assert (
-            target.counts(DELAY).tolist()
-            == (source.counts(DELAY) + counted(DELAY, [9] * len(added))).tolist()
-        )
-        again = [
-            batch(DELAY, [1, 1, 2]),
-            batch(DELAY, [9], number=9000, epoch=99),
-            batch(WIDE, [3], number=2),
-        ]
+        both = source.counts(DELAY) + counted(DELAY, [9] * len(added))
+        assert target.counts(DELAY).tolist() == both.tolist()
+        again = batch(DELAY, [1, 1, 2]), batch(DELAY, [9], number=9000, epoch=99), batch(WIDE, [3], number=2)
         assert worker.add(again) == [REPLAYED, CLOSED, REPLAYED]
 
 
-def test_of_two_merges_of_one_source_at_once_one_is_refused(postgres_url: str, tmp_path: Path) -> None:
-    with (
-        closing(open_store(postgres_url)) as one,
-        closing(open_store(postgres_url)) as two,
-        closing(open_store(f"sqlite:///{tmp_path / 'source.db'}")) as source,
-    ):
-        source.register(TASKS)
-        filled(source)
+def test_of_two_merges_of_one_source_at_once_one_is_refused(postgres_url: str, source: Store) -> None:
+    with closing(open_store(postgres_url)) as one, closing(open_store(postgres_url)) as two:
 
         def overtaken() -> Iterator[Record]:
             with closing(source.export(ids=True)) as records:
@@ -234,8 +186,7 @@ def test_of_two_merges_of_one_source_at_once_one_is_refused(postgres_url: str, t
             with closing(source.export(ids=True)) as records:
                 two.merge(records, NOW)
 
-        with pytest.raises(ParameterError, match="merging them again would count them twice"):
-            one.merge(overtaken(), NOW)
+        refused(one, overtaken(), "merging them again would count them twice")
         assert one.counts(DELAY).tolist() == source.counts(DELAY).tolist()
         assert one.check() == []
 
@@ -256,10 +207,7 @@ TOO_MANY: dict[str, list[Record]] = {
     "of one code": records(MOST + 1),
     "that wrap to a few": records(*[2**62] * 4),
     "of the task in two epochs": records(MOST, 1),
-    "of the task in one epoch": [
-        *records()[:2],
-        Counts(100, np.full(DELAY.mechanism.kernel.codes, 2**62)),
-    ],
+    "of the task in one epoch": [*records(), Counts(100, np.full(DELAY.mechanism.kernel.codes, 2**62))],
 }
 
 
@@ -269,8 +217,7 @@ def test_more_reports_than_can_be_added_up_are_refused(store: Store, move: str, 
     total = sum(sum(each.counts.tolist()) for each in TOO_MANY[what] if isinstance(each, Counts))
     coming = [Header((bytes(16),), total, ids=False), *TOO_MANY[what][1:]]
     store.add([batch(DELAY, [1])])
-    with pytest.raises(ParameterError, match=r"at most 2\^52 = 4,503,599,627,370,496"):
-        store.merge(MOVES[move](iter(coming)), NOW)
+    refused(store, MOVES[move](iter(coming)), r"at most 2\^52 = 4,503,599,627,370,496")
     assert store.counts(DELAY).tolist() == counted(DELAY, [1])
     assert store.report_count(DELAY) == 1
     assert store.check() == []
@@ -278,11 +225,11 @@ def test_more_reports_than_can_be_added_up_are_refused(store: Store, move: str, 
 
 def test_reports_that_are_there_already_count_towards_the_most(store: Store) -> None:
     store.add([batch(DELAY, [1])])
-    with pytest.raises(ParameterError, match="would have 4,503,599,627,370,497 reports"):
-        store.merge(records(MOST), NOW)
+    too_many = "would have 4,503,599,627,370,497 reports"
+    refused(store, iter(records(5, -1)), "counts must be at least 0, got -1")
+    refused(store, iter(records(MOST)), too_many)
     store.merge(records(MOST - 2), NOW)
-    with pytest.raises(ParameterError, match="would have 4,503,599,627,370,497 reports"):
-        store.merge(records(2, origin=b"o" * 16), NOW)
+    refused(store, iter(records(2, origin=b"o" * 16)), too_many)
     store.merge(records(1, origin=b"o" * 16), NOW)
     assert store.report_count(DELAY) == MOST
     assert store.check() == []
@@ -302,8 +249,7 @@ def test_reports_that_are_there_already_count_towards_the_most(store: Store) -> 
     ],
 )
 def test_a_file_with_odd_values_is_refused_in_words(tmp_path: Path, damage: str) -> None:
-    with closing(open_store(f"sqlite:///{tmp_path / 'odd.db'}")) as odd:
-        odd.register([DELAY])
+    with opened(f"sqlite:///{tmp_path / 'odd.db'}", [DELAY]) as odd:
         odd.add([batch(DELAY, [1], number=number, epoch=epoch) for number, epoch in enumerate((1, 2))])
     with closing(sqlite3.connect(tmp_path / "odd.db")) as connection, connection:
         connection.execute(damage)
@@ -315,9 +261,3 @@ def test_a_file_with_odd_values_is_refused_in_words(tmp_path: Path, damage: str)
         for read in (odd.tasks, odd.sources, lambda: odd.counts_by_epoch(DELAY), lambda: odd.revision(DELAY)):
             with suppress(ArcwiseError):
                 read()
-
-
-def test_negative_counts_are_refused(store: Store) -> None:
-    with pytest.raises(ParameterError, match="counts must be at least 0, got -1"):
-        store.merge(records(5, -1), NOW)
-    assert store.report_count(DELAY) == 0

@@ -1,7 +1,6 @@
 """Every store against a model of a few lines, over arbitrary histories."""
 
 import itertools
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -10,15 +9,13 @@ from hypothesis import strategies as st
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
-from arcwise.server.store import Outcome, Store
+from arcwise.server.store import Outcome, Store, open_store
 from arcwise.tasks import Task
 from arcwise.typing import IntArray
 from tests.support.store_samples import CLOSED, COUNTED, REPLAYED, batch
 
 CODES = st.lists(st.integers(0, 203), min_size=1, max_size=4)
-BATCHES = st.tuples(
-    st.integers(0, 7), st.integers(0, 4), st.lists(st.integers(0, 203), min_size=1, max_size=4)
-)
+BATCHES = st.tuples(st.integers(0, 7), st.integers(0, 4), CODES)
 STEPS = st.one_of(
     st.tuples(st.just("add"), st.lists(BATCHES, max_size=8)),
     st.tuples(st.just("prune"), st.integers(0, 6)),
@@ -126,12 +123,10 @@ def drop(store: Store, name: str) -> int | None:
 @pytest.mark.slow
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=st.lists(STEPS, max_size=12))
-def test_any_history_gives_the_counts_of_the_model(
-    opener: Callable[[], Store], steps: list[tuple[str, object]]
-) -> None:
+def test_any_history_gives_the_counts_of_the_model(url: str, steps: list[tuple[str, object]]) -> None:
     task = Task(f"history {next(NAMES)}", Interval(0, 1), 1.0)  # its own, in one store for all histories
     model = Model()
-    store = opener()
+    store = open_store(url)
     store.register([task])
     for source in store.sources():  # of the history before
         store.drop_source(source.name, closed_too=True)
@@ -159,7 +154,7 @@ def test_any_history_gives_the_counts_of_the_model(
             store.vacuum()
         else:
             store.close()
-            store = opener()
+            store = open_store(url)
     found = {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
     assert found == {e: np.bincount(codes, minlength=204).tolist() for e, codes in model.by_epoch().items()}
     assert store.report_count(task) == sum(map(len, model.by_epoch().values()))

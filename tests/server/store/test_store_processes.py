@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,8 +16,10 @@ import pytest
 
 from arcwise.server.store import Outcome, Store, open_store
 from arcwise.server.store.sqlite.database import Database
+from arcwise.wire import Batch
 from tests.soak.races import Race
-from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch, counted
+from tests.support.store_samples import COUNTED, DELAY, REPLAYED, batch, counted
+from tests.support.stores import Opener, opened
 
 SPAWN = multiprocessing.get_context("spawn")
 WRITERS = 4
@@ -27,8 +29,7 @@ GROUP = 20
 
 def write(url: str, writer: int, results: Connection) -> None:
     """Add groups of batches: half of each group is this writer's own, the other half everybody's."""
-    with contextlib.closing(open_store(url)) as store:
-        store.register(TASKS)
+    with opened(url) as store:
         new = 0
         for group in range(GROUPS):
             own = [
@@ -59,38 +60,26 @@ def test_processes_lose_nothing_and_count_nothing_twice(url: str) -> None:
         assert store.check() == []
 
 
-def test_a_batch_that_reaches_two_workers_at_one_moment_is_counted_once(opener: Callable[[], Store]) -> None:
-    workers = [opener(), opener()]
+def test_a_batch_that_reaches_two_workers_at_one_moment_is_counted_once(opener: Opener) -> None:
     places = list(range(50))
     start = threading.Barrier(2)
-    outcomes: list[list[Outcome]] = []
 
-    def add(worker: Store, order: list[int], round_: int) -> None:
-        mine = [batch(DELAY, [n], number=1000 * round_ + n) for n in order]
+    def add(worker: Store, batches: list[Batch]) -> list[Outcome]:
         start.wait()
-        outcomes.append(worker.add(mine))
+        return worker.add(batches)
 
-    for round_ in range(20):
-        threads = [
-            threading.Thread(target=add, args=(workers[0], places, round_)),
-            threading.Thread(target=add, args=(workers[1], places[::-1], round_)),
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(outcomes) == 2 * (round_ + 1)
-        assert (outcomes[-1] + outcomes[-2]).count(COUNTED) == 50
-    assert workers[0].counts(DELAY).tolist() == counted(DELAY, places * 20)
-    for worker in workers:
-        worker.close()
+    with opener() as one, opener() as two, ThreadPoolExecutor(2) as threads:
+        for first in range(0, 20_000, 1000):
+            batches = [batch(DELAY, [n], number=first + n) for n in places]
+            outcomes = list(threads.map(add, (one, two), (batches, batches[::-1])))
+            assert sum(outcomes, []).count(COUNTED) == 50
+        assert one.counts(DELAY).tolist() == counted(DELAY, places * 20)
 
 
 def die_between_id_and_counts(url: str) -> None:
-    store = open_store(url)
-    store.register(TASKS)
-    Database.add_counts = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
-    store.add([batch(DELAY, [1])])
+    with opened(url) as store:
+        Database.add_counts = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        store.add([batch(DELAY, [1])])
 
 
 def test_a_sqlite_writer_killed_between_id_and_counts_leaves_neither(tmp_path: Path) -> None:
@@ -117,8 +106,7 @@ def test_a_postgres_writer_that_ends_between_id_and_counts_leaves_both_or_neithe
     postgres_url: str, end: str
 ) -> None:
     """Its statement is held up after the ids and before the counts; then one of them is killed, or both."""
-    with contextlib.closing(open_store(postgres_url)) as store:
-        store.register(TASKS)
+    with opened(postgres_url) as store:
         with contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
             connection.execute(
                 "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS"

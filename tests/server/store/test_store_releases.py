@@ -1,8 +1,7 @@
 """The contract of stores that release closed epochs: decided once, frozen, the same for all who open them."""
 
-import io
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -14,11 +13,11 @@ from click.testing import CliRunner
 from arcwise.cli import main
 from arcwise.errors import ParameterError
 from arcwise.server.releasing import released_records
-from arcwise.server.store import Store, open_store
-from arcwise.server.store.export import BatchIds, Record, read_export, write_export
+from arcwise.server.store import Store
+from arcwise.server.store.export import BatchIds, read_export
 from arcwise.server.store.releases import Closing, Decided
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, NOW, TASKS, batch, counted
-from tests.support.stores import URLS
+from tests.support.stores import MOVES, Opener, opened
 
 
 @pytest.fixture(autouse=True)
@@ -30,21 +29,13 @@ def _releases(store: Store) -> None:
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[Store]:
     """Yield an empty store without tasks."""
-    with URLS["sqlite"](tmp_path / "other") as url, closing(open_store(url)) as store:
+    with opened(f"sqlite:///{tmp_path / 'other.db'}", []) as store:
         yield store
 
 
-def through_file(records: Iterator[Record]) -> Iterator[Record]:
-    file = io.StringIO()
-    write_export(file, records)
-    file.seek(0)
-    return read_export(file, "export.jsonl")
-
-
-MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
-    "directly": iter,
-    "as a file": through_file,
-}
+def run(*args: str) -> str:
+    """Return what a command says, whether it succeeds or not."""
+    return CliRunner().invoke(main, args).output
 
 
 def reported(store: Store, reports: dict[int, int], *, first: int = 0) -> None:
@@ -54,14 +45,12 @@ def reported(store: Store, reports: dict[int, int], *, first: int = 0) -> None:
     assert set(store.add(sent)) == {COUNTED}
 
 
-def test_closed_epochs_with_enough_reports_are_released_and_no_others(
-    store: Store, opener: Callable[[], Store]
-) -> None:
+def test_closed_epochs_with_enough_reports_are_released_and_no_others(store: Store, opener: Opener) -> None:
     assert store.decided(DELAY) == Decided(0, 0)
     reported(store, {90: 5, 91: 2, 93: 3, 95: 9})
     assert store.released(DELAY) == {}
     assert store.release(DELAY, 94, least=3) == Closing(released=2, small=1)
-    with closing(opener()) as another:
+    with opener() as another:
         for each in (store, another):
             assert each.released(DELAY) == {90: 5, 93: 3}
             assert each.released(DELAY, 91) == {93: 3}
@@ -80,6 +69,8 @@ def test_what_is_decided_is_never_decided_again(store: Store) -> None:
     assert store.release(DELAY, 94, least=1) == Closing()
     assert store.released(DELAY) == {90: 5}
     assert store.decided(DELAY) == Decided(94, 0)
+    ids = [record.epoch for record in store.export(ids=True) if isinstance(record, BatchIds)]
+    assert ids == [95]  # those of closed epochs are forgotten
 
 
 def test_the_newest_epoch_is_closed_too_and_nothing_of_a_task_without_reports(store: Store) -> None:
@@ -88,12 +79,6 @@ def test_the_newest_epoch_is_closed_too_and_nothing_of_a_task_without_reports(st
     assert store.decided(DELAY) == Decided(0, 0)
     reported(store, {100: 1})
     assert store.release(DELAY, 101) == Closing(released=1)
-
-
-def test_the_ids_of_closed_epochs_are_forgotten(store: Store) -> None:
-    reported(store, {90: 3, 95: 2})
-    store.release(DELAY, 94)
-    assert [record.epoch for record in store.export(ids=True) if isinstance(record, BatchIds)] == [95]
 
 
 def test_what_an_earlier_state_may_have_released_is_not_released(store: Store) -> None:
@@ -186,13 +171,9 @@ def test_deleting_the_data_of_a_task_takes_its_releases_back(store: Store) -> No
 def test_check_finds_a_release_that_has_changed(store: Store, url: str) -> None:
     reported(store, {90: 5, 95: 2})
     store.release(DELAY, 93)
-    statement = "UPDATE released SET reports = 4"
-    if url.startswith("sqlite"):
-        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection, connection:
-            connection.execute(statement)
-    else:
-        with closing(psycopg.connect(url, autocommit=True)) as database:
-            database.execute(statement)
+    path = url.removeprefix("sqlite:///")
+    with closing(psycopg.connect(url) if path == url else sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE released SET reports = 4")
     assert store.check() == [f"task {DELAY.id}, epoch 90: released with 4 reports, but has 5"]
 
 
@@ -204,17 +185,15 @@ def test_an_export_of_what_is_released_has_nothing_else(
     reported(store, {90: 3, 91: 1, 93: 5, 95: 9}, first=10)
     store.release(DELAY, 94, least=2)
     file = tmp_path / "released.jsonl"
-    done = CliRunner().invoke(main, ["store", "export", url, str(file), "--released"])
-    assert done.exit_code == 0, done.output
+    assert "wrote" in run("store", "export", url, str(file), "--released")
     assert "lake" not in file.read_text()
     with file.open() as text:
         other.merge(read_export(text, "released.jsonl"), NOW)
     assert other.reports_by_epoch(DELAY) == other.released(DELAY) == {90: 5, 93: 5}
     assert other.check() == []
-    refused = CliRunner().invoke(main, ["store", "export", url, str(file), "--released", "--ids"])
-    assert "--ids does not go with --released" in refused.output
-    shown = CliRunner().invoke(main, ["store", "info", url]).output
-    assert "released  2 epochs; the other numbers are live" in shown
+    refused = run("store", "export", url, str(file), "--released", "--ids")
+    assert "--ids does not go with --released" in refused
+    assert "released  2 epochs; the other numbers are live" in run("store", "info", url)
 
 
 def test_commands_say_that_their_numbers_are_live_where_the_server_shows_closed_epochs(
@@ -225,8 +204,8 @@ def test_commands_say_that_their_numbers_are_live_where_the_server_shows_closed_
     DELAY.save(tmp_path / "delay.json")
     for closed in (0, 1):
         store.remember("closed_epochs", closed)
-        shown = CliRunner().invoke(main, ["store", "info", url]).output
-        told = CliRunner().invoke(main, ["estimate", str(tmp_path / "delay.json"), "--store", url]).output
+        shown = run("store", "info", url)
+        told = run("estimate", str(tmp_path / "delay.json"), "--store", url)
         assert ("released  0 epochs; the other numbers are live" in shown) == closed
         assert ("delay: live counts, of epochs that are not released" in told) == closed
 

@@ -36,6 +36,7 @@ from arcwise.server.store.staging import staging
 from arcwise.tasks import Task
 from tests.support.postgres import fresh_schema
 from tests.support.store_samples import CLOSED, COUNTED, REPLAYED, batch, counted
+from tests.support.stores import URLS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,14 +156,9 @@ FROZEN = [(kind, step.version) for kind, steps in KINDS.items() for step in step
 def frozen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
     """Yield the kind, the schema and the URL of a store that was frozen."""
     kind, version = request.param
-    if kind == "sqlite":
-        url = f"sqlite:///{tmp_path / 'old.db'}"
+    with URLS[kind](tmp_path / "old") as url:
         restore(kind, version, url)
         yield kind, version, url
-    else:
-        with fresh_schema() as url:
-            restore(kind, version, url)
-            yield kind, version, url
 
 
 def test_every_schema_is_frozen() -> None:
@@ -220,13 +216,9 @@ def test_a_store_of_any_schema_keeps_everything(frozen: tuple[str, int, str]) ->
 def test_a_migrated_store_has_the_tables_of_a_new_one(frozen: tuple[str, int, str], tmp_path: Path) -> None:
     kind, _, url = frozen
     migrate_store(url)
-    if kind == "sqlite":
-        open_store(f"sqlite:///{tmp_path / 'new.db'}").close()
-        assert tables(kind, url) == tables(kind, f"sqlite:///{tmp_path / 'new.db'}")
-    else:
-        with fresh_schema() as other:
-            open_store(other).close()
-            assert tables(kind, url) == tables(kind, other)
+    with URLS[kind](tmp_path / "new") as new:
+        open_store(new).close()
+        assert tables(kind, url) == tables(kind, new)
 
 
 def test_a_frozen_store_is_what_its_migrations_make(
@@ -234,14 +226,35 @@ def test_a_frozen_store_is_what_its_migrations_make(
 ) -> None:
     """A migration that was released must not be edited: a store of its schema would be another one."""
     kind, version, url = frozen
-    if kind == "sqlite":
-        monkeypatch.setattr(sqlite, "_MIGRATIONS", KINDS[kind][:version])
-        sqlite.Database(tmp_path / "made.db").close()
-        assert tables(kind, url) == tables(kind, f"sqlite:///{tmp_path / 'made.db'}")
-    else:
-        with fresh_schema() as other:
-            postgres.Database(other).migrate(version)
-            assert tables(kind, url) == tables(kind, other)
+    with URLS[kind](tmp_path / "made") as made:
+        if kind == "sqlite":
+            monkeypatch.setattr(sqlite, "_MIGRATIONS", KINDS[kind][:version])
+            sqlite.Database(tmp_path / "made.db").close()
+        else:
+            postgres.Database(made).migrate(version)
+        assert tables(kind, url) == tables(kind, made)
+
+
+def test_rows_of_sqlites_schema_2_become_as_small_as_they_can(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'old.db'}"
+    restore("sqlite", 2, url)
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection, connection:
+        connection.execute("INSERT INTO counts VALUES (1, 22, ?)", (np.ones(3, "<i8").tobytes(),))
+        connection.execute("UPDATE total SET reports = reports + 3 WHERE task = 1")
+    assert [step.version for step in migrate_store(url, to=3)] == [3]
+    with closing(sqlite3.connect(tmp_path / "old.db")) as connection:
+        rows = connection.execute("SELECT epoch, codes, length(per_code) FROM counts ORDER BY 1").fetchall()
+    assert rows == [
+        (9, b"\0\0", 8),
+        (20, b"\0\0\1\0", 16),
+        (21, b"\3\0\4\0", 16),
+        (22, None, 24),
+        (31, b"\2\0", 8),
+    ]
+    migrate_store(url)
+    with closing(open_store(url)) as store:
+        assert store.check() == []
+        assert store.counts_by_epoch(DELAY)[22].tolist() == [1, 1, 1]
 
 
 def freeze() -> None:

@@ -2,23 +2,20 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.estimates.service import Estimates
-from arcwise.server.store import SourceChange, SourceTask, Store, StoredSource, open_store
+from arcwise.server.store import SourceChange, SourceTask, Store, StoredSource
 from arcwise.server.store.export import BatchIds
 from arcwise.tasks import Task
 from arcwise.typing import IntArray
-from tests.server.store.test_store_merge import MOVES
-from tests.support.cases import mostly_slow
 from tests.support.store_samples import (
     CLOSED,
     COUNTED,
@@ -31,46 +28,24 @@ from tests.support.store_samples import (
     counted,
     lake,
 )
-from tests.support.stores import URLS
+from tests.support.stores import MOVES, Opener
 
-Opener = Callable[[], Store]
-
-
-def cell(task: Task, epoch: int) -> tuple[bytes, int]:
-    return bytes.fromhex(task.id), epoch
+CODES = DELAY.mechanism.kernel.codes
+KEY = bytes.fromhex(DELAY.id)
+ONE = np.bincount([1], minlength=CODES)
+ID, OTHER_ID = bytes(16), bytes([1] * 16)
 
 
 def held(store: Store, task: Task) -> dict[int, list[int]]:
     return {epoch: counts.tolist() for epoch, counts in store.counts_by_epoch(task).items()}
 
 
-@pytest.fixture(params=mostly_slow(URLS, every=2))
-def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Yield an empty store without tasks, of each kind."""
-    with URLS[request.param](tmp_path / "other") as url, closing(open_store(url)) as store:
-        yield store
-
-
 def test_every_read_includes_what_a_source_has(store: Store) -> None:
     store.add([batch(DELAY, [1, 1]), batch(DELAY, [2], number=1, epoch=102)])
-    report = store.replace_source(
-        "lake",
-        *lake(
-            batch(DELAY, [1, 3], number=10),
-            batch(DELAY, [203], number=11, epoch=101),
-            batch(WIDE, [300], number=12),
-        ),
-        now=NOW,
-    )
-    assert report.changed == tuple(
-        sorted(
-            [
-                SourceChange(DELAY.id, 100, 0, 2),
-                SourceChange(DELAY.id, 101, 0, 1),
-                SourceChange(WIDE.id, 100, 0, 1),
-            ]
-        )
-    )
+    given = batch(DELAY, [1, 3], number=10), batch(DELAY, [203], number=11, epoch=101)
+    report = store.replace_source("lake", *lake(*given, batch(WIDE, [300], number=12)), now=NOW)
+    changes = [(DELAY.id, 100, 0, 2), (DELAY.id, 101, 0, 1), (WIDE.id, 100, 0, 1)]
+    assert report.changed == tuple(SourceChange(*change) for change in sorted(changes))
     assert (report.name, report.unchanged, report.closed, report.added) == ("lake", 0, (), 4)
     assert held(store, DELAY) == {
         100: counted(DELAY, [1, 1, 1, 3]),
@@ -94,10 +69,10 @@ def test_every_read_includes_what_a_source_has(store: Store) -> None:
 def test_a_source_is_replaced_and_never_added_to(opener: Opener) -> None:
     first, second = batch(DELAY, [1], number=1), batch(DELAY, [2, 2], number=2)
     elsewhere = batch(DELAY, [5], number=3, epoch=101)
-    with closing(opener()) as store:
+    with opener() as store:
         store.replace_source("lake", *lake(first, elsewhere))
         store.replace_source("other", *lake(batch(DELAY, [7], number=4)))
-    with closing(opener()) as store:
+    with opener() as store:
         report = store.replace_source("lake", *lake(first, second))
         assert report.changed == (SourceChange(DELAY.id, 100, 1, 3),)
         assert held(store, DELAY) == {100: counted(DELAY, [1, 2, 2, 7]), 101: counted(DELAY, [5])}
@@ -114,8 +89,7 @@ def test_a_source_is_replaced_and_never_added_to(opener: Opener) -> None:
 def test_zeros_empty_an_epoch_and_set_its_batches_free(store: Store) -> None:
     mine = batch(DELAY, [1], number=1)
     store.replace_source("lake", *lake(mine))
-    nothing = np.zeros(DELAY.mechanism.kernel.codes, np.int64)
-    store.replace_source("lake", {cell(DELAY, 100): nothing}, [])
+    store.replace_source("lake", {(KEY, 100): ONE * 0}, [])
     assert held(store, DELAY) == {}
     assert store.reports_by_epoch(DELAY) == {}
     assert [source.tasks for source in store.sources()] == [()]
@@ -123,34 +97,28 @@ def test_zeros_empty_an_epoch_and_set_its_batches_free(store: Store) -> None:
     assert store.check() == []
 
 
-def test_a_batch_of_a_source_is_a_replay_to_the_server(store: Store) -> None:
-    mine = batch(DELAY, [1], number=1)
-    store.replace_source("lake", *lake(mine, batch(DELAY, [2], number=2)))
+def test_a_batch_of_a_source_is_a_replay_to_the_server_until_it_leaves_the_source(store: Store) -> None:
+    mine, left = batch(DELAY, [1], number=1), batch(DELAY, [2], number=2)
+    store.replace_source("lake", *lake(mine, left))
     again = [batch(DELAY, [8], number=3), mine, batch(DELAY, [1], number=2, epoch=101)]
     assert store.add(again) == [COUNTED, REPLAYED, REPLAYED]
     assert store.add([mine]) == [REPLAYED]
     assert held(store, DELAY) == {100: counted(DELAY, [1, 2, 8])}
-
-
-def test_a_batch_that_left_a_source_is_counted_when_it_comes(store: Store) -> None:
-    mine, left = batch(DELAY, [1], number=1), batch(DELAY, [2], number=2)
-    store.replace_source("lake", *lake(mine, left))
     store.replace_source("lake", *lake(mine))
+    assert held(store, DELAY) == {100: counted(DELAY, [1, 8])}
     assert store.add([mine, left]) == [REPLAYED, COUNTED]
-    assert held(store, DELAY) == {100: counted(DELAY, [1, 2])}
+    assert held(store, DELAY) == {100: counted(DELAY, [1, 2, 8])}
 
 
 def test_batches_that_the_server_counted_are_refused_and_nothing_changes(store: Store) -> None:
-    store.add([batch(DELAY, [1], number=n) for n in range(3)] + [batch(HEADING, [1], number=9)])
+    heading = batch(HEADING, [1], number=9)
+    store.add([*(batch(DELAY, [1], number=n) for n in range(3)), heading])
     mine = batch(DELAY, [5], number=20, epoch=99)
     store.replace_source("lake", *lake(mine))
     before = held(store, DELAY)
     both = [batch(DELAY, [1], number=n, epoch=101) for n in (0, 1)]
     with pytest.raises(ParameterError) as caught:
-        store.replace_source(
-            "lake",
-            *lake(mine, batch(DELAY, [6], number=21), *both, batch(HEADING, [1], number=9)),
-        )
+        store.replace_source("lake", *lake(mine, batch(DELAY, [6], number=21), *both, heading))
     first, second = sorted([(DELAY.id, 101, 2), (HEADING.id, 100, 1)])
     assert str(caught.value) == (
         f"3 batches are counted by the server (task {first[0]}, epoch {first[1]}: {first[2]}; "
@@ -171,12 +139,8 @@ def test_batches_of_another_source_are_refused(store: Store) -> None:
         store.replace_source("warehouse", *lake(mine, batch(DELAY, [6], number=2)))
     assert [source.name for source in store.sources()] == ["lake"]
     store.replace_source("lake", *lake(mine))
-    moved, _ = lake(mine)
-    moved = {
-        cell(DELAY, 100): np.zeros_like(moved[cell(DELAY, 100)]),
-        cell(DELAY, 101): moved[cell(DELAY, 100)],
-    }
-    store.replace_source("lake", moved, [(bytes.fromhex(DELAY.id), 101, mine.batch_id)])
+    moved = {(KEY, 100): ONE * 0, (KEY, 101): np.bincount([5], minlength=CODES)}
+    store.replace_source("lake", moved, [(KEY, 101, mine.batch_id)])
     assert held(store, DELAY) == {101: counted(DELAY, [5])}
     assert store.check() == []
 
@@ -251,23 +215,17 @@ def test_nothing_of_a_closed_task_changes(store: Store) -> None:
 def test_the_revision_changes_with_the_counts_even_if_their_number_does_not(store: Store) -> None:
     store.replace_source("lake", *lake(batch(DELAY, [1], number=1)))
     seen = [store.revision(DELAY)]
-    for code in (2, 3):
-        store.replace_source("lake", *lake(batch(DELAY, [code], number=1)))
+    for change in (
+        lambda: store.replace_source("lake", *lake(batch(DELAY, [2], number=1))),
+        lambda: store.replace_source("lake", *lake(batch(DELAY, [3], number=1))),
+        lambda: store.drop_source("lake"),
+        lambda: store.replace_source("lake", *lake(batch(DELAY, [4], number=1))),
+        lambda: store.add([batch(DELAY, [1], number=2)]),
+    ):
+        change()
         seen.append(store.revision(DELAY))
-    store.drop_source("lake")
-    seen.append(store.revision(DELAY))
-    store.replace_source("lake", *lake(batch(DELAY, [4], number=1)))
-    seen.append(store.revision(DELAY))
-    store.add([batch(DELAY, [1], number=2)])
-    seen.append(store.revision(DELAY))
     assert len(set(seen)) == len(seen)
     assert [reports for reports, _ in seen] == [1, 1, 1, 0, 1, 2]
-
-
-CODES = DELAY.mechanism.kernel.codes
-KEY = bytes.fromhex(DELAY.id)
-ONE = np.bincount([1], minlength=CODES)
-ID = bytes(16)
 
 
 @pytest.mark.parametrize(
@@ -282,15 +240,11 @@ ID = bytes(16)
         ({(KEY, -1): ONE}, [], "got -1 of task"),
         ({(KEY, 1): ONE}, [(KEY, 1, b"short")], "a batch id must be 16 bytes, got 5"),
         ({(KEY, 1): ONE}, [], "has 1 reports in 0 batches: give the ids of all batches"),
-        ({(KEY, 1): ONE}, [(KEY, 1, ID), (KEY, 1, bytes([1] * 16))], "has 1 reports in 2 batches"),
+        ({(KEY, 1): ONE}, [(KEY, 1, ID), (KEY, 1, OTHER_ID)], "has 1 reports in 2 batches"),
         ({(KEY, 1): ONE * 0}, [(KEY, 1, ID)], "has 0 reports in 1 batches"),
         ({(KEY, 1): ONE * 2}, [(KEY, 1, ID)] * 2, "1 batch ids are given twice"),
         ({(KEY, 1): ONE}, [(KEY, 1, ID), (KEY, 2, ID)], "1 batch ids are given twice"),
-        (
-            {(KEY, 1): ONE},
-            [(KEY, 1, ID), (KEY, 2, bytes([1] * 16))],
-            "1 batch ids of task .* epoch 2, but no",
-        ),
+        ({(KEY, 1): ONE}, [(KEY, 1, ID), (KEY, 2, OTHER_ID)], "1 batch ids of task .* epoch 2, but no"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -348,9 +302,8 @@ def test_dropping_a_source(store: Store) -> None:
 
 
 def test_counts_of_closed_epochs_are_dropped_only_if_asked_for(store: Store) -> None:
-    store.replace_source(
-        "lake", *lake(batch(DELAY, [1], number=1, epoch=10), batch(DELAY, [2], number=2, epoch=20))
-    )
+    old, new = batch(DELAY, [1], number=1, epoch=10), batch(DELAY, [2], number=2, epoch=20)
+    store.replace_source("lake", *lake(old, new))
     store.prune(DELAY, before=15)
     with pytest.raises(ParameterError, match="source lake has counts in 1 closed epochs"):
         store.drop_source("lake")
@@ -407,24 +360,14 @@ def test_a_merge_without_ids_leaves_a_source_that_can_be_replaced(store: Store, 
 
 def test_adding_while_a_source_is_replaced(opener: Opener) -> None:
     """Servers go on meanwhile; afterwards the batches of the source are replays to them."""
-    task = Task("contested", Interval(0, 1), 1.0)
-    contested = [batch(task, [1], number=n) for n in range(600)]
-    theirs = [batch(task, [2], number=1_000 + n) for n in range(600)]
-    counts = {(bytes.fromhex(task.id), 100): np.bincount([1] * 600, minlength=task.mechanism.kernel.codes)}
-    ids = [(each.task_id, 100, each.batch_id) for each in contested]
-    with closing(opener()) as adding, closing(opener()) as replacing:
-        adding.register([task])
-
-        def add() -> None:
-            for start in range(0, 600, 50):
-                adding.add(theirs[start : start + 50])
-
-        adder = threading.Thread(target=add)
-        adder.start()
-        replacing.replace_source("lake", counts, ids)
+    contested = [batch(DELAY, [1], number=n) for n in range(600)]
+    theirs = [batch(DELAY, [2], number=1_000 + n) for n in range(600)]
+    with opener() as adding, opener() as replacing, ThreadPoolExecutor(1) as threads:
+        added = threads.map(adding.add, (theirs[start : start + 50] for start in range(0, 600, 50)))
+        replacing.replace_source("lake", *lake(*contested))
         assert set(adding.add(contested)) == {REPLAYED}
-        adder.join()
-        assert adding.counts(task)[[1, 2]].tolist() == [600, 600]
+        assert [set(outcomes) for outcomes in added] == [{COUNTED}] * 12
+        assert adding.counts(DELAY).tolist() == counted(DELAY, [1] * 600 + [2] * 600)
         assert adding.check() == []
 
 
@@ -432,27 +375,26 @@ def test_adding_while_a_source_is_replaced(opener: Opener) -> None:
 def test_of_a_server_and_a_source_with_the_same_batches_one_counts_them(opener: Opener, turn: int) -> None:
     contested = [batch(DELAY, [1], number=n) for n in range(400)]
     counts, ids = lake(*contested)
-    told: list[str] = []
-    with closing(opener()) as adding, closing(opener()) as replacing:
+    with opener() as adding, opener() as replacing, ThreadPoolExecutor(1) as threads:
         begin = threading.Barrier(2)
 
-        def replace() -> None:
+        def replace() -> str:
             begin.wait()
             try:
                 replacing.replace_source("lake", counts, ids[::-1])
             except ParameterError as error:
-                told.append(str(error))
+                return str(error)
+            return ""
 
-        replacer = threading.Thread(target=replace)
-        replacer.start()
+        replaced = threads.submit(replace)
         begin.wait()
         for start in range(turn, 400, 7):
             adding.add(contested[start : start + 7])
         adding.add(contested)
-        replacer.join()
+        told = replaced.result()
         assert adding.counts(DELAY).tolist() == counted(DELAY, [1] * 400)
-        assert len(adding.sources()) == 1 - len(told)
-        assert all("batches are counted by the server" in words for words in told)
+        assert len(adding.sources()) == (0 if told else 1)
+        assert not told or "batches are counted by the server" in told
         assert adding.check() == []
 
 
