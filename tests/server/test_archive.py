@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import sys
 import threading
 import time
-from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from arcwise.server import create_app
 from arcwise.server.archive import archiver as module
 from arcwise.server.archive.archiver import Archiver
 from arcwise.server.archive.folder import Folder
-from arcwise.server.store import Store, _class_of, open_store
+from arcwise.server.store import Store, _class_of
 from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, staging
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.server.store.conftest import opener, store  # noqa: F401 (fixtures)
+from tests.soak.kills.archive import archived_batches
 from tests.support.cases import mostly_slow
 from tests.support.store_samples import (
     CLOSED,
@@ -38,7 +40,7 @@ from tests.support.store_samples import (
     batch,
     counted,
 )
-from tests.support.stores import URLS
+from tests.support.stores import URLS, Opener, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,26 +66,34 @@ def staged_store(store: Store) -> StagingStore:  # noqa: F811 (a fixture)
     return staging(store)
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+@pytest.fixture
+def writing(staged_store: StagingStore, path: Path) -> Archiver:
+    return archiver(staged_store, path)
+
+
 def archiver(store: Store, path: Path, **options: Any) -> Archiver:  # noqa: F811 (its argument)
     given: dict[str, Any] = {
         "seconds": 0.0,
         "retention_days": 0,
         "most_bytes": 1 << 30,
         "believed": time.time,
-    } | options
-    return Archiver(store, path, **given)
+    }
+    return Archiver(store, path, **given | options)
+
+
+def refused(store: Store, path: Path, words: str) -> None:  # noqa: F811 (its argument)
+    with pytest.raises(StoreError, match=words):
+        archiver(store, path)
 
 
 def rows(path: Path) -> list[tuple[str, int, bytes, tuple[int, ...]]]:
     """Return what lies in the files of an archive, in their order."""
-    found = []
-    for file in sorted(path.rglob("*.parquet")):
-        table = parquet.read_table(file)
-        columns = [table.column(name).to_pylist() for name in ("task_id", "epoch", "batch_id", "codes")]
-        found += [
-            (task, epoch, name, tuple(codes)) for task, epoch, name, codes in zip(*columns, strict=True)
-        ]
-    return found
+    return [row for file in sorted(path.rglob("*.parquet")) for row in archived_batches(file)]
 
 
 def agree(store: Store, path: Path) -> None:  # noqa: F811 (its argument)
@@ -129,9 +139,7 @@ def test_large_groups(staged_store: StagingStore, replays: int) -> None:
     assert staged_store.staged_size().batches == 1500
 
 
-def test_archive_and_counts_agree(staged_store: StagingStore, tmp_path: Path) -> None:
-    path = tmp_path / "archive"
-    writing = archiver(staged_store, path)
+def test_archive_and_counts_agree(staged_store: StagingStore, path: Path, writing: Archiver) -> None:
     group = [batch(DELAY, [n % 7, n % 5], number=n, epoch=100 + n % 2) for n in range(40)]
     writing.add([*group, batch(WIDE, [300, 0, 479], number=1), batch(HEADING, [1], number=2)])
     writing.turn()
@@ -143,36 +151,23 @@ def test_archive_and_counts_agree(staged_store: StagingStore, tmp_path: Path) ->
     assert staged_store.staged_size() == StagedSize(0, 0)
     assert staged_store.begun_files() == []
     assert writing.written == 43
-
-
-def test_counting_the_files_gives_the_counts_of_the_server_and_of_a_source(
-    staged_store: StagingStore, tmp_path: Path
-) -> None:
-    path = tmp_path / "archive"
-    writing = archiver(staged_store, path)
-    writing.add([batch(DELAY, [n % 7, n % 5], number=n, epoch=100 + n % 2) for n in range(40)])
-    writing.add([batch(WIDE, [300, 0, 479], number=1), batch(HEADING, [1], number=2)])
-    writing.turn()
     found = count_table(path, TASKS)
     assert not found.rejected
-    with closing(open_store(f"sqlite:///{tmp_path / 'lake.db'}")) as lake:
-        lake.register(TASKS)
-        counts = {(bytes.fromhex(task_id), epoch): row for (task_id, epoch), row in found.counts.items()}
-        ids = [(bytes.fromhex(task_id), epoch, name) for task_id, epoch, name in found.batch_ids]
+    counts = {(bytes.fromhex(task_id), epoch): row for (task_id, epoch), row in found.counts.items()}
+    ids = [(bytes.fromhex(task_id), epoch, name) for task_id, epoch, name in found.batch_ids]
+    with pytest.raises(ParameterError, match="43 batches are counted by the server"):
+        staged_store.replace_source("archive", counts, ids)
+    with opened(f"sqlite:///{path.with_name('lake.db')}") as lake:
         lake.replace_source("archive", counts, ids)
-        with pytest.raises(ParameterError, match="42 batches are counted by the server"):
-            staged_store.replace_source("archive", counts, ids)
+        agree(lake, path)
         for task in TASKS:
-            expected = {epoch: row.tolist() for epoch, row in staged_store.counts_by_epoch(task).items()}
+            expected = {epoch: row.tolist() for epoch, row in lake.counts_by_epoch(task).items()}
             assert {epoch: row.tolist() for epoch, row in found.by_epoch(task).items()} == expected
-            assert {epoch: row.tolist() for epoch, row in lake.counts_by_epoch(task).items()} == expected
 
 
 def test_files_tell_nothing_of_when_and_in_which_order_batches_came(
-    staged_store: StagingStore, tmp_path: Path
+    staged_store: StagingStore, path: Path, writing: Archiver
 ) -> None:
-    path = tmp_path / "archive"
-    writing = archiver(staged_store, path)
     writing.add([batch(DELAY, [1], number=n) for n in range(300)])
     old = os.umask(0)
     try:
@@ -200,8 +195,10 @@ class Crash(BaseException):
     """The process ends here."""
 
 
-def crash(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: bool, calls: int) -> None:
-    """Let a call of a function be the last thing that happens, or the next one of its class."""
+def crash(
+    monkeypatch: pytest.MonkeyPatch, writing: Archiver, owner: object, name: str, *, after: bool, calls: int
+) -> None:
+    """Let a call of a function be the last thing that happens in a turn, or the next one of its class."""
     real = getattr(owner, name)
     left = [calls]
 
@@ -214,7 +211,10 @@ def crash(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, *, after: b
             raise Crash
         return result
 
-    monkeypatch.setattr(owner, name, dying)
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, dying)
+        with pytest.raises(Crash):
+            writing.turn()
 
 
 STEPS = [
@@ -231,38 +231,33 @@ STEPS = [
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("owner", "name", "calls"), mostly_slow(STEPS, every=3))
 def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(
-    opener: Callable[[], Store],  # noqa: F811 (a fixture)
-    tmp_path: Path,
+    opener: Opener,  # noqa: F811 (a fixture)
+    path: Path,
     monkeypatch: pytest.MonkeyPatch,
     owner: str,
     name: str,
     calls: int,
     after: bool,
 ) -> None:
-    path = tmp_path / "archive"
     group = [batch(DELAY, [n % 7], number=n, epoch=100 + n % 3) for n in range(30)]
-    with closing(opener()) as opened:
-        writing = archiver(opened, path)
+    with opener() as first:
+        writing = archiver(first, path)
         writing.add(group)
         target = {"store": writing._store, "folder": writing._folder, "os": os}[owner]
-        with monkeypatch.context() as patch:
-            crash(patch, target, name, after=after, calls=calls)
-            with pytest.raises(Crash):
-                writing.turn()
+        crash(monkeypatch, writing, target, name, after=after, calls=calls)
         writing._folder.unlock()
-    with closing(opener()) as opened:
-        writing = archiver(opened, path)
+    with opener() as second:
+        writing = archiver(second, path)
         writing.add([batch(DELAY, [1], number=99), group[5]])
         writing.turn()
-        agree(opened, path)
+        agree(second, path)
         assert len(rows(path)) == 31
-        assert staging(opened).staged_size().batches == 0
+        assert staging(second).staged_size().batches == 0
         assert not list(path.rglob("*.part"))
 
 
-def test_one_process_writes_at_a_time(opener: Callable[[], Store], tmp_path: Path) -> None:  # noqa: F811
-    path = tmp_path / "archive"
-    with closing(opener()) as first, closing(opener()) as second:
+def test_one_process_writes_at_a_time(opener: Opener, path: Path) -> None:  # noqa: F811
+    with opener() as first, opener() as second:
         one, two = archiver(first, path), archiver(second, path)
         one.turn()
         two.add([batch(DELAY, [1])])
@@ -278,9 +273,8 @@ def test_one_process_writes_at_a_time(opener: Callable[[], Store], tmp_path: Pat
 
 
 def test_batches_are_gathered_until_it_is_time_or_there_are_enough(
-    staged_store: StagingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    staged_store: StagingStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "archive"
     writing = archiver(staged_store, path, seconds=3600.0)
     writing.turn()
     writing.add([batch(DELAY, [1], number=n) for n in range(3)])
@@ -296,47 +290,40 @@ def test_batches_are_gathered_until_it_is_time_or_there_are_enough(
     agree(staged_store, path)
 
 
-def test_a_folder_that_is_another_one_is_not_written_to(staged_store: StagingStore, tmp_path: Path) -> None:
-    path = tmp_path / "archive"
-    writing = archiver(staged_store, path)
+def test_a_folder_that_is_another_one_is_not_written_to(
+    staged_store: StagingStore, path: Path, writing: Archiver
+) -> None:
     writing.turn()
     writing.add([batch(DELAY, [1])])
-    path.rename(tmp_path / "moved")  # as if its disk were not mounted
+    path.rename(path.with_name("moved"))  # as if its disk were not mounted
     with pytest.raises(OSError, match="No such file"):
         writing.turn()
     path.mkdir()
     with pytest.raises(OSError, match="No such file"):
         writing.turn()
-    with pytest.raises(StoreError, match="is not the archive of this store: is its disk mounted"):
-        archiver(staged_store, path)
+    refused(staged_store, path, "is not the archive of this store: is its disk mounted")
     path.rmdir()
-    (tmp_path / "moved").rename(path)
+    path.with_name("moved").rename(path)
     writing.turn()
     agree(staged_store, path)
     (path / "_arcwise_archive").write_text("00" * 16)
-    with pytest.raises(StoreError, match="is not the archive of this store"):
-        archiver(staged_store, path)
+    refused(staged_store, path, "is not the archive of this store")
 
 
 def test_an_archive_begins_in_an_empty_folder(staged_store: StagingStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="must be an empty folder at first"):
-        archiver(staged_store, tmp_path)
-    with pytest.raises(StoreError, match=r"cannot use the archive .*: No such file"):
-        archiver(staged_store, tmp_path / "no" / "archive")
-    with pytest.raises(StoreError, match=r"cannot use the archive .*: "):
-        archiver(staged_store, tmp_path / "file")
+    refused(staged_store, tmp_path, "must be an empty folder at first")
+    refused(staged_store, tmp_path / "no" / "archive", r"cannot use the archive .*: No such file")
+    refused(staged_store, tmp_path / "file", r"cannot use the archive .*: ")
     archiver(staged_store, tmp_path / "archive")
-    with pytest.raises(StoreError, match="is not the archive of this store"):
-        archiver(staged_store, tmp_path / "other")
+    refused(staged_store, tmp_path / "other", "is not the archive of this store")
     assert staged_store.archive_id(bytes(16)) != bytes(16)
     staged_store.forget_archive()
     archiver(staged_store, tmp_path / "another")
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
-def test_a_marker_is_a_file_of_the_folder(staged_store: StagingStore, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "archive"
+def test_a_marker_is_a_file_of_the_folder(staged_store: StagingStore, path: Path, kind: str) -> None:
     path.mkdir()
     marker = path / "_arcwise_archive"
     if kind == "pipe":
@@ -344,31 +331,29 @@ def test_a_marker_is_a_file_of_the_folder(staged_store: StagingStore, tmp_path: 
     elif kind == "folder":
         marker.mkdir()
     else:
-        marker.symlink_to(tmp_path / "elsewhere")
+        marker.symlink_to(elsewhere := path.with_name("elsewhere"))
         if kind == "link":
-            (tmp_path / "elsewhere").write_text("")
-    with pytest.raises(StoreError, match="archive"):
-        archiver(staged_store, path)
+            elsewhere.write_text("")
+    refused(staged_store, path, "archive")
     assert staged_store.archive_id() is None
 
 
+@pytest.mark.usefixtures("writing")
 def test_a_crash_between_the_marker_and_the_store_is_made_good(
-    staged_store: StagingStore, tmp_path: Path
+    staged_store: StagingStore, path: Path
 ) -> None:
-    archiver(staged_store, tmp_path / "archive")
     known = staged_store.archive_id()
     staged_store.forget_archive()
-    archiver(staged_store, tmp_path / "archive")
+    archiver(staged_store, path)
     assert staged_store.archive_id() == known
 
 
 def test_a_full_disk_stops_the_archive_and_not_the_counting(
     staged_store: StagingStore,
-    tmp_path: Path,
+    path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    path = tmp_path / "archive"
     writing = archiver(staged_store, path, seconds=0.01)
     full = threading.Event()
     real = Folder.write
@@ -401,26 +386,25 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_what_waits_is_bounded(staged_store: StagingStore, tmp_path: Path) -> None:
-    writing = archiver(staged_store, tmp_path / "archive", most_bytes=1000)
-    codes = [1] * 500
-    assert writing.add([batch(DELAY, codes)]) == [COUNTED]
-    assert writing.add([batch(DELAY, codes, number=1)]) == [COUNTED]
-    with pytest.raises(
-        StoreError, match=r"1,200 bytes wait for the archive .*: it cannot be written as fast"
-    ):
-        writing.add([batch(DELAY, codes, number=2)])
+def test_what_waits_is_bounded(staged_store: StagingStore, path: Path) -> None:
+    writing = archiver(staged_store, path, most_bytes=1000)
+    first, second, third = ([batch(DELAY, [1] * 500, number=number)] for number in range(3))
+    assert writing.add(first) == writing.add(second) == [COUNTED]
+    words = r"1,200 bytes wait for the archive .*: it cannot be written as fast"
+    with pytest.raises(StoreError, match=words):
+        writing.add(third)
     assert staged_store.report_count(DELAY) == 1000
     writing.turn()
-    assert writing.add([batch(DELAY, codes, number=2)]) == [COUNTED]
+    assert writing.add(third) == [COUNTED]
     writing.turn()
-    agree(staged_store, tmp_path / "archive")
+    agree(staged_store, path)
 
 
-def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, tmp_path: Path) -> None:
-    path = tmp_path / "archive"
-    now = float(DELAY.epoch_seconds * 120)
-    writing = archiver(staged_store, path, retention_days=10, believed=lambda: now)
+TEN_DAYS: dict[str, Any] = {"retention_days": 10, "believed": lambda: float(DELAY.epoch_seconds * 120)}
+
+
+def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, path: Path) -> None:
+    writing = archiver(staged_store, path, **TEN_DAYS)
     writing.add([batch(DELAY, [1], number=epoch, epoch=epoch) for epoch in (108, 109, 110, 120)])
     writing.turn()
     assert sorted(epoch for _, epoch, *_ in rows(path)) == [110, 120]
@@ -428,13 +412,10 @@ def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, tmp_pat
 
 
 def test_what_cannot_be_removed_is_named_and_the_rest_goes(
-    staged_store: StagingStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    staged_store: StagingStore, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    path, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
-    writing = archiver(
-        staged_store, path, retention_days=10, believed=lambda: float(DELAY.epoch_seconds * 120)
-    )
-    elsewhere.mkdir()
+    writing = archiver(staged_store, path, **TEN_DAYS)
+    (elsewhere := path.with_name("elsewhere")).mkdir()
     (path / DELAY.id).mkdir()
     (path / DELAY.id / "5").symlink_to(elsewhere)
     (path / DELAY.id / "6").write_text("")
@@ -444,16 +425,13 @@ def test_what_cannot_be_removed_is_named_and_the_rest_goes(
     writing.turn()
     assert [epoch for _, epoch, *_ in rows(path)] == [120]
     assert elsewhere.exists()
-    assert (
-        f"cannot remove {path / DELAY.id / '5'}, which is older than archive_retention_days: " in caplog.text
-    )
-    assert f"cannot remove {path / DELAY.id / '6'}, which" in caplog.text
-    assert f"cannot remove {path / WIDE.id}, which" in caplog.text
+    for what in (f"{DELAY.id}/5", f"{DELAY.id}/6", WIDE.id):
+        assert f"cannot remove {path / what}, which is older than archive_retention_days: " in caplog.text
 
 
-def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, url: str) -> None:
-    with closing(open_store(url)) as opened:
-        archiver(opened, tmp_path / "archive")
+def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, path: Path, url: str) -> None:
+    with opened(url) as store:  # noqa: F811 (no fixture)
+        archiver(store, path)
     other = tmp_path / "other"
     DELAY.save(tmp_path / "delay.json")
     given = ["serve", "--store", url, "--tasks", str(tmp_path), "--port", "0", "--archive", str(other)]
@@ -464,90 +442,78 @@ def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, url: st
     assert line.startswith(f"Error: {other} is not the archive of this store: is its disk mounted?")
 
 
-def test_a_server_archives_what_it_accepts(
-    with_app: Callable[..., None],
-    tmp_path: Path,
-    url: str,
-) -> None:
+async def post(http: httpx.AsyncClient, batch: Batch) -> httpx.Response:
+    return await http.post(
+        f"/v1/tasks/{batch.task_id.hex()}/reports",
+        content=encode_batch(batch),
+        headers={"content-type": MEDIA_TYPE},
+    )
+
+
+def test_a_server_archives_what_it_accepts(with_app: Callable[..., None], path: Path, url: str) -> None:
     today = DELAY.epoch(time.time())
     sent = [batch(DELAY, [1, 2, 3], number=n, epoch=today) for n in range(3)]
 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        for each in [*sent, sent[0]]:
-            answer = await http.post(
-                f"/v1/tasks/{DELAY.id}/reports",
-                content=encode_batch(each),
-                headers={"content-type": MEDIA_TYPE},
-            )
-            assert answer.status_code == 204
+        assert [(await post(http, each)).status_code for each in [*sent, sent[0]]] == [204] * 4
         told = (await http.get("/metrics")).text
         assert "arcwise_archive_failing 0.0" in told
         waiting = app.state.runtime.archiver.waiting.batches
         assert f"arcwise_archive_staged_batches {float(waiting)}" in told
         assert waiting >= 3 - app.state.runtime.archiver.written
 
-    with_app([DELAY], scenario, store=url, archive=tmp_path / "archive")
-    with closing(open_store(url)) as opened:
-        agree(opened, tmp_path / "archive")
-    assert len(rows(tmp_path / "archive")) == 3
+    with_app([DELAY], scenario, store=url, archive=path)
+    with opened(url) as store:  # noqa: F811 (no fixture)
+        agree(store, path)
+    assert len(rows(path)) == 3
 
 
-def test_a_full_backlog_is_a_503_and_not_ready(with_app: Callable[..., None], tmp_path: Path) -> None:
+def test_a_full_backlog_is_a_503_and_not_ready(with_app: Callable[..., None], path: Path) -> None:
     codes = [1] * 600_000
     sent = [batch(DELAY, codes, number=n, epoch=DELAY.epoch(time.time())) for n in range(3)]
 
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        archive = tmp_path / "archive"
         wait_until(lambda: app.state.runtime.archiver._written_at > 0)
-        archive.rename(tmp_path / "gone")
-        answers = [
-            await http.post(
-                f"/v1/tasks/{DELAY.id}/reports",
-                content=encode_batch(each),
-                headers={"content-type": MEDIA_TYPE},
-            )
-            for each in sent
-        ]
+        gone = path.rename(path.with_name("gone"))
+        answers = [await post(http, each) for each in sent]
         assert [answer.status_code for answer in answers] == [204, 204, 503]
         assert answers[2].headers["retry-after"] == "1"
         assert (await http.get("/health/ready")).status_code == 503
-        (tmp_path / "gone").rename(archive)
+        gone.rename(path)
 
-    with_app([DELAY], scenario, archive=tmp_path / "archive", archive_max_staged_bytes=1 << 20)
+    with_app([DELAY], scenario, archive=path, archive_max_staged_bytes=1 << 20)
 
 
 def test_a_worker_without_the_archive_of_its_store_says_so(
-    with_app: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    with_app: Callable[..., None], path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def nothing(_http: httpx.AsyncClient, _app: FastAPI) -> None:
         pass
 
     with_app([DELAY], nothing)
-    with_app([DELAY], nothing, archive=tmp_path / "archive")
+    with_app([DELAY], nothing, archive=path)
     assert "the store has an archive" not in caplog.text
     with_app([DELAY], nothing)
     assert "the store has an archive, in which the batches of this worker will be missing" in caplog.text
 
 
-def test_without_pyarrow_the_server_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
+def test_without_pyarrow_the_server_says_what_to_install(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(MissingExtraError, match=r"an archive needs pyarrow: pip install 'arcwise\[lake\]'"):
-        create_app(tasks=[DELAY], archive=tmp_path / "archive")
+        create_app(tasks=[DELAY], archive=path)
 
 
-def test_an_archive_can_be_forgotten(opener: Callable[[], Store], url: str, tmp_path: Path) -> None:  # noqa: F811
-    with closing(opener()) as opened:
-        archiver(opened, tmp_path / "archive").add([batch(DELAY, [1])])
+def test_an_archive_can_be_forgotten(url: str, tmp_path: Path) -> None:
+    with opened(url) as store:  # noqa: F811 (no fixture)
+        archiver(store, tmp_path / "archive").add([batch(DELAY, [1])])
     told = CliRunner().invoke(main, ["store", "info", url])
     assert "1 batches wait for the archive" in told.stdout
     told = CliRunner().invoke(main, ["store", "forget-archive", url])
     assert told.stdout == "the archive is forgotten; 1 batches wait for another one\n"
-    with closing(opener()) as opened:
-        archiver(opened, tmp_path / "another").turn()
-        agree(opened, tmp_path / "another")
+    with opened(url) as store:
+        archiver(store, tmp_path / "another").turn()
+        agree(store, tmp_path / "another")
 
 
 def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
@@ -578,40 +544,42 @@ def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
     agree(staged_store, tmp_path / "two")
 
 
+@pytest.fixture
+def second(tmp_path: Path) -> Iterator[StagingStore]:
+    """Yield another store."""
+    with opened(f"sqlite:///{tmp_path / 'second.db'}") as store:  # noqa: F811 (no fixture)
+        yield staging(store)
+
+
 def test_of_two_stores_that_begin_in_one_folder_one_is_refused(
-    staged_store: StagingStore, tmp_path: Path
+    staged_store: StagingStore, second: StagingStore, path: Path
 ) -> None:
-    path = tmp_path / "archive"
     archiver(staged_store, path)  # has written no file yet
-    with closing(open_store(f"sqlite:///{tmp_path / 'second.db'}")) as second:
-        with pytest.raises(StoreError, match="is the archive of another store: name a new folder"):
-            archiver(second, path)
-        assert staging(second).archive_id() is None
-        archiver(second, tmp_path / "own")
+    refused(second, path, "is the archive of another store: name a new folder")
+    assert second.archive_id() is None
+    archiver(second, path.with_name("own"))
     archiver(staged_store, path).turn()  # its own, again
 
 
 def test_of_two_stores_that_begin_at_the_same_moment_one_is_refused(
-    staged_store: StagingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    staged_store: StagingStore, second: StagingStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, real = tmp_path / "archive", os.link
-    with closing(open_store(f"sqlite:///{tmp_path / 'second.db'}")) as second:
+    real = os.link
 
-        def overtaken(draft: Path, marker: Path) -> None:
-            monkeypatch.setattr(os, "link", real)
-            archiver(second, path)
-            real(draft, marker)
-
-        monkeypatch.setattr(os, "link", overtaken)
-        with pytest.raises(StoreError, match="is the archive of another store"):
-            archiver(staged_store, path)
+    def overtaken(draft: Path, marker: Path) -> None:
+        monkeypatch.setattr(os, "link", real)
         archiver(second, path)
+        real(draft, marker)
+
+    monkeypatch.setattr(os, "link", overtaken)
+    refused(staged_store, path, "is the archive of another store")
+    archiver(second, path)
 
 
-def test_an_archive_of_an_earlier_version_opens(staged_store: StagingStore, tmp_path: Path) -> None:
+def test_an_archive_of_an_earlier_version_opens(
+    staged_store: StagingStore, path: Path, writing: Archiver
+) -> None:
     """Its marker holds nothing but the id."""
-    path = tmp_path / "archive"
-    writing = archiver(staged_store, path)
     writing.add([batch(DELAY, [1])])
     writing.turn()
     writing._folder.unlock()
@@ -629,23 +597,20 @@ LINKS = {"of a task": f"{DELAY.id}", "of an epoch": f"{DELAY.id}/5"}
 
 @pytest.mark.parametrize("what", LINKS)
 def test_a_folder_that_is_a_link_is_not_followed(
-    staged_store: StagingStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
+    staged_store: StagingStore, path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
-    path, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
+    elsewhere = path.with_name("elsewhere")
     for epoch in ("5", "100"):
         (elsewhere / epoch).mkdir(parents=True)
         (elsewhere / epoch / "mine.parquet").write_text("precious")
-    now = float(DELAY.epoch_seconds * 120)
-    writing = archiver(staged_store, path, retention_days=10, believed=lambda: now)
+    writing = archiver(staged_store, path, **TEN_DAYS)
     link = path / LINKS[what]
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere if what == "of a task" else elsewhere / "5")
-    with pytest.raises(StoreError, match=f"{link} is a symbolic link"):
-        archiver(staged_store, path)
+    refused(staged_store, path, f"{link} is a symbolic link")
     writing.turn()
-    assert (
-        f"cannot remove {link}, which is older than archive_retention_days: it is a symbolic" in caplog.text
-    )
+    kept = f"cannot remove {link}, which is older than archive_retention_days: it is a symbolic"
+    assert kept in caplog.text
     writing.add([batch(DELAY, [1], epoch=int(link.name) if what == "of an epoch" else 119)])
     with pytest.raises(OSError, match="it is a symbolic link, or no folder"):
         writing.turn()
@@ -660,13 +625,9 @@ def test_a_folder_that_is_a_link_is_not_followed(
     assert staged_store.staged_size().batches == 0
 
 
-def test_deleting_a_task_takes_a_link_in_it_and_not_what_it_leads_to(
-    staged_store: StagingStore, tmp_path: Path
-) -> None:
-    path, elsewhere = tmp_path / "archive", tmp_path / "elsewhere"
-    elsewhere.mkdir()
+def test_deleting_a_task_takes_a_link_in_it_and_not_what_it_leads_to(path: Path, writing: Archiver) -> None:
+    (elsewhere := path.with_name("elsewhere")).mkdir()
     (elsewhere / "mine.parquet").write_text("precious")
-    writing = archiver(staged_store, path)
     writing.add([batch(DELAY, [1])])
     writing.turn()
     (path / DELAY.id / "100" / "link").symlink_to(elsewhere)
@@ -742,48 +703,37 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("how", mostly_slow(DAMAGE, every=3))
 def test_a_damaged_file_that_was_begun_is_set_aside(
-    opener: Callable[[], Store],  # noqa: F811 (a fixture)
-    tmp_path: Path,
+    staged_store: StagingStore,
+    path: Path,
+    writing: Archiver,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     how: str,
 ) -> None:
-    path = tmp_path / "archive"
-    with closing(opener()) as opened:
-        writing = archiver(opened, path)
-        writing.add([batch(DELAY, [n % 7], number=n, epoch=100) for n in range(30)])
-        with monkeypatch.context() as patch:
-            crash(patch, writing._store, "unstage", after=False, calls=1)
-            with pytest.raises(Crash):
-                writing.turn()
-        writing._folder.unlock()
+    writing.add([batch(DELAY, [n % 7], number=n, epoch=100) for n in range(30)])
+    crash(monkeypatch, writing, writing._store, "unstage", after=False, calls=1)
+    writing._folder.unlock()
     (file,) = path.rglob("*.parquet")
     DAMAGE[how](file)
-    with closing(opener()) as opened:
-        writing = archiver(opened, path)
-        writing.add([batch(DELAY, [1], number=99)])
-        writing.turn()
-        assert len(rows(path)) == 31
-        agree(opened, path)
-        assert writing.set_aside == 1
-        assert staging(opened).begun_files() == []
-        found = count_table(path, TASKS)
-        assert (found.reports, found.rejected) == (31, ())
+    again = archiver(staged_store, path)
+    again.add([batch(DELAY, [1], number=99)])
+    again.turn()
+    assert len(rows(path)) == 31
+    agree(staged_store, path)
+    assert again.set_aside == 1
+    assert staged_store.begun_files() == []
+    found = count_table(path, TASKS)
+    assert (found.reports, found.rejected) == (31, ())
     (aside,) = path.rglob("*.damaged")
     assert aside.name == f"_{file.name}.damaged"
     assert f"a file of the archive is damaged, and is now {aside}: its batches that still wait" in caplog.text
 
 
 def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(
-    staged_store: StagingStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, writing: Archiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "archive"
-    writing = archiver(staged_store, path)
     writing.add([batch(DELAY, [1])])
-    with monkeypatch.context() as patch:
-        crash(patch, writing._store, "unstage", after=False, calls=1)
-        with pytest.raises(Crash):
-            writing.turn()
+    crash(monkeypatch, writing, writing._store, "unstage", after=False, calls=1)
     with monkeypatch.context() as patch:
         real = os.open
 
@@ -801,32 +751,26 @@ def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(
 
 
 def test_metrics_say_how_long_batches_have_waited_and_how_often_writing_failed(
-    with_app: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    with_app: Callable[..., None], path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
         archiver = app.state.runtime.archiver
-        archive = tmp_path / "archive"
 
         async def shown(name: str) -> float:
-            lines = (await http.get("/metrics")).text.splitlines()
-            return float(
-                next(line for line in lines if line.startswith(f"arcwise_archive_{name} ")).split()[1]
-            )
+            (found,) = re.findall(f"(?m)^arcwise_archive_{name} (.*)", (await http.get("/metrics")).text)
+            return float(found)
 
         wait_until(lambda: archiver._written_at > 0)
         assert await shown("failures_total") == await shown("set_aside_total") == 0
-        archive.rename(tmp_path / "gone")
-        sent = batch(DELAY, [1], epoch=DELAY.epoch(time.time()))
-        await http.post(
-            f"/v1/tasks/{DELAY.id}/reports", content=encode_batch(sent), headers={"content-type": MEDIA_TYPE}
-        )
+        gone = path.rename(path.with_name("gone"))
+        await post(http, batch(DELAY, [1], epoch=DELAY.epoch(time.time())))
         before = await shown("oldest_seconds")
         wait_until(lambda: archiver.failures > 1)
         assert await shown("oldest_seconds") > before > 0
         assert await shown("failures_total") > 1
-        (tmp_path / "gone").rename(archive)
+        gone.rename(path)
         wait_until(lambda: not archiver.failing)
         assert await shown("oldest_seconds") == 0
-        assert f"the archive {archive} is written again" in caplog.text
+        assert f"the archive {path} is written again" in caplog.text
 
-    with_app([DELAY], scenario, archive=tmp_path / "archive", archive_seconds=0.05)
+    with_app([DELAY], scenario, archive=path, archive_seconds=0.05)

@@ -26,6 +26,7 @@ from arcwise.tasks import DAY, Caps, CentralStatement, Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.support.clock import Clock
 from tests.support.postgres import fresh_schema, own_url, programs
+from tests.support.stores import opened
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -193,8 +194,7 @@ def test_nothing_that_a_reader_sees_moves_between_releases(
         assert (await two.http.get(plain)).json()["n"] == LEAST + 3
         for over in (TODAY, TODAY + 1):  # late, by whichever worker
             assert await two.send(30 + over, over, 7) == 410
-        with closing(open_store(f"sqlite:///{tmp_path / 'other.db'}")) as other:
-            other.register([AGE])
+        with opened(f"sqlite:///{tmp_path / 'other.db'}", [AGE]) as other:
             task_id = bytes.fromhex(AGE.id)
             other.add([Batch(task_id, bytes([9] * 15 + [k]), TODAY + k, bytes([4])) for k in (0, 1)])
             assert one.runtime.store().merge(other.export(ids=True), int(one.runtime.clock.time())) == 1
@@ -298,8 +298,7 @@ def test_the_setting_of_a_server_withholds_what_a_task_does(
     if past == "live":
         run(before)
     elif past == "rebuilt":
-        with closing(open_store(f"sqlite:///{tmp_path / 'first.db'}")) as first:
-            first.register([LIVE])
+        with opened(f"sqlite:///{tmp_path / 'first.db'}", [LIVE]) as first:
             task_id = bytes.fromhex(LIVE.id)
             for k in (0, 1):
                 first.add([Batch(task_id, bytes([9] * 15 + [k]), TODAY + k, bytes(LEAST))])

@@ -6,7 +6,12 @@ drain, two or all at once; now and then PostgreSQL crashes, or a proxy before it
 has codes of its own, so counts tell what became of it. Exits with 1 when anything is lost, counted twice, or
 wrong with a store.
 
-    python -m tests.soak.kill_server --store sqlite|postgresql|both --kills 200 --seed 7
+With ``--archive`` fewer workers write one: where all are dead, each counted batch must be in a file or wait
+for one, and in both only where the file was begun; at the end each is in one file, as it was sent. With
+``--relays`` senders know only relays, one before each worker, which are killed too: what is tried again is
+encrypted anew, and no relay may acknowledge a batch.
+
+    python -m tests.soak.kill_server --store sqlite|postgresql|both --kills 200 --seed 7 [--archive|--relays]
 """
 
 from __future__ import annotations
@@ -18,8 +23,9 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.soak.kills import CrashingDatabase, EndedError, Figures, Kind, LossyProxy, Soak, Violation, kinds
 from tests.support.postgres import OwnServer, fresh_schema
@@ -43,6 +49,8 @@ SETTINGS = {
     "sqlite": [Setting("SQLite", 1), Setting("SQLite", 2)],
     "postgresql": [Setting("PostgreSQL", 4)],
 }
+FEW = {"sqlite": [Setting("SQLite", 1)], "postgresql": [Setting("PostgreSQL", 2)]}
+"""Workers of which one writes the archive: half of the kills at least end the one that does."""
 
 
 def run(setting: Setting, kills: int, seed: int, senders: int, **options: bool) -> Figures:
@@ -58,17 +66,8 @@ def run(setting: Setting, kills: int, seed: int, senders: int, **options: bool) 
             url = stack.enter_context(fresh_schema(server.url))
             database = CrashingDatabase(server, url, stack.enter_context(LossyProxy(url)))
         faults = 0 if database is None else -(-kills // _KILLS_PER_FAULT)
-        soak = stack.enter_context(
-            Soak(
-                folder,
-                url,
-                workers=setting.workers,
-                senders=senders,
-                seed=seed,
-                database=database,
-                **options,
-            )
-        )
+        given: dict[str, Any] = {"workers": setting.workers, "senders": senders, "database": database}
+        soak = stack.enter_context(Soak(folder, url, seed=seed, **given, **options))
         todo = kinds(kills, setting.workers, faults, generator, oblivious=options.get("oblivious", False))
         news = time.monotonic()
         while todo or soak.figures.kills.total() < kills:  # a worker may drain before its SIGKILL
@@ -111,27 +110,22 @@ def table(setting: Setting, figures: Figures) -> str:
     return "\n".join([first, *(f"  {name:17}{what}" for name, what in rows.items())])
 
 
-def arguments(doc: str | None, *, kills: int, senders: int) -> argparse.Namespace:
-    """Return the arguments of a command with these defaults; `stores` is what to run on."""
-    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
-    parser.add_argument("--store", choices=[*SETTINGS, "both"], default="both")
-    parser.add_argument("--kills", type=int, default=kills, help="for each number of workers")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--senders", type=int, default=senders, help="requests at once")
-    given = parser.parse_args()
-    given.stores = list(SETTINGS) if given.store == "both" else [given.store]
-    return given
-
-
 def main() -> None:
-    given = arguments(__doc__, kills=200, senders=48)
-    failed = [
-        setting
-        for store in given.stores
-        for setting in SETTINGS[store]
-        if not passes(setting, given.kills, given.seed, given.senders)
-    ]
-    sys.exit(1 if failed else 0)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--store", choices=[*SETTINGS, "both"], default="both")
+    parser.add_argument("--kills", type=int, default=200, help="for each number of workers")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--senders", type=int, help="requests at once; by default 48, or 24 of few workers")
+    few = parser.add_mutually_exclusive_group()
+    few.add_argument("--archive", action="store_true", help="have the workers write an archive")
+    few.add_argument("--relays", action="store_true", help="send through relays, and kill them too")
+    given = parser.parse_args()
+    options = {"archive": given.archive, "oblivious": given.relays}
+    settings = FEW if any(options.values()) else SETTINGS
+    senders = given.senders or (48 if settings is SETTINGS else 24)
+    chosen = chain(*(settings[store] for store in settings if given.store in (store, "both")))
+    results = [passes(setting, given.kills, given.seed, senders, **options) for setting in chosen]
+    sys.exit(0 if all(results) else 1)
 
 
 def passes(setting: Setting, kills: int, seed: int, senders: int, **options: bool) -> bool:

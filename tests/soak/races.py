@@ -26,7 +26,7 @@ from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import open_store
 from arcwise.server.store.export import Counts, TaskState
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, WIDE, batch, lake
-from tests.support.stores import URLS
+from tests.support.stores import URLS, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,8 +177,7 @@ class Race:
             return "check"
         epoch = self.epoch
         numbers = [10**12 + next(self.numbers) for _ in range(20)]
-        with closing(open_store(f"sqlite:///{self.folder / f'{numbers[0]}.db'}")) as other:
-            other.register(TASKS)
+        with opened(f"sqlite:///{self.folder / f'{numbers[0]}.db'}") as other:
             other.add([batch(HEADING, [1], number=number, epoch=epoch) for number in numbers])
             left_out = store.merge(other.export(ids=True), int(time.time()))
         with self.lock:

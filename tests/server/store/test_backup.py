@@ -19,7 +19,8 @@ import pytest
 
 from arcwise.server.store import open_store
 from tests.support.postgres import own_url, programs
-from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, batch
+from tests.support.store_samples import COUNTED, DELAY, REPLAYED, batch
+from tests.support.stores import opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +34,7 @@ def followed(live: str, back_up: Callable[[], object], restore: Callable[[], str
     """Back a store up while it takes batches, restore the backup, and send everything again."""
     acknowledged: list[Batch] = []
     begun, enough = threading.Event(), threading.Event()
-    with contextlib.closing(open_store(live)) as store:
-        store.register(TASKS)
+    with opened(live) as store:
 
         def take() -> None:
             for number, each in enumerate(BATCHES):

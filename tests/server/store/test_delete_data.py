@@ -11,12 +11,15 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.cli import main
+from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.archive.folder import Folder
 from arcwise.server.store import DeletedData, Store, open_store
 from arcwise.server.store.sqlite import database
 from arcwise.server.store.staging import ArchiveFile, StagingStore, staging
+from arcwise.tasks import Task
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
+from tests.support.stores import opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -102,11 +105,8 @@ def test_the_command_asks_deletes_and_says_what_it_cannot(filled: str) -> None:
 
 
 def test_two_tasks_of_one_name_need_an_id(url: str) -> None:
-    from arcwise.domains import Interval
-    from arcwise.tasks import Task
-
-    with contextlib.closing(open_store(url)) as store:
-        store.register([Task("same", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)])
+    with opened(url, [Task("same", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)]):
+        pass
     assert (
         "TASK must name one task, but 2 have the name 'same': give an id" in run(url, "same", "--yes").stderr
     )
@@ -139,8 +139,7 @@ def test_deleted_bytes_are_not_in_the_file(tmp_path: Path) -> None:
     """SQLite's file is rewritten, and its log emptied."""
     file = tmp_path / "arcwise.db"
     ids = [batch(DELAY, [1], number=number) for number in range(50)]
-    with contextlib.closing(open_store(f"sqlite:///{file}")) as store:
-        store.register(TASKS)
+    with opened(f"sqlite:///{file}") as store:
         store.add(ids)
         store.close_task(DELAY.id, 86_400)
     assert ids[7].batch_id in file.read_bytes()
@@ -156,8 +155,7 @@ def test_bytes_that_a_reader_keeps_in_the_file_are_not_called_deleted(
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
     file = tmp_path / "arcwise.db"
     url = f"sqlite:///{file}"
-    with contextlib.closing(open_store(url)) as store:
-        store.register(TASKS)
+    with opened(url) as store:
         store.add([batch(DELAY, [1], number=10**37)])
         store.close_task(DELAY.id, 86_400)
     with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as backup:

@@ -16,7 +16,8 @@ from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.server.store import StoredKey, open_store
 from arcwise.tasks import Task
-from tests.support.store_samples import COUNTED, DELAY, HEADING, NOW, REPLAYED, TASKS, batch, counted
+from tests.support.store_samples import COUNTED, DELAY, HEADING, NOW, REPLAYED, batch, counted
+from tests.support.stores import opened
 
 SCHEMA_1 = Path(__file__).parent / "schemas" / "sqlite_1.sql"
 
@@ -44,8 +45,7 @@ def refused(*args: str) -> str:
 
 @pytest.fixture
 def filled(url: str) -> str:
-    with contextlib.closing(open_store(url)) as store:
-        store.register(TASKS)
+    with opened(url) as store:
         store.add([batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)])
         store.add([batch(HEADING, [9], number=n) for n in range(3000)])
         store.close_task(HEADING.id, 86_400)
@@ -105,8 +105,7 @@ def test_sources_are_listed_and_dropped(filled: str) -> None:
 
 def test_check_finds_counts_of_a_source_that_is_not_there(tmp_path: Path) -> None:
     key = bytes.fromhex(DELAY.id)
-    with contextlib.closing(open_store("sqlite:///a.db")) as store:
-        store.register(TASKS)
+    with opened("sqlite:///a.db") as store:
         counts = {(key, 100): np.array(counted(DELAY, [7]))}
         store.replace_source("lake", counts, [(key, 100, bytes(16))])
     with contextlib.closing(sqlite3.connect("a.db")) as connection, connection:
@@ -117,8 +116,7 @@ def test_check_finds_counts_of_a_source_that_is_not_there(tmp_path: Path) -> Non
 
 
 def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
-    with contextlib.closing(open_store("sqlite:///a.db")) as store:
-        store.register(TASKS)
+    with opened("sqlite:///a.db") as store:
         store.add([batch(DELAY, [1, 1, 2]), batch(HEADING, [1])])
     with contextlib.closing(sqlite3.connect("a.db")) as connection:
         connection.execute("UPDATE total SET reports = 7 WHERE task = 1")
@@ -134,8 +132,7 @@ def test_check_finds_what_is_wrong(tmp_path: Path) -> None:
 
 
 def test_one_of_anything_has_no_plural(tmp_path: Path) -> None:
-    with contextlib.closing(open_store("sqlite:///a.db")) as store:
-        store.register([DELAY])
+    with opened("sqlite:///a.db", [DELAY]) as store:
         store.add([batch(DELAY, [1])])
     assert good("info", "sqlite:///a.db").splitlines()[-1].startswith("1 task, 0 keys, ")
     assert "1 task, 1 report, 1 batch id\n" in good("export", "sqlite:///a.db", "a.jsonl", "--ids")
@@ -145,8 +142,7 @@ def test_one_of_anything_has_no_plural(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:
-    with contextlib.closing(open_store("sqlite:///a.db")) as store:
-        store.register(TASKS)
+    with opened("sqlite:///a.db") as store:
         store.add([batch(DELAY, [1], number=n) for n in range(5000)])
     data = bytearray(Path("a.db").read_bytes())
     data[len(data) // 2 : len(data) // 2 + 4096] = bytes(4096)
@@ -212,8 +208,7 @@ def test_a_store_moves_to_another_one_directly(filled: str) -> None:
 
 
 def test_batches_in_both_stores(filled: str) -> None:
-    with contextlib.closing(open_store("sqlite:///b.db")) as store:
-        store.register(TASKS)
+    with opened("sqlite:///b.db") as store:
         store.add([batch(DELAY, [1, 1, 2])])
     assert "A merge without batch ids counts them twice" in refused("merge", "sqlite:///b.db", filled)
     good("merge", "sqlite:///b.db", filled, "--without-ids")
@@ -253,10 +248,10 @@ def test_a_merge_refuses_an_open_task_with_the_name_of_another(tmp_path: Path) -
     here, there = (f"sqlite:///{tmp_path / name}.db" for name in ("here", "there"))
     other = Task("delay", Interval(0, 2), 1.0)
     for url, task in ((here, DELAY), (there, other)):
-        with contextlib.closing(open_store(url)) as opened:
-            opened.register([task])
+        with opened(url, [task]):
+            pass
     told = refused("merge", here, there)
     assert f"tasks {DELAY.id} here and {other.id} there are open and have the same name" in told
-    with contextlib.closing(open_store(there)) as opened:
-        opened.close_task(other.id, 1_700_000_000)
+    with contextlib.closing(open_store(there)) as store:
+        store.close_task(other.id, 1_700_000_000)
     good("merge", here, there)

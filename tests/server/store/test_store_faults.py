@@ -19,6 +19,7 @@ from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
 from tests.support.postgres import OwnServer, fresh_schema, wait_until_ready
 from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, WIDE, batch, counted
+from tests.support.stores import opened
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -88,8 +89,7 @@ def proxy(postgres_url: str) -> Iterator[Proxy]:
 
 
 def test_a_commit_whose_reply_was_lost_is_neither_erased_nor_doubled(proxy: Proxy, postgres_url: str) -> None:
-    with contextlib.closing(open_store(proxy.url)) as store:
-        store.register(TASKS)
+    with opened(proxy.url) as store:
         assert store.add([batch(DELAY, [1]), batch(WIDE, [5])]) == [COUNTED, COUNTED]
         proxy.lose_next_reply = True
         # The store tries again by itself, and finds its own ids.
@@ -103,8 +103,7 @@ def test_a_commit_whose_reply_was_lost_is_neither_erased_nor_doubled(proxy: Prox
 
 
 def test_a_reply_lost_on_a_network_that_stays_down(proxy: Proxy, postgres_url: str) -> None:
-    with contextlib.closing(open_store(proxy.url)) as store:
-        store.register(TASKS)
+    with opened(proxy.url) as store:
         store.add([batch(DELAY, [1])])
         proxy.lose_next_reply = proxy.down = True
         with pytest.raises(StoreError, match="cannot write to postgresql://"):
@@ -229,8 +228,7 @@ def test_a_full_disk_under_postgres_stores_nothing_of_the_group_and_heals(server
 def fill(url: str, results: Connection) -> None:
     """Add to a store of which no file may grow beyond 256 KiB, then without that limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with contextlib.closing(open_store(url)) as store:
-        store.register(TASKS)
+    with opened(url) as store:
         store.add([batch(DELAY, [1])])
         resource.setrlimit(resource.RLIMIT_FSIZE, (256 * 1024, hard))
         group = [batch(DELAY, [2], number=n) for n in range(1, 20_000)]

@@ -36,7 +36,7 @@ from arcwise.server.store.staging import staging
 from arcwise.tasks import Task
 from tests.support.postgres import fresh_schema
 from tests.support.store_samples import CLOSED, COUNTED, REPLAYED, batch, counted
-from tests.support.stores import URLS
+from tests.support.stores import URLS, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,8 +77,7 @@ def test_compatibility_names_every_schema(kind: str, title: str) -> None:
 
 def fill(url: str) -> None:
     """Write a store with what this arcwise can."""
-    with closing(open_store(url)) as store:
-        store.register([DELAY, HEADING])
+    with opened(url, [DELAY, HEADING]) as store:
         store.add([batch(DELAY, [0], number=9, epoch=9), OLD, SHUT])
         staging(store).add_staged([NEW])
         store.prune(DELAY, OPEN_FROM)

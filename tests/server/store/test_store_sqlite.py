@@ -21,6 +21,7 @@ from arcwise.server.store import Outcome, open_store
 from arcwise.server.store.sqlite import database, upkeep
 from arcwise.server.store.sqlite.store import SQLiteStore
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, TASKS, batch, counted
+from tests.support.stores import opened
 
 
 def test_every_commit_is_synced(tmp_path: Path) -> None:
@@ -116,8 +117,7 @@ def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
     folder = tmp_path / "store"
     folder.mkdir()
     moved, aside = folder / away, tmp_path / "aside"
-    with contextlib.closing(open_store(f"sqlite:///{folder / 'a.db'}")) as store:
-        store.register([DELAY])
+    with opened(f"sqlite:///{folder / 'a.db'}", [DELAY]) as store:
         assert store.add([batch(DELAY, [1])]) == [COUNTED]
         moved.rename(aside)
         if replaced == "link":
@@ -217,8 +217,7 @@ def test_a_vacuum_gives_the_space_of_forgotten_ids_back(tmp_path: Path) -> None:
 
 
 def test_a_copy_by_vacuum_is_a_whole_store_with_a_log(tmp_path: Path) -> None:
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
-        store.register([DELAY])
+    with opened(f"sqlite:///{tmp_path / 'a.db'}", [DELAY]) as store:
         store.add([batch(DELAY, [1])])
         with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection:
             connection.execute("VACUUM INTO ?", [str(tmp_path / "copy.db")])  # while a server has it open
@@ -233,8 +232,7 @@ def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"sqlite:///{tmp_path / 'a.db'}"
-    with contextlib.closing(open_store(url)) as store:
-        store.register([DELAY])
+    with opened(url, [DELAY]) as store:
         store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
         store.add([batch(DELAY, [2], number=n, epoch=20 + n) for n in range(100, 104)])
         monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
@@ -259,8 +257,7 @@ def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
 def test_batches_are_counted_between_the_steps_of_pruning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
-        store.register([DELAY])
+    with opened(f"sqlite:///{tmp_path / 'a.db'}", [DELAY]) as store:
         store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
         store.add([batch(DELAY, [2], number=100, epoch=20)])
         monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
@@ -344,8 +341,7 @@ def open_umask() -> Iterator[None]:
 def test_nobody_else_reads_the_files_of_a_store(tmp_path: Path) -> None:
     link, file = tmp_path / "link.db", tmp_path / "real.db"
     link.symlink_to(file)
-    with contextlib.closing(open_store(f"sqlite:///{link}")) as store:
-        store.register([DELAY])
+    with opened(f"sqlite:///{link}", [DELAY]) as store:
         store.add([batch(DELAY, [1])])
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
     assert modes == dict.fromkeys(("link.db", "real.db", "real.db-shm", "real.db-wal"), 0o600)
@@ -370,8 +366,7 @@ def test_nobody_else_reads_an_export(tmp_path: Path) -> None:
 
 def test_the_log_counts_where_a_store_is_opened_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'link.db'}")) as store:
-        store.register([DELAY])
+    with opened(f"sqlite:///{tmp_path / 'link.db'}", [DELAY]) as store:
         store.add([batch(DELAY, [1])])
         log = (tmp_path / "real.db-wal").stat().st_size
         assert log > 0
@@ -414,8 +409,7 @@ def test_a_log_that_grew_while_somebody_read_is_cut_off(
 ) -> None:
     monkeypatch.setattr(database, "LOG_PAGES", 20)
     log = tmp_path / "a.db-wal"
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
-        store.register([DELAY])
+    with opened(f"sqlite:///{tmp_path / 'a.db'}", [DELAY]) as store:
         with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM batch").fetchone()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.server.store import Busy, Outcome, Store, Writer, open_store, writer
+from arcwise.server.store import Busy, Outcome, Store, Writer, writer
 from arcwise.server.store.writer import batch_bytes
 from tests.support.store_samples import COUNTED, DELAY, TASKS, WIDE, batch
+from tests.support.stores import opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,8 +88,7 @@ def written(folder: Path, batches: list[Batch]) -> list[list[int]]:
         assert await asyncio.gather(*added) == [COUNTED] * len(batches)
         await writes.close()
 
-    with closing(open_store(f"sqlite:///{folder / 'counts.db'}")) as store:
-        store.register(TASKS)
+    with opened(f"sqlite:///{folder / 'counts.db'}") as store:
         recording = Recording(store)
         asyncio.run(main(recording))
         assert sum(store.report_count(task) for task in TASKS) == sum(

@@ -29,7 +29,7 @@ class Request(NamedTuple):
     batches
         Those in it that a server may count.
     end
-        How the connection ends; see `hostile_book.exchange`.
+        How the connection ends; see `book.exchange`.
     must
         Whether each of the batches must be answered 204.
     kind
@@ -50,18 +50,17 @@ def requests(generator: random.Random, task: Task) -> Iterator[Request]:
         yield kind(generator, task)._replace(kind=kind.__name__)
 
 
-def _whole(batch: Batch) -> bytes:
+def _whole(batch: Batch, *lines: str, **start: str) -> bytes:
+    """Return a request that brings a batch, with these lines in its head."""
     body = encode_batch(batch)
-    return head(batch.task_id.hex(), f"Content-Length: {len(body)}") + body
+    return head(batch.task_id.hex(), *lines, f"Content-Length: {len(body)}", **start) + body
 
 
 def _wrong_length(generator: random.Random, task: Task) -> Request:
     body = encode_batch(fresh(generator, task))
     off = generator.choice((-30, -2, -1, 1, 2, 30, 10**5, 10**7))
-    length = max(len(body) + off, 0)
-    return Request(
-        [head(task.id, f"Content-Length: {length}") + body], [], generator.choice(("wait", "half"))
-    )
+    request = head(task.id, f"Content-Length: {max(len(body) + off, 0)}") + body
+    return Request([request], [], generator.choice(("wait", "half")))
 
 
 def _strange_length(generator: random.Random, task: Task) -> Request:
@@ -103,9 +102,7 @@ def _chunks(generator: random.Random, task: Task) -> Request:
 def _broken_chunks(generator: random.Random, task: Task) -> Request:
     body = encode_batch(fresh(generator, task))
     size = b"%x" % len(body)
-    top = head(
-        task.id, generator.choice(("Transfer-Encoding: chunked", "Transfer-Encoding: xchunked, chunked"))
-    )
+    encoding = generator.choice(("chunked", "xchunked, chunked"))
     rest = generator.choice(
         (
             size + b"\r\n" + body + b"\r\n",  # no end
@@ -118,66 +115,51 @@ def _broken_chunks(generator: random.Random, task: Task) -> Request:
             size + b"\n" + body[:20],
         )
     )
+    top = head(task.id, f"Transfer-Encoding: {encoding}")
     return Request([top, rest], [], generator.choice(("wait", "half")))
 
 
+_STRANGE_LINES = (
+    *("no colon", "X Y: 1", "X\x00: 1", "X: \x00"),
+    *(": nameless", "X: 1\n Y: folded", "\x80\xff: 1", "X: 1\rY: 2"),
+)
+
+
 def _strange_header(generator: random.Random, task: Task) -> Request:
-    body = encode_batch(fresh(generator, task))
-    line = generator.choice(
-        (
-            "no colon",
-            "X Y: 1",
-            "X\x00: 1",
-            "X: \x00",
-            ": nameless",
-            "X: 1\n Y: folded",
-            "\x80\xff: 1",
-            "X: 1\rY: 2",
-        )
-    )
-    return Request([head(task.id, line, f"Content-Length: {len(body)}") + body], [], "half")
+    line = generator.choice(_STRANGE_LINES)
+    return Request([_whole(fresh(generator, task), line)], [], "half")
 
 
 def _long_head(generator: random.Random, task: Task) -> Request:
     """Return a head beyond the bound, which holds for what comes in several pieces."""
     batch = fresh(generator, task)
-    body = encode_batch(batch)
     line = generator.choice(("X: " + "y" * 40_000, "\r\n".join(f"X{number}: 1" for number in range(8000))))
-    return Request([head(task.id, line, f"Content-Length: {len(body)}") + body], [batch])
+    return Request([_whole(batch, line)], [batch])
+
+
+_HARMLESS_LINES = (
+    "X: \xff\xfe",
+    "Authorization: Bearer x\r\nAuthorization: Bearer y",
+    "\r\n".join(f"X{number}: 1" for number in range(80)),
+    "X: " + "y" * 20_000,
+    "Upgrade: h2c\r\nConnection: upgrade",
+    *("Expect: 100-continue", "Cookie: a=b", "If-None-Match: *", "Range: bytes=0-1", "Accept: image/png"),
+)
 
 
 def _harmless_header(generator: random.Random, task: Task) -> Request:
-    batch = fresh(generator, task)
-    body = encode_batch(batch)
-    line = generator.choice(
-        (
-            "X: \xff\xfe",
-            "Authorization: Bearer x\r\nAuthorization: Bearer y",
-            "\r\n".join(f"X{number}: 1" for number in range(80)),
-            "X: " + "y" * 20_000,
-            "Expect: 100-continue",
-            "Cookie: a=b",
-            "If-None-Match: *",
-            "Range: bytes=0-1",
-            "Accept: image/png",
-            "Upgrade: h2c\r\nConnection: upgrade",
-        )
-    )
-    return Request(
-        [head(task.id, line, f"Content-Length: {len(body)}") + body], [batch], must="Upgrade" not in line
-    )
+    batch, line = fresh(generator, task), generator.choice(_HARMLESS_LINES)
+    return Request([_whole(batch, line)], [batch], must="Upgrade" not in line)
+
+
+_STRANGE_TYPES = ("application/json", "", "x" * 9000, "text/plain; charset=\xff", "multipart/form-data")
 
 
 def _strange_type(generator: random.Random, task: Task) -> Request:
-    body = encode_batch(fresh(generator, task))
-    kind = generator.choice(
-        ("application/json", "", "x" * 9000, "text/plain; charset=\xff", "multipart/form-data")
-    )
-    top = head(task.id, f"Content-Length: {len(body)}").decode("latin-1")
-    start, _, rest = top.partition("Content-Type: ")
-    return Request(
-        [f"{start}Content-Type: {kind}\r\n{rest.partition(chr(10))[2]}".encode("latin-1") + body], []
-    )
+    request = _whole(fresh(generator, task))
+    kind = generator.choice(_STRANGE_TYPES).encode("latin-1")
+    start, _, rest = request.partition(b"Content-Type: ")
+    return Request([start + b"Content-Type: " + kind + b"\r\n" + rest.partition(b"\n")[2]], [])
 
 
 def _squeezed(generator: random.Random, task: Task) -> Request:
@@ -185,65 +167,45 @@ def _squeezed(generator: random.Random, task: Task) -> Request:
     return Request([head(task.id, "Content-Encoding: gzip", f"Content-Length: {len(body)}") + body], [])
 
 
+_STRANGE_METHODS = (
+    *("GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT"),
+    *("post", "P\x00ST", "X" * 9000, ""),
+)
+
+
 def _strange_method(generator: random.Random, task: Task) -> Request:
-    body = encode_batch(fresh(generator, task))
-    methods = (
-        "GET",
-        "PUT",
-        "DELETE",
-        "PATCH",
-        "HEAD",
-        "OPTIONS",
-        "TRACE",
-        "CONNECT",
-        "post",
-        "P\x00ST",
-        "X" * 9000,
-        "",
-    )
-    method = generator.choice(methods)
-    return Request([head(task.id, f"Content-Length: {len(body)}", method=method) + body], [], "half")
+    method = generator.choice(_STRANGE_METHODS)
+    return Request([_whole(fresh(generator, task), method=method)], [], "half")
 
 
 def _strange_path(generator: random.Random, task: Task) -> Request:
-    body = encode_batch(fresh(generator, task))
     good = f"/v1/tasks/{task.id}/reports"
     path = generator.choice(
         (
-            "*",
-            "/",
-            "//",
-            good + "/",
-            good.upper(),
-            good + "%00",
-            "/v1/tasks/%zz/reports",
-            "/v1/tasks/%ff%fe/reports",
-            "/v1/tasks/\xff\xfe/reports",
-            "/v1/tasks/" + "a" * 20_000 + "/reports",
+            *("*", "/", "//", "", "reports", "http://[::1"),
+            *(good + "/", good.upper(), good + "%00"),
+            *(
+                f"/v1/tasks/{name}/reports"
+                for name in ("%zz", "%ff%fe", "\xff\xfe", "a" * 20_000, "\r\n\r\n")
+            ),
             f"/v1/tasks/../tasks/{task.id}/reports",
-            "reports",
-            "http://[::1",
-            "",
-            "/v1/tasks/\r\n\r\n/reports",
             f"/v1//tasks/{task.id}/reports",
         )
     )
-    return Request([head(task.id, f"Content-Length: {len(body)}", path=path) + body], [], "half")
+    return Request([_whole(fresh(generator, task), path=path)], [], "half")
 
 
 def _other_name_of_the_path(generator: random.Random, task: Task) -> Request:
-    batch = fresh(generator, task)
-    body = encode_batch(batch)
-    good = f"/v1/tasks/{task.id}/reports"
+    batch, good = fresh(generator, task), f"/v1/tasks/{task.id}/reports"
     path = generator.choice((f"http://elsewhere{good}", good + "?a=b", good + "#c", good.replace("v", "%76")))
-    return Request([head(task.id, f"Content-Length: {len(body)}", path=path) + body], [batch])
+    return Request([_whole(batch, path=path)], [batch])
+
+
+_VERSIONS = (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/1.2", b"HTTP/2.0", b"HTTP/1.1x", b"HTTP/", b"")
 
 
 def _other_version(generator: random.Random, task: Task) -> Request:
-    batch = fresh(generator, task)
-    version = generator.choice(
-        (b"HTTP/1.0", b"HTTP/0.9", b"HTTP/1.2", b"HTTP/2.0", b"HTTP/1.1x", b"HTTP/", b"")
-    )
+    batch, version = fresh(generator, task), generator.choice(_VERSIONS)
     return Request([_whole(batch).replace(b"HTTP/1.1", version, 1)], [batch], must=version == b"HTTP/1.0")
 
 
@@ -292,22 +254,8 @@ def _in_pieces(generator: random.Random, task: Task) -> Request:
 
 
 _KINDS: list[Callable[[random.Random, Task], Request]] = [
-    _wrong_length,
-    _strange_length,
-    _chunks,
-    _broken_chunks,
-    _strange_header,
-    _long_head,
-    _harmless_header,
-    _strange_type,
-    _squeezed,
-    _strange_method,
-    _strange_path,
-    _other_name_of_the_path,
-    _other_version,
-    _other_protocol,
-    _ahead,
-    _hidden,
-    _ended,
-    _in_pieces,
+    *(_wrong_length, _strange_length, _chunks, _broken_chunks),
+    *(_strange_header, _long_head, _harmless_header, _strange_type, _squeezed),
+    *(_strange_method, _strange_path, _other_name_of_the_path, _other_version, _other_protocol),
+    *(_ahead, _hidden, _ended, _in_pieces),
 ]

@@ -13,7 +13,6 @@ from arcwise.server.store import open_store
 from arcwise.server.store.export import BatchIds, TaskState
 from arcwise.server.store.staging import staging
 from arcwise.wire import decode_batch
-from tests.soak.kills.batches import TASKS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from arcwise.server.store.staging import StagingStore
     from tests.soak.kills.batches import Batches
 
-__all__ = ["Archived", "archived"]
+__all__ = ["Archived", "archived", "archived_batches"]
 
 _Batch = tuple[str, int, bytes, tuple[int, ...]]
 """Task, epoch, id and codes."""
@@ -70,7 +69,7 @@ def archived(url: str, folder: Path, batches: Batches, made: int) -> Archived:
     files: Counter[_Batch] = Counter()
     unfinished: set[_Batch] = set()
     for path in folder.rglob("*.parquet"):
-        rows = _rows(path)
+        rows = archived_batches(path)
         files.update(rows)
         if path.stem in begun:
             unfinished.update(rows)
@@ -114,8 +113,8 @@ def _waiting(store: StagingStore) -> list[_Batch]:
     return found
 
 
-def _rows(path: Path) -> list[_Batch]:
+def archived_batches(path: Path) -> list[_Batch]:
+    """Return what a file of an archive holds."""
     table = parquet.read_table(path)
     columns = [table.column(name).to_pylist() for name in ("task_id", "epoch", "batch_id", "codes")]
-    assert {task.id for task in TASKS} >= set(columns[0])
     return [(task, epoch, name, tuple(codes)) for task, epoch, name, codes in zip(*columns, strict=True)]

@@ -18,7 +18,8 @@ from tests.soak.kills.workers import Worker, free_ports, serve_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
+
+    from typing_extensions import Self
 
 __all__ = ["Cluster", "Violation"]
 
@@ -49,17 +50,6 @@ class Cluster:
         Where the workers write an archive; None: nowhere.
     oblivious
         Send through relays, one before each worker, to the workers' gateways.
-
-    Attributes
-    ----------
-    workers
-        The servers.
-    relays
-        Those before the workers, in the same order; none where senders reach the workers themselves.
-    batches
-        What is sent.
-    tally
-        What became of it, as the senders know it.
     """
 
     def __init__(
@@ -98,28 +88,30 @@ class Cluster:
         job = Job(senders, reached, self.batches, folder / "tally", key_config)
         self._load = _SPAWN.Process(target=send, args=(job, self._teller), daemon=True)
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self._close)  # nothing is left of a start that fails
-            for worker in (*self.workers, *self.relays):
+            for worker in self._processes:
                 worker.start()
-            for worker in (*self.workers, *self.relays):
+            for worker in self._processes:
                 worker.wait()
             self._load.start()
             self._teller.close()
             stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._close()
+
+    @property
+    def _processes(self) -> list[Worker]:
+        return [*self.workers, *self.relays]
 
     def _close(self) -> None:
         if self._load.pid is not None:
             self._load.kill()
             self._load.join()
-        for worker in (*self.workers, *self.relays):
+        for worker in self._processes:
             worker.discard()
         self._told.close()
         self.tally.close()
@@ -134,7 +126,7 @@ class Cluster:
         if self._told.poll():
             words = [line for relay in self.relays for line in relay.last_words()]
             raise Violation("\n".join([f"the senders: {self._told.recv()}", *words]))
-        for worker in (*self.workers, *self.relays):
+        for worker in self._processes:
             worker.ready()
 
     def wait_until_taken(self, workers: Sequence[Worker]) -> None:
@@ -154,15 +146,9 @@ class Cluster:
         """How many requests to a worker wait for their answer."""
         return self.tally.numbers[Number.IN_FLIGHT + self.workers.index(worker)]
 
-    def finish(self) -> None:
-        """Have every batch acknowledged, and end the workers with SIGTERM.
-
-        Raises
-        ------
-        Violation
-            When a batch is never acknowledged, or a worker does not end as it should.
-        """
-        for worker in (*self.workers, *self.relays):
+    def end_load(self) -> None:
+        """Have every batch acknowledged, and end the workers with SIGTERM."""
+        for worker in self._processes:
             worker.wait()
         self.tally.numbers[Number.FINISH] = 1
         if (said := self._told.recv()) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.soak.kills.archive import Archived, archived
 from tests.soak.kills.cluster import Cluster, Violation
@@ -17,7 +17,6 @@ from tests.soak.kills.workers import DRAIN_SECONDS, Worker
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from types import TracebackType
 
     from tests.soak.kills.database import CrashingDatabase
 
@@ -27,28 +26,15 @@ _MOMENTS = 0.4
 """Seconds within which a worker that takes batches is killed."""
 
 
-class Soak:
-    """Workers under load, while entered.
+class Soak(Cluster):
+    """A cluster whose processes are ended and started again; `options` are those of `Cluster`.
 
     Parameters
     ----------
-    folder, workers, senders
-        As for `Cluster`.
-    store
-        The store's URL.
-    seed
-        Of everything that is drawn; what the machine does at which moment is not repeated.
     database
         The store's server, where it is to fail too; workers reach it through its proxy.
     archive
         Have the workers write an archive, and compare it too.
-    oblivious
-        As for `Cluster`; relays are killed too.
-
-    Attributes
-    ----------
-    figures
-        How it goes.
     """
 
     def __init__(
@@ -56,48 +42,23 @@ class Soak:
         folder: Path,
         store: str,
         *,
-        workers: int,
-        senders: int,
         seed: int,
         database: CrashingDatabase | None = None,
         archive: bool = False,
-        oblivious: bool = False,
+        **options: Any,
     ) -> None:
         self.figures = Figures()
         self._store = store
         self._database = database
-        self._random = random.Random(seed)
-        reached = store if database is None else database.proxy.url
+        self._random = random.Random(seed)  # what the machine does at which moment is not repeated
         self._archive = folder / "archive" if archive else None
-        self._cluster = Cluster(
-            folder,
-            reached,
-            workers=workers,
-            senders=senders,
-            seed=seed,
-            archive=self._archive,
-            oblivious=oblivious,
-        )
-
-    def __enter__(self) -> Soak:
         self._begun = time.monotonic()
-        self._cluster.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._cluster.__exit__(kind, error, trace)
+        reached = store if database is None else database.proxy.url
+        super().__init__(folder, reached, seed=seed, archive=self._archive, **options)
 
     def end(self, kind: Kind) -> None:
-        """End processes in one way at a random moment, and start them again.
-
-        Raises
-        ------
-        Violation, EndedError
-            When something is not as it should be.
-        """
-        self._cluster.expect_all()
+        """End processes in one way at a random moment, and start them again."""
+        self.expect_all()
         if kind is Kind.STARTING:
             self._kill_starting()
         elif kind is Kind.DRAINING:
@@ -109,7 +70,7 @@ class Soak:
         elif kind is Kind.REPLIES:
             self._lose_replies()
         else:
-            everybody = len(self._cluster.workers)
+            everybody = len(self.workers)
             victims = self._serving({Kind.RUNNING: 1, Kind.PAIR: 2, Kind.ALL: everybody}[kind])
             self._kill(victims, kind)
             if len(victims) == everybody:
@@ -119,19 +80,13 @@ class Soak:
 
     def wait_for(self, batches: int) -> None:
         """Wait until so many batches were made."""
-        while self._cluster.made < batches:
-            self._cluster.expect_all()
+        while self.made < batches:
+            self.expect_all()
             time.sleep(0.01)
 
     def finish(self) -> Figures:
-        """Have every batch acknowledged, end the workers, and compare everything.
-
-        Raises
-        ------
-        Violation, EndedError
-            When something is not as it should be.
-        """
-        self._cluster.finish()
+        """Have every batch acknowledged, end the workers, and compare everything."""
+        self.end_load()
         self._look()
         if (found := self._look_into_the_archive()) is not None:
             self.figures.archived = found.in_files
@@ -139,23 +94,17 @@ class Soak:
                 raise Violation(
                     f"{found.waiting} batches and {found.begun} files are left when all is written"
                 )
-        if wrong := wrong_ids(self._store, self._cluster.batches, self._cluster.tally):
+        if wrong := wrong_ids(self._store, self.batches, self.tally):
             raise Violation("\n".join(wrong))
-        figures, numbers = self.figures, self._cluster.tally.numbers
-        figures.batches, figures.replays = numbers[Number.MADE], numbers[Number.REPLAYS]
-        figures.twins, figures.busy = numbers[Number.TWINS], numbers[Number.BUSY]
-        figures.lost = numbers[Number.LOST]
-        figures.seconds = time.monotonic() - self._begun
-        return figures
-
-    @property
-    def made(self) -> int:
-        """How many batches there are so far."""
-        return self._cluster.made
+        for number in (Number.REPLAYS, Number.TWINS, Number.BUSY, Number.LOST):
+            setattr(self.figures, number.name.lower(), self.tally.numbers[number])
+        self.figures.batches = self.made
+        self.figures.seconds = time.monotonic() - self._begun
+        return self.figures
 
     def _look(self) -> tuple[int, int]:
         """Compare the store; return the batches without an answer, and how many of them are counted."""
-        found = verdict(self._store, self._cluster.batches, self._cluster.tally)
+        found = verdict(self._store, self.batches, self.tally)
         self.figures.looks += 1
         if found.wrong:
             raise Violation("\n".join(found.wrong))
@@ -173,29 +122,28 @@ class Soak:
     def _look_into_the_archive(self) -> Archived | None:
         if self._archive is None:
             return None
-        found = archived(self._store, self._archive, self._cluster.batches, self._cluster.made)
+        found = archived(self._store, self._archive, self.batches, self.made)
         if found.wrong:
             raise Violation("\n".join(found.wrong))
         return found
 
     def _serving(self, count: int) -> list[Worker]:
         """Return workers that take batches, after a while at random."""
-        workers = self._random.sample(self._cluster.workers, count)
-        self._cluster.wait_until_taken(workers)
+        workers = self._random.sample(self.workers, count)
+        self.wait_until_taken(workers)
         time.sleep(self._random.uniform(0, _MOMENTS))
         return workers
 
     def _kill(self, victims: list[Worker], kind: Kind) -> None:
-        self.figures.in_flight += [self._cluster.in_flight(victim) for victim in victims if victim.ready()]
+        self.figures.in_flight += [self.in_flight(victim) for victim in victims if victim.ready()]
         for victim in victims:
             victim.kill()
         for victim in victims:
-            if (code := victim.reap()) != -signal.SIGKILL:
-                raise Violation(f"the worker on port {victim.port} ended by itself with {code}")
+            victim.expect_killed()
         self.figures.kills[kind] += len(victims)
 
     def _kill_starting(self) -> None:
-        starting = [worker for worker in self._cluster.workers if not worker.ready()]
+        starting = [worker for worker in self.workers if not worker.ready()]
         if not starting:
             starting = self._serving(1)
             self._kill(starting, Kind.RUNNING)
@@ -209,7 +157,7 @@ class Soak:
         (victim,) = self._serving(1)
         victim.terminate()
         time.sleep(self._random.uniform(0, DRAIN_SECONDS + 0.2))
-        in_flight = self._cluster.in_flight(victim)
+        in_flight = self.in_flight(victim)
         victim.kill()
         code = victim.reap()
         if code == -signal.SIGKILL:
@@ -223,20 +171,19 @@ class Soak:
 
     def _kill_relay(self) -> None:
         (worker,) = self._serving(1)
-        relay = self._cluster.relays[self._cluster.workers.index(worker)]
+        relay = self.relays[self.workers.index(worker)]
         relay.wait()
-        self.figures.in_flight.append(self._cluster.in_flight(worker))
+        self.figures.in_flight.append(self.in_flight(worker))
         relay.kill()
-        if (code := relay.reap()) != -signal.SIGKILL:
-            raise Violation(f"the relay on port {relay.port} ended by itself with {code}")
+        relay.expect_killed()
         self.figures.kills[Kind.RELAY] += 1
         relay.start()
 
     def _crash(self) -> None:
         assert self._database is not None, "there is no database that may crash"
-        workers = self._serving(len(self._cluster.workers))
+        workers = self._serving(len(self.workers))
         how = self._random.choice([signal.SIGKILL, signal.SIGQUIT])
-        self.figures.in_flight_at_crashes.append(sum(map(self._cluster.in_flight, workers)))
+        self.figures.in_flight_at_crashes.append(sum(map(self.in_flight, workers)))
         self._database.crash(how)
         self.figures.crashes[how.name] += 1
         victims = self._random.sample(workers, self._random.randrange(2))
@@ -246,12 +193,12 @@ class Soak:
         for victim in victims:
             victim.start()
         self._look()
-        self._cluster.wait_until_taken(workers)  # those that live find the database again by themselves
+        self.wait_until_taken(workers)  # those that live find the database again by themselves
 
     def _lose_replies(self) -> None:
         assert self._database is not None, "there is no database that may lose replies"
-        workers = self._serving(len(self._cluster.workers))
+        workers = self._serving(len(self.workers))
         before = self._database.proxy.lost
         self._database.proxy.lose(len(workers))
-        self._cluster.wait_until_taken(workers)
+        self.wait_until_taken(workers)
         self.figures.replies_lost += self._database.proxy.lost - before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -112,6 +113,11 @@ class Worker:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+    def expect_killed(self) -> None:
+        """Wait for the end of the process, which must be SIGKILL's."""
+        if (code := self.reap()) != -signal.SIGKILL:
+            raise EndedError(self._ended(code))
 
     def discard(self) -> None:
         """End the process whatever it does."""
