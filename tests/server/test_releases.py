@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-import subprocess
 from contextlib import AsyncExitStack, closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import numpy as np
-import psycopg
 import pytest
 
 from arcwise.domains import Interval
@@ -24,12 +20,14 @@ from arcwise.server.runtime import Runtime
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Caps, CentralStatement, Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support.backups import Backup
 from tests.support.clock import Clock
-from tests.support.postgres import fresh_schema, own_url, programs
+from tests.support.postgres import fresh_schema, own_url
 from tests.support.stores import opened
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from pathlib import Path
 
     from fastapi import FastAPI
 
@@ -431,45 +429,6 @@ def test_the_same_reader_finds_every_report_where_counts_are_live(
     run(scenario, release=release)
 
 
-class Copy:
-    """A backup of a store, as docs/howto/run-a-server.md makes it."""
-
-    def __init__(self, url: str, folder: Path) -> None:
-        self._url = url
-        self._copy = folder / "copy"
-
-    def make(self) -> None:
-        if self._url.startswith("sqlite"):
-            with closing(sqlite3.connect(self._file)) as live, closing(sqlite3.connect(self._copy)) as copy:
-                live.backup(copy)
-        else:
-            self._run("pg_dump", "--format=custom", f"--schema={self._schema}", f"--file={self._copy}")
-
-    def restore(self) -> None:
-        """Put it in the place of the store, which nobody uses."""
-        if self._url.startswith("sqlite"):
-            for end in ("", "-wal", "-shm"):
-                Path(f"{self._file}{end}").unlink(missing_ok=True)
-            self._copy.rename(self._file)
-        else:
-            with closing(psycopg.connect(self._url, autocommit=True)) as connection:
-                connection.execute("SET client_min_messages = warning")
-                connection.execute(f"DROP SCHEMA {self._schema} CASCADE".encode())
-            self._run("pg_restore", "--exit-on-error", str(self._copy))
-
-    @property
-    def _file(self) -> Path:
-        return Path(self._url.removeprefix("sqlite:///"))
-
-    @property
-    def _schema(self) -> str:
-        return self._url.rpartition("%3D")[2]
-
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [str(Path(programs()) / program), "--dbname", own_url(), *arguments]
-        subprocess.run(command, check=True, timeout=60)
-
-
 @pytest.mark.parametrize(
     "url", ["sqlite", pytest.param("own postgres", marks=pytest.mark.slow)], indirect=True
 )
@@ -477,7 +436,7 @@ def test_a_copy_from_before_a_release_releases_nothing_twice(
     tmp_path: Path, url: str, run: Callable[..., None], clock: Clock
 ) -> None:
     """A copy that is twenty minutes old at least, as docs/howto/run-a-server.md has it."""
-    copy = Copy(url, tmp_path)
+    copy = Backup(url, tmp_path)
     plain = f"/v1/tasks/{AGE.id}/series"
 
     async def shown(worker: Worker) -> dict[int, int]:

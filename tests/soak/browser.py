@@ -53,31 +53,16 @@ _LONGEST = 120.0
 
 
 class Result(NamedTuple):
-    """What two windows did.
-
-    Attributes
-    ----------
-    wrong
-        Sentences; none when all is right.
-    kills
-        How many there were.
-    accounts
-        How many were used.
-    lost
-        Those of them that the browser had lost, and that reported nothing more.
-    granted
-        Reports that a window was known to have been granted.
-    charged
-        Those that the accounts had been charged at the end.
-    counted
-        Those that the server had counted then.
-    """
+    """What two windows did; all numbers but the first three are of reports."""
 
     wrong: list[str]
+    """Sentences; none when all is right."""
     kills: int
     accounts: int
     lost: int
+    """Accounts that the browser had lost, and that reported nothing more."""
     granted: int
+    """As far as a window was known to have been told."""
     charged: int
     counted: int
 
@@ -143,29 +128,16 @@ class _Book:
             self.wrong.append(f"account {account}: {spent} charges, of {self._known[account]} before a kill")
         # Of opt-outs before a kill: the other window may read its state before one, and tell it afterwards.
         if account in self._gone and (spent, told["optedOut"]) != (self._gone[account], True):
-            self.wrong.append(
-                f"account {account}: charged {spent}, opted out {told['optedOut']}, "
-                f"after it opted out at {self._gone[account]}"
-            )
+            now = f"charged {spent}, opted out {told['optedOut']}"
+            self.wrong.append(f"account {account}: {now}, after it opted out at {self._gone[account]}")
         if told["what"] == "finished" and told["pending"]:
             self.wrong.append(f"account {account}: {told['pending']} reports could not be sent")
 
 
 def hammer(playwright: Playwright, program: str, *, kills: int, least: int, seed: int) -> Result:
-    """Let two windows use accounts, and kill their browser meanwhile.
+    """Let two windows use accounts, and kill their browser so often, unless it loses its data earlier.
 
-    Parameters
-    ----------
-    playwright
-        Which speaks with the browsers.
-    program
-        The path of Chromium.
-    kills
-        How often, unless the browser loses its data earlier.
-    least
-        How many accounts are used to their ends without a kill after that.
-    seed
-        Of the times of the kills.
+    After that so many accounts at `least` are used to their ends without a kill.
     """
     generator = random.Random(seed)
     book = _Book()
@@ -187,9 +159,8 @@ def hammer(playwright: Playwright, program: str, *, kills: int, least: int, seed
                 if kill < kills:
                     time.sleep(generator.uniform(0, 1))
                     if kill % 20 == 19:
-                        print(
-                            f"{kill + 1} kills, {book.granted.total()} reports", file=sys.stderr, flush=True
-                        )
+                        told = f"{kill + 1} kills, {book.granted.total()} reports"
+                        print(told, file=sys.stderr, flush=True)
                 else:
                     _wait(lambda: len(book.ended) == 2, book)
                 chromium.kill()
@@ -258,18 +229,10 @@ def _result(book: _Book, kills: int, counted: dict[Task, int]) -> Result:
         wrong.append(f"{counted[KEPT]} reports were counted, and {charged} charged")
     sent, most = sum(each["sent"] for each in left), sum(each["spent"] for each in left)
     if not sent <= counted[LEFT] <= most and not book.lost:
-        wrong.append(
-            f"{counted[LEFT]} reports were counted of those that opt out, {sent} acknowledged, {most} charged"
-        )
-    return Result(
-        wrong,
-        kills,
-        len(book.finished) + len(book.lost),
-        len(book.lost),
-        book.granted.total(),
-        charged + most,
-        sum(counted.values()),
-    )
+        told = f"{sent} acknowledged, {most} charged"
+        wrong.append(f"{counted[LEFT]} reports were counted of those that opt out, {told}")
+    accounts, granted = len(book.finished) + len(book.lost), book.granted.total()
+    return Result(wrong, kills, accounts, len(book.lost), granted, charged + most, sum(counted.values()))
 
 
 def main() -> None:

@@ -36,13 +36,13 @@ from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import Task
 from arcwise.wire import decode_batch
+from tests.support.fixed_draw import FixedDraw
 from tests.support.ledgers import ledger_schema, ledger_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from arcwise.client import Ledger
-    from arcwise.typing import IntArray
 
 __all__ = ["Kills", "hosted_place", "kill_reporting", "kill_while_made"]
 
@@ -54,18 +54,10 @@ LONGEST = 0.06
 """Seconds after which a process is killed, at the latest; more where a first batch takes longer to arrive."""
 
 
-class Through:
-    """Draws that let a value just above a node through: its code is the node's number."""
-
-    secure = False
-
-    def draw(self) -> tuple[int, int]:
-        kernel = TASK.mechanism.kernel
-        assert isinstance(kernel, WindowKernel)
-        return 2**64 - 1, kernel.codes * kernel.background
-
-    def draws(self, count: int) -> bytes:
-        raise NotImplementedError("a client draws one report at a time")
+KERNEL = TASK.mechanism.kernel
+assert isinstance(KERNEL, WindowKernel)
+THROUGH = FixedDraw(2**64 - 1, KERNEL.codes * KERNEL.background)
+"""A draw that lets a value just above a node through: its code is the node's number."""
 
 
 def client_of(url: str, ledger: Ledger) -> Client:
@@ -74,7 +66,7 @@ def client_of(url: str, ledger: Ledger) -> Client:
         tasks=[TASK],
         ledger=ledger,
         caps="unlimited",
-        randomness=Through(),
+        randomness=THROUGH,
         batch_size=50,
         interval=0.0,
         max_pending=1000,
@@ -128,20 +120,10 @@ def fork_on_demand(url: str) -> None:
 
 
 class Recorder:
-    """A server that takes every batch, once by its id, and answers 204.
-
-    Attributes
-    ----------
-    counts
-        How often each code arrived, each batch counted once; shape (K,).
-    batches
-        The ids of the batches that arrived.
-    repeats
-        How many came again.
-    """
+    """A server that takes every batch, once by its id, and answers 204."""
 
     def __init__(self) -> None:
-        self.counts = np.zeros(TASK.mechanism.kernel.codes, np.int64)
+        self.counts = np.zeros(TASK.mechanism.kernel.codes, np.int64)  # of the batches that arrived
         self.batches: set[bytes] = set()
         self.repeats = 0
         self._lock = threading.Lock()
@@ -242,10 +224,6 @@ class Kills(NamedTuple):
     """Reports that had arrived when their process was killed before it knew; the largest number."""
 
 
-def _counts(codes: IntArray | list[int]) -> IntArray:
-    return TASK.count(codes)
-
-
 class Written(NamedTuple):
     """What a ledger says: micro-epsilon, reports pending and sent, codes that wait, sealed batches."""
 
@@ -293,9 +271,8 @@ OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'arcwis
 
 def check(mode: str, place: str, recorder: Recorder) -> tuple[int, int]:
     """Check a ledger beside what arrived; return the numbers of reports charged and acknowledged."""
-    micro, pending, sent, waiting, bodies = (read_database if mode.startswith("postgres") else read_file)(
-        place
-    )
+    read = read_database if mode.startswith("postgres") else read_file
+    micro, pending, sent, waiting, bodies = read(place)
     sealed = [decode_batch(body) for body in bodies]
     charged, rest = divmod(micro, TASK.charge.micro_epsilon)
     assert rest == 0
@@ -304,7 +281,7 @@ def check(mode: str, place: str, recorder: Recorder) -> tuple[int, int]:
     assert charged == pending + sent, "charged, and neither queued nor sent"
     released = int(recorder.counts.sum())
     assert sent <= released <= charged, "left without a charge, or acknowledged and lost"
-    codes = recorder.counts + _counts(waiting)
+    codes = recorder.counts + TASK.count(waiting)
     for batch in sealed:
         if batch.batch_id not in recorder.batches:
             codes = codes + np.bincount(np.frombuffer(batch.codes, "<u2"), minlength=len(codes))
@@ -316,32 +293,44 @@ def check(mode: str, place: str, recorder: Recorder) -> tuple[int, int]:
     return charged, sent
 
 
-def _forks(url: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.soak.kill_client", "--forks", url],
-        cwd=Path(__file__).parents[2],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+class Forks:
+    """Processes that report to a recorder, one after the other, while entered."""
 
+    def __init__(self, seed: int) -> None:
+        self.recorder = Recorder()
+        self._random = random.Random(seed)
+        self._forks = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.kill_client", "--forks", self.recorder.url],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
-def _kill(forks: subprocess.Popen[str], mode: str, place: str, wait: Callable[[], object]) -> None:
-    """Let a process begin, and kill it after a wait."""
-    assert forks.stdin is not None
-    assert forks.stdout is not None
-    forks.stdin.write(f"{mode} {place}\n")
-    forks.stdin.flush()
-    pid = int(forks.stdout.readline())
-    wait()
-    os.kill(pid, signal.SIGKILL)
-    status = int(forks.stdout.readline())
-    assert os.WTERMSIG(status) == signal.SIGKILL, "it ended by itself"
+    def __enter__(self) -> Forks:
+        return self
 
+    def __exit__(self, *_error: object) -> None:
+        self._forks.communicate()
+        self.recorder.close()
+        assert self._forks.returncode == 0
 
-def _end(forks: subprocess.Popen[str]) -> None:
-    forks.communicate()
-    assert forks.returncode == 0
+    def kill(self, mode: str, place: str, wait: Callable[[], object]) -> None:
+        """Let a process begin, kill it after a wait, and wait for what it has sent."""
+        assert self._forks.stdin is not None
+        assert self._forks.stdout is not None
+        self._forks.stdin.write(f"{mode} {place}\n")
+        self._forks.stdin.flush()
+        pid = int(self._forks.stdout.readline())
+        wait()
+        os.kill(pid, signal.SIGKILL)
+        status = int(self._forks.stdout.readline())
+        assert os.WTERMSIG(status) == signal.SIGKILL, "it ended by itself"
+        self.recorder.settle()
+
+    def kill_within(self, mode: str, place: str, longest: float) -> None:
+        """Kill a process at a random moment of so many seconds."""
+        self.kill(mode, place, lambda: time.sleep(self._random.uniform(0, longest)))
 
 
 def kill_reporting(place: str, mode: str, kills: int, seed: int) -> Kills:
@@ -349,17 +338,13 @@ def kill_reporting(place: str, mode: str, kills: int, seed: int) -> Kills:
 
     The ledger is there and unused.
     """
-    generator = random.Random(seed)
-    recorder = Recorder()
-    forks = _forks(recorder.url)
     unacknowledged = 0
-    try:
+    with Forks(seed) as forks:
+        recorder = forks.recorder
         firsts: list[float] = []
-        _kill(forks, mode, place, lambda: firsts.append(recorder.first()))
-        longest = max(LONGEST, 2 * firsts[0])
+        forks.kill(mode, place, lambda: firsts.append(recorder.first()))
         for _ in range(kills):
-            _kill(forks, mode, place, lambda: time.sleep(generator.uniform(0, longest)))
-            recorder.settle()
+            forks.kill_within(mode, place, max(LONGEST, 2 * firsts[0]))
             _, sent = check(mode, place, recorder)
             unacknowledged = max(unacknowledged, int(recorder.counts.sum()) - sent)
         ledger = opened(mode, place)
@@ -368,34 +353,25 @@ def kill_reporting(place: str, mode: str, kills: int, seed: int) -> Kills:
             assert client.pending == 0
         ledger._database.close()  # type: ignore[attr-defined]
         charged, sent = check(mode, place, recorder)
-        assert charged == sent == recorder.counts.sum()
-    finally:
-        _end(forks)
-        recorder.close()
-    return Kills(kills, charged, int(recorder.counts.sum()), recorder.repeats, unacknowledged)
+        released = int(recorder.counts.sum())
+        assert charged == sent == released
+    return Kills(kills, charged, released, recorder.repeats, unacknowledged)
 
 
 def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.05) -> int:
     """Kill processes that make their ledger first: there is a whole one or none. Return how many are."""
-    generator = random.Random(seed)
-    recorder = Recorder()
-    forks = _forks(recorder.url)
     made = 0
-    try:
+    with Forks(seed) as forks:
         for number in range(kills):
             path = folder / f"made{number}.db"
-            _kill(forks, "strict", str(path), lambda: time.sleep(generator.uniform(0, longest)))
-            recorder.settle()
+            forks.kill_within("strict", str(path), longest)
             if path.exists():
                 made += 1
-                check("strict", str(path), recorder)
-                recorder.counts[:] = 0
-                recorder.batches.clear()
+                check("strict", str(path), forks.recorder)
+                forks.recorder.counts[:] = 0
+                forks.recorder.batches.clear()
             else:
-                assert not recorder.batches
-    finally:
-        _end(forks)
-        recorder.close()
+                assert not forks.recorder.batches
     return made
 
 

@@ -67,7 +67,7 @@ def run(setting: Setting, kills: int, seed: int, senders: int, **options: bool) 
             database = CrashingDatabase(server, url, stack.enter_context(LossyProxy(url)))
         faults = 0 if database is None else -(-kills // _KILLS_PER_FAULT)
         given: dict[str, Any] = {"workers": setting.workers, "senders": senders, "database": database}
-        soak = stack.enter_context(Soak(folder, url, seed=seed, **given, **options))
+        soak = stack.enter_context(Soak(folder, url, seed=seed, **given | options))
         todo = kinds(kills, setting.workers, faults, generator, oblivious=options.get("oblivious", False))
         news = time.monotonic()
         while todo or soak.figures.kills.total() < kills:  # a worker may drain before its SIGKILL

@@ -3,20 +3,18 @@
 import contextlib
 import multiprocessing
 import resource
-import socket
 import threading
 import time
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
+from tests.soak.kills.proxy import LossyProxy
 from tests.support.postgres import OwnServer, fresh_schema, wait_until_ready
 from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, WIDE, batch, counted
 from tests.support.stores import opened
@@ -24,74 +22,19 @@ from tests.support.stores import opened
 SPAWN = multiprocessing.get_context("spawn")
 
 
-class Proxy:
-    """Passes TCP on to a PostgreSQL server, until told to lose a reply, or everything."""
-
-    def __init__(self, url: str) -> None:
-        self.lose_next_reply = False
-        self.down = False
-        self.lost = 0
-        target = conninfo_to_dict(url)
-        host, port = str(target.get("host") or "127.0.0.1"), int(target.get("port") or 5432)
-        self._target = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        parts = urlsplit(url)
-        user = f"{target['user']}@"
-        query = "&".join(part for part in parts.query.split("&") if part.startswith("options="))
-        self.url = f"postgresql://{user}127.0.0.1:{self._listener.getsockname()[1]}{parts.path}?{query}"
-        self._sockets: list[socket.socket] = [self._listener]
-        self._threads = [threading.Thread(target=self._accept)]
-        self._threads[0].start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                if self.down:
-                    client.close()
-                    continue
-                unix = isinstance(self._target, str)
-                server = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
-                server.connect(self._target)
-                self._sockets += [client, server]
-                for source, sink, replies in ((client, server, False), (server, client, True)):
-                    thread = threading.Thread(target=self._pass_on, args=(source, sink, replies))
-                    self._threads.append(thread)
-                    thread.start()
-
-    def _pass_on(self, source: socket.socket, sink: socket.socket, replies: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if replies and self.lose_next_reply:
-                    # The server has answered a statement that is its own transaction: it is committed.
-                    self.lose_next_reply = False
-                    self.lost += 1
-                    break
-                sink.sendall(data)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        for end in self._sockets:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
-        for thread in self._threads:
-            thread.join(10)
-
-
 @pytest.fixture
-def proxy(postgres_url: str) -> Iterator[Proxy]:
-    opened = Proxy(postgres_url)
-    yield opened
-    opened.close()
+def proxy(postgres_url: str) -> Iterator[LossyProxy]:
+    """Yield a proxy that loses the very next reply: a statement that is its own transaction is committed."""
+    with LossyProxy(postgres_url, among=1) as opened:
+        yield opened
 
 
-def test_a_commit_whose_reply_was_lost_is_neither_erased_nor_doubled(proxy: Proxy, postgres_url: str) -> None:
+def test_a_commit_whose_reply_was_lost_is_neither_erased_nor_doubled(
+    proxy: LossyProxy, postgres_url: str
+) -> None:
     with opened(proxy.url) as store:
         assert store.add([batch(DELAY, [1]), batch(WIDE, [5])]) == [COUNTED, COUNTED]
-        proxy.lose_next_reply = True
+        proxy.lose_next()
         # The store tries again by itself, and finds its own ids.
         group = [batch(DELAY, [2, 2], number=1), batch(WIDE, [300], number=1)]
         assert store.add(group) == [REPLAYED, REPLAYED]
@@ -102,15 +45,16 @@ def test_a_commit_whose_reply_was_lost_is_neither_erased_nor_doubled(proxy: Prox
         assert other.counts(WIDE).tolist() == counted(WIDE, [5, 300])
 
 
-def test_a_reply_lost_on_a_network_that_stays_down(proxy: Proxy, postgres_url: str) -> None:
+def test_a_reply_lost_on_a_network_that_stays_down(proxy: LossyProxy, postgres_url: str) -> None:
     with opened(proxy.url) as store:
         store.add([batch(DELAY, [1])])
-        proxy.lose_next_reply = proxy.down = True
+        proxy.lose_next()
+        proxy.take_down()
         with pytest.raises(StoreError, match="cannot write to postgresql://"):
             store.add([batch(DELAY, [2], number=1)])
         with pytest.raises(StoreError):
             store.add([batch(DELAY, [2], number=1)])
-        proxy.down = False
+        proxy.take_down(False)
         assert store.add([batch(DELAY, [2], number=1)]) == [REPLAYED]  # had been counted all the same
     with contextlib.closing(open_store(postgres_url)) as other:
         assert other.counts(DELAY).tolist() == counted(DELAY, [1, 2])
@@ -130,49 +74,41 @@ def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
     with fresh_schema(server.url) as url:
         stop = threading.Event()
         progress: list[int] = []
-        failures: list[str] = []
-
-        def added(store: Store, number: int) -> bool:
-            try:
-                store.add([batch(DELAY, [number % 200], number=number, epoch=number // 200)])
-            except StoreError as error:
-                failures.append(str(error))
-                return False
-            return True
+        failures: list[int] = []
 
         def write(store: Store, number: int) -> None:
             while not stop.is_set():
-                if added(store, number):
+                with contextlib.suppress(StoreError):
+                    store.add([batch(DELAY, [number % 200], number=number, epoch=number // 200)])
                     progress.append(number)
                     number += 3
-                else:
-                    time.sleep(0.02)
+                    continue
+                failures.append(number)
+                time.sleep(0.02)
 
-        # All of them are open and registered before the first crash, however late a thread begins.
-        stores = [open_store(url) for _ in range(3)]
-        for store in stores:
-            store.register(TASKS)
-        threads = [threading.Thread(target=write, args=(store, n)) for n, store in enumerate(stores)]
-        for thread in threads:
-            thread.start()
-        for _ in range(3):
+        def wait_for_more() -> None:
             enough = len(progress) + 60
             while len(progress) < enough:
                 time.sleep(0.01)
-            failed = len(failures)
-            server.crash()
-            while len(failures) == failed:
-                time.sleep(0.01)
-            server.start()
-            wait_until_ready(url)
-        enough = len(progress) + 60
-        while len(progress) < enough:
-            time.sleep(0.01)
-        stop.set()
-        for thread in threads:
-            thread.join()
-        for store in stores:
-            store.close()
+
+        with contextlib.ExitStack() as stack:
+            # All of them are open and registered before the first crash, however late a thread begins.
+            stores = [stack.enter_context(opened(url)) for _ in range(3)]
+            threads = [threading.Thread(target=write, args=(store, n)) for n, store in enumerate(stores)]
+            for thread in threads:
+                thread.start()
+            for _ in range(3):
+                wait_for_more()
+                failed = len(failures)
+                server.crash()
+                while len(failures) == failed:
+                    time.sleep(0.01)
+                server.start()
+                wait_until_ready(url)
+            wait_for_more()
+            stop.set()
+            for thread in threads:
+                thread.join()
         with contextlib.closing(open_store(url)) as store:
             found = {
                 epoch * 200 + int(code): int(counts[code])

@@ -24,26 +24,26 @@ from tests.support.store_samples import (
     DELAY,
     HEADING,
     REPLAYED,
-    TASKS,
     WIDE,
     batch,
     counted,
     lake,
 )
+from tests.support.stores import opened
 
 PASSWORD = "hunter2"
+
+
+@pytest.fixture
+def store(postgres_url: str) -> Iterator[Store]:
+    with opened(postgres_url) as store:
+        yield store
 
 
 @pytest.fixture
 def connection(postgres_url: str) -> Iterator[psycopg.Connection]:
     with contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as opened:
         yield opened
-
-
-def opened(url: str) -> contextlib.closing[Store]:
-    store = open_store(url)
-    store.register(TASKS)
-    return contextlib.closing(store)
 
 
 def shards(connection: psycopg.Connection) -> list[int]:
@@ -78,44 +78,52 @@ def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
         assert last.check() == []
 
 
-def test_reports_are_counted_while_ids_are_forgotten(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    with opened(postgres_url) as store:
-        store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
-        store.add([batch(DELAY, [2], number=100, epoch=20)])
-        forgotten: list[int] = []
-        pruning = threading.Thread(target=lambda: forgotten.append(store.prune(DELAY, before=20)))
-        with connection.transaction():
-            connection.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # holds pruning up
-            pruning.start()
-            number = 200
-            while store.add([batch(DELAY, [1], number=number, epoch=10)]) != [CLOSED]:
-                number += 1
-            assert store.add([batch(DELAY, [3], number=101, epoch=20)]) == [COUNTED]
-            assert pruning.is_alive()
-        pruning.join()
-        assert forgotten == [100 + number - 200]
-        assert store.check() == []
+def test_reports_are_counted_while_ids_are_forgotten(store: Store, connection: psycopg.Connection) -> None:
+    store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+    store.add([batch(DELAY, [2], number=100, epoch=20)])
+    forgotten: list[int] = []
+    pruning = threading.Thread(target=lambda: forgotten.append(store.prune(DELAY, before=20)))
+    with connection.transaction():
+        connection.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # holds pruning up
+        pruning.start()
+        number = 200
+        while store.add([batch(DELAY, [1], number=number, epoch=10)]) != [CLOSED]:
+            number += 1
+        assert store.add([batch(DELAY, [3], number=101, epoch=20)]) == [COUNTED]
+        assert pruning.is_alive()
+    pruning.join()
+    assert forgotten == [100 + number - 200]
+    assert store.check() == []
+
+
+def until(connection: psycopg.Connection, query: str, *given: object) -> None:
+    """Wait until a query says so."""
+    deadline = time.monotonic() + 60
+    while connection.execute(query.encode(), given).fetchone() != (True,):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241, table: str = "task") -> None:
     """Wait until so many others wait for the lock that closings take, another one, a row or a table."""
     query = """
-        SELECT count(DISTINCT pid) FROM pg_locks
+        SELECT count(DISTINCT pid) = %s FROM pg_locks
         WHERE (locktype = 'advisory' AND NOT granted AND classid = %s AND objid = 'task'::regclass)
            OR ((locktype = 'tuple' OR NOT granted) AND relation = %s::regclass)
     """
-    deadline = time.monotonic() + 60
-    while connection.execute(query, (lock, table)).fetchone() != (number,):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(connection, query, number, lock, table)
+
+
+def waiting_for_another(connection: psycopg.Connection) -> None:
+    """Wait until somebody waits for the end of this transaction."""
+    waits = "NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    until(connection, f"SELECT count(*) > 0 FROM pg_locks WHERE {waits}")
 
 
 def test_reports_go_on_while_somebody_waits_to_close_a_task(
-    postgres_url: str, connection: psycopg.Connection
+    postgres_url: str, store: Store, connection: psycopg.Connection
 ) -> None:
-    with opened(postgres_url) as store, opened(postgres_url) as other, ThreadPoolExecutor(1) as threads:
+    with opened(postgres_url) as other, ThreadPoolExecutor(1) as threads:
         with connection.transaction():  # a statement of another process that takes long
             connection.execute("SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)")
             closed = threads.submit(other.close_task, HEADING.id, 1)
@@ -210,28 +218,16 @@ def test_an_import_that_was_in_the_way_of_reports_is_made(
         assert store.add([FIRST, SECOND]) == [REPLAYED, COUNTED]
 
 
-def waiting_for_another(connection: psycopg.Connection) -> None:
-    """Wait until somebody waits for the end of this transaction."""
-    query = (
-        "SELECT count(*) FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    )
-    deadline = time.monotonic() + 60
-    while connection.execute(query).fetchone() == (0,):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_who_is_alone_and_suspended_keeps_nobody_waiting(
-    postgres_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    store: Store, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_IDLE", "SET LOCAL idle_in_transaction_session_timeout = '100ms'")
-    with opened(postgres_url) as store:
-        connection.execute("BEGIN")
-        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # as a merge that brings much
-        locks.alone(connection)
-        assert store.add([batch(DELAY, [1])]) == [COUNTED]
-        with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
-            connection.execute("COMMIT")
+    connection.execute("BEGIN")
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # as a merge that brings much
+    locks.alone(connection)
+    assert store.add([batch(DELAY, [1])]) == [COUNTED]
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        connection.execute("COMMIT")
 
 
 def test_no_report_waits_for_a_merge_that_waits_for_a_fold(
@@ -292,10 +288,8 @@ def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
         assert store.report_count(DELAY) == 0
 
 
-def test_nobody_waits_for_counts_who_looks_up_a_key(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    with opened(postgres_url) as store, ThreadPoolExecutor(3) as threads:
+def test_nobody_waits_for_counts_who_looks_up_a_key(store: Store, connection: psycopg.Connection) -> None:
+    with ThreadPoolExecutor(3) as threads:
         store.add([batch(DELAY, [1])])
         with connection.transaction():
             connection.execute("LOCK TABLE counts")
@@ -328,9 +322,9 @@ def test_one_replay_makes_a_group_of_large_batches_no_dearer(postgres_url: str) 
 
 
 def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(
-    postgres_url: str, connection: psycopg.Connection
+    postgres_url: str, store: Store, connection: psycopg.Connection
 ) -> None:
-    with opened(postgres_url) as store, opened(postgres_url) as other:
+    with opened(postgres_url) as other:
         store.add([batch(DELAY, [1])])
         connection.execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks"
@@ -436,31 +430,22 @@ def test_a_dry_run_of_the_first_migration_leaves_an_empty_database(
     postgres_url: str, connection: psycopg.Connection
 ) -> None:
     assert database.Database(postgres_url).migrate(dry_run=True) == database._MIGRATIONS
-    assert connection.execute("SELECT to_regclass('task'), to_regclass('arcwise_schema')").fetchone() == (
-        None,
-        None,
-    )
-
-
-def test_no_password_in_errors() -> None:
-    for url in (
-        f"postgresql://arcwise:{PASSWORD}@127.0.0.1:1/none",
-        f"postgresql://arcwise@127.0.0.1:1/none?password={PASSWORD}&sslmode=disable",
-    ):
-        with pytest.raises(
-            StoreError, match=r"cannot open postgresql://arcwise@127\.0\.0\.1:1/none"
-        ) as failed:
-            open_store(url)
-        assert PASSWORD not in str(failed.value)
+    made = connection.execute("SELECT to_regclass('task'), to_regclass('arcwise_schema')").fetchone()
+    assert made == (None, None)
 
 
 @pytest.mark.parametrize(
     ("given", "shown"),
     [
+        (f"arcwise:{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),
         (f"arcwise:a#{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),  # as libpq takes them
         (f"arcwise:a?{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),
         (f"arcwise:a[{PASSWORD}@127.0.0.1:1/none", "arcwise@127.0.0.1:1/none"),
         (f":{PASSWORD}@127.0.0.1:1/none", "@127.0.0.1:1/none"),
+        (
+            f"arcwise@127.0.0.1:1/none?password={PASSWORD}&sslmode=disable",
+            "arcwise@127.0.0.1:1/none?sslmode=disable",
+        ),
         (
             f"arcwise@127.0.0.1:1/none?sslmode=disable&%70assword={PASSWORD}&connect_timeout=2",
             "arcwise@127.0.0.1:1/none?sslmode=disable&connect_timeout=2",
@@ -471,8 +456,8 @@ def test_no_password_in_errors() -> None:
         ),
     ],
 )
-def test_no_password_in_names(given: str, shown: str) -> None:
-    with pytest.raises(StoreError, match="cannot open ") as failed:
+def test_no_password_in_errors(given: str, shown: str) -> None:
+    with pytest.raises(StoreError) as failed:
         open_store(f"postgresql://{given}")
     assert f"cannot open postgresql://{shown}: " in str(failed.value)
     assert PASSWORD not in str(failed.value)
@@ -498,19 +483,15 @@ def test_no_password_in_refusals(given: str) -> None:
     ("damage", "problem"),
     [
         ("UPDATE counts SET reports = -1 WHERE code = 2", "epoch 100: negative counts"),
-        (
-            "UPDATE counts SET reports = 2::bigint ^ 62",
-            "epoch 100: negative counts in a shard, or counts above",
-        ),
+        ("UPDATE counts SET reports = 2::bigint ^ 62", "100: negative counts in a shard, or counts above"),
         ("UPDATE counts SET code = 204 WHERE code = 2", "counts of code 204, which it does not have"),
         ("UPDATE total SET reports = 2 ^ 62", "its total says 4,611,686,018,427,387,904"),
     ],
 )
 def test_check_finds_rows_that_cannot_be(
-    postgres_url: str, connection: psycopg.Connection, damage: str, problem: str
+    store: Store, connection: psycopg.Connection, damage: str, problem: str
 ) -> None:
-    with opened(postgres_url) as store:
-        store.add([batch(DELAY, [1, 1, 2])])
-        assert store.check() == []
-        connection.execute(damage.encode())
-        assert [found for found in store.check() if problem in found]
+    store.add([batch(DELAY, [1, 1, 2])])
+    assert store.check() == []
+    connection.execute(damage.encode())
+    assert [found for found in store.check() if problem in found]

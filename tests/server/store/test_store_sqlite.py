@@ -24,19 +24,21 @@ from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, TASKS,
 from tests.support.stores import opened
 
 
-def test_every_commit_is_synced(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
-    connection: sqlite3.Connection = store._database.writer  # type: ignore[attr-defined]
-    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
-    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
-    store.close()
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.db"
 
 
-def test_a_full_disk_stores_nothing_of_the_group_and_heals(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
-    store.register([DELAY])
+@pytest.fixture
+def store(path: Path) -> Iterator[SQLiteStore]:
+    with contextlib.closing(SQLiteStore(f"sqlite:///{path}")) as store:
+        store.register(TASKS)
+        yield store
+
+
+def test_a_full_disk_stores_nothing_of_the_group_and_heals(store: SQLiteStore) -> None:
     store.add([batch(DELAY, [1])])
-    connection: sqlite3.Connection = store._database.writer  # type: ignore[attr-defined]
+    connection = store._database.writer
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     connection.execute(f"PRAGMA max_page_count = {pages}")
     group = [batch(DELAY, [2], number=n) for n in range(1, 2000)]
@@ -45,43 +47,35 @@ def test_a_full_disk_stores_nothing_of_the_group_and_heals(tmp_path: Path) -> No
     assert store.counts(DELAY).sum() == 1
     connection.execute("PRAGMA max_page_count = 1000000")
     assert store.add(group) == [COUNTED] * 1999
-    store.close()
 
 
 if sys.version_info >= (3, 11):  # sqlite3 cannot set limits before
 
-    def test_a_large_group_where_statements_take_few_variables(tmp_path: Path) -> None:
+    def test_a_large_group_where_statements_take_few_variables(store: SQLiteStore) -> None:
         """SQLite before 3.32 takes 999."""
-        with contextlib.closing(SQLiteStore(f"sqlite:///{tmp_path / 'a.db'}")) as store:
-            store.register([DELAY])
-            store._database.writer.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
-            group = [batch(DELAY, [number % 7], number=number) for number in range(1100)]
-            assert store.add(group) == [COUNTED] * 1100
+        store._database.writer.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)
+        group = [batch(DELAY, [number % 7], number=number) for number in range(1100)]
+        assert store.add(group) == [COUNTED] * 1100
 
 
-def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    other = sqlite3.connect(path)
-    other.execute("CREATE TABLE theirs (x)")
-    other.close()
-    with pytest.raises(StoreError, match="not one of arcwise"):
-        open_store(f"sqlite:///{path}")
-
-
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "new.db"
-    open_store(f"sqlite:///{path}").close()
-    newer = sqlite3.connect(path)
-    newer.execute("PRAGMA user_version = 99")
-    newer.close()
-    with pytest.raises(StoreError, match="schema 99"):
-        open_store(f"sqlite:///{path}")
-
-
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
-    path = tmp_path / "text.db"
-    path.write_text("hello " * 1000)
-    with pytest.raises(StoreError, match="cannot open"):
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("CREATE TABLE theirs (x)", "not one of arcwise"),
+        ("PRAGMA user_version = 99", "schema 99"),
+        (None, "cannot open"),
+    ],
+    ids=["another program's", "a newer schema's", "no database"],
+)
+def test_another_file_is_refused(path: Path, statement: str | None, words: str) -> None:
+    if statement is None:
+        path.write_text("hello " * 1000)
+    else:
+        if "version" in statement:
+            open_store(f"sqlite:///{path}").close()
+        with contextlib.closing(sqlite3.connect(path)) as other:
+            other.execute(statement)
+    with pytest.raises(StoreError, match=words):
         open_store(f"sqlite:///{path}")
 
 
@@ -205,15 +199,12 @@ def test_a_url_that_names_no_store(url: str) -> None:
         open_store(url)
 
 
-def test_a_vacuum_gives_the_space_of_forgotten_ids_back(tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'a.db'}")
-    store.register([DELAY])
+def test_a_vacuum_gives_the_space_of_forgotten_ids_back(store: SQLiteStore) -> None:
     store.add([batch(DELAY, [1], number=n, epoch=n // 5000 * 2) for n in range(5001)])
     store.prune(DELAY, before=1)
     before = store.size
     store.vacuum()
     assert store.size < before / 4
-    store.close()
 
 
 def test_a_copy_by_vacuum_is_a_whole_store_with_a_log(tmp_path: Path) -> None:
@@ -229,48 +220,46 @@ def test_a_copy_by_vacuum_is_a_whole_store_with_a_log(tmp_path: Path) -> None:
 
 
 def test_what_a_close_leaves_of_old_ids_goes_with_the_next_epoch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SQLiteStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'a.db'}"
-    with opened(url, [DELAY]) as store:
-        store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
-        store.add([batch(DELAY, [2], number=n, epoch=20 + n) for n in range(100, 104)])
-        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
-        steps: list[float] = []
+    store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+    store.add([batch(DELAY, [2], number=n, epoch=20 + n) for n in range(100, 104)])
+    monkeypatch.setattr(upkeep, "_STEP", 10)
+    steps: list[float] = []
 
-        def closed_after_three(seconds: float) -> None:
-            steps.append(seconds)
-            if len(steps) == 3:
-                store.close()
+    def closed_after_three(seconds: float) -> None:
+        steps.append(seconds)
+        if len(steps) == 3:
+            store.close()
 
-        with pytest.raises(StoreError, match="cannot prune"):
-            upkeep.prune(store._database, DELAY, 100, pause=closed_after_three)  # type: ignore[attr-defined]
-        monkeypatch.undo()
-    with contextlib.closing(open_store(url)) as store:
-        assert store.add([batch(DELAY, [1], number=n, epoch=10) for n in (0, 99)]) == [CLOSED] * 2
-        assert store.counts(DELAY).tolist() == counted(DELAY, [1] * 100 + [2] * 4)
-        assert store.prune(DELAY, before=100) == 0
-        assert store.prune(DELAY, before=122) == 70 + 2
-        assert store.check() == []
+    with pytest.raises(StoreError, match="cannot prune"):
+        upkeep.prune(store._database, DELAY, 100, pause=closed_after_three)
+    monkeypatch.undo()
+    with opened(f"sqlite:///{path}") as again:
+        assert again.add([batch(DELAY, [1], number=n, epoch=10) for n in (0, 99)]) == [CLOSED] * 2
+        assert again.counts(DELAY).tolist() == counted(DELAY, [1] * 100 + [2] * 4)
+        assert again.prune(DELAY, before=100) == 0
+        assert again.prune(DELAY, before=122) == 70 + 2
+        assert again.check() == []
 
 
 def test_batches_are_counted_between_the_steps_of_pruning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened(f"sqlite:///{tmp_path / 'a.db'}", [DELAY]) as store:
-        store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
-        store.add([batch(DELAY, [2], number=100, epoch=20)])
-        monkeypatch.setattr("arcwise.server.store.sqlite.upkeep._STEP", 10)
-        added: list[Outcome] = []
+    store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
+    store.add([batch(DELAY, [2], number=100, epoch=20)])
+    monkeypatch.setattr(upkeep, "_STEP", 10)
+    added: list[Outcome] = []
 
-        def add_meanwhile(_seconds: float) -> None:
-            added.extend(store.add([batch(DELAY, [3], number=200 + len(added), epoch=20)]))
-            assert store.add([batch(DELAY, [1], number=0, epoch=10)]) == [CLOSED]
+    def add_meanwhile(_seconds: float) -> None:
+        added.extend(store.add([batch(DELAY, [3], number=200 + len(added), epoch=20)]))
+        assert store.add([batch(DELAY, [1], number=0, epoch=10)]) == [CLOSED]
 
-        pruned = upkeep.prune(store._database, DELAY, 20, pause=add_meanwhile)  # type: ignore[attr-defined]
-        assert pruned == 100
-        assert len(added) >= 10
-        assert set(added) == {COUNTED}
+    assert upkeep.prune(store._database, DELAY, 20, pause=add_meanwhile) == 100
+    assert len(added) >= 10
+    assert set(added) == {COUNTED}
+    assert store.add([batch(DELAY, [3], number=200, epoch=20)]) == [REPLAYED]
+    assert store.check() == []
 
 
 @pytest.mark.parametrize(
@@ -282,10 +271,7 @@ def test_batches_are_counted_between_the_steps_of_pruning(
         ("UPDATE counts SET codes = x'02000100'", "epoch 100: its codes are not ascending numbers below 204"),
         ("UPDATE counts SET codes = x'0100FF00'", "epoch 100: its codes are not ascending numbers below 204"),
         ("UPDATE counts SET codes = NULL", "epoch 100: 2 counts instead of 204"),
-        (
-            "UPDATE counts SET per_code = x'FFFFFFFFFFFFFFFF0400000000000000'",
-            "epoch 100: negative counts",
-        ),
+        ("UPDATE counts SET per_code = x'FFFFFFFFFFFFFFFF0400000000000000'", "epoch 100: negative counts"),
         (
             "UPDATE counts SET reports = 0, per_code = x'00000000000000400000000000000040'",
             "epoch 100: 9,223,372,036,854,775,808 reports, its row says 0",
@@ -294,20 +280,11 @@ def test_batches_are_counted_between_the_steps_of_pruning(
             "UPDATE counts SET reports = 2305843009213693952, per_code = x'00000000000000100000000000000010'",
             "2,305,843,009,213,693,952 reports are more than 2^53",
         ),
-        (
-            "UPDATE counts SET epoch = 'soon'",
-            "1 rows of table counts hold something else than INTEGER in column",
-        ),
+        ("UPDATE counts SET epoch = 'soon'", "1 rows of table counts hold something else than INTEGER in"),
         ("UPDATE counts SET reports = 'x'", "something else than INTEGER in column reports"),
         ("UPDATE counts SET per_code = 'x'", "something else than BLOB in column per_code"),
-        (
-            "UPDATE total SET reports = x'00'",
-            "table total hold something else than INTEGER in column reports",
-        ),
-        (
-            "UPDATE task SET open_from = 'x'",
-            "table task hold something else than INTEGER in column open_from",
-        ),
+        ("UPDATE total SET reports = x'00'", "total hold something else than INTEGER in column reports"),
+        ("UPDATE task SET open_from = 'x'", "task hold something else than INTEGER in column open_from"),
         ("UPDATE task SET closed = 1.5", "table task hold something else than INTEGER in column closed"),
         ("UPDATE task SET definition = 'x'", "something else than BLOB in column definition"),
         ("CREATE TRIGGER x AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'x' is not of"),
@@ -319,14 +296,12 @@ def test_batches_are_counted_between_the_steps_of_pruning(
         ("CREATE UNIQUE INDEX x ON counts (reports)", "index 'x' is not of arcwise"),
     ],
 )
-def test_check_finds_rows_that_cannot_be(tmp_path: Path, damage: str, problem: str) -> None:
-    with contextlib.closing(SQLiteStore(f"sqlite:///{tmp_path / 'a.db'}")) as store:
-        store.register([DELAY])
-        store.add([batch(DELAY, [1, 1, 2])])
-        assert store.check() == []
-        with contextlib.closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
-            connection.execute(damage)
-        assert [found for found in store.check() if problem in found]
+def test_check_finds_rows_that_cannot_be(store: SQLiteStore, path: Path, damage: str, problem: str) -> None:
+    store.add([batch(DELAY, [1, 1, 2])])
+    assert store.check() == []
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(damage)
+    assert [found for found in store.check() if problem in found]
 
 
 @pytest.fixture
@@ -373,44 +348,35 @@ def test_the_log_counts_where_a_store_is_opened_through_a_link(tmp_path: Path) -
         assert store.size == (tmp_path / "real.db").stat().st_size + log
 
 
-def test_a_commit_reaches_the_disk_on_every_system(tmp_path: Path) -> None:
-    """On macOS, fsync alone leaves data in the disk's cache; elsewhere the setting does nothing."""
-    with contextlib.closing(SQLiteStore(f"sqlite:///{tmp_path / 'arcwise.db'}")) as store:
-        settings = [
-            store._database.writer.execute(f"PRAGMA {name}").fetchone()
-            for name in ("synchronous", "fullfsync", "checkpoint_fullfsync")
-        ]
-    assert settings == [(2,), (1,), (1,)]
+def test_a_commit_reaches_the_disk_on_every_system(store: SQLiteStore) -> None:
+    """On macOS, fsync alone leaves data in the disk's cache; elsewhere the last settings do nothing."""
+    settings = {"journal_mode": "wal", "synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1}
+    for name, value in settings.items():
+        assert store._database.writer.execute(f"PRAGMA {name}").fetchone() == (value,)
 
 
-def test_a_writer_tries_again_and_again_while_another_process_writes(tmp_path: Path) -> None:
+def test_a_writer_tries_again_and_again_while_another_process_writes(store: SQLiteStore, path: Path) -> None:
     """In SQLite's own pauses, of up to 100 ms, others that write all the time would always come first."""
-    path, tries = tmp_path / "counts.db", 0
-
-    def note(statement: str) -> None:
-        nonlocal tries
-        tries += statement == "BEGIN IMMEDIATE"
-
-    with contextlib.closing(open_store(f"sqlite:///{path}")) as store, ThreadPoolExecutor(1) as threads:
-        store.register(TASKS)
-        store._database.writer.set_trace_callback(note)  # type: ignore[attr-defined]
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            added = threads.submit(store.add, [batch(DELAY, [1])])
-            while tries < 20:
-                assert not added.done()
-                time.sleep(0.001)
-            other.execute("ROLLBACK")
+    tries: list[str] = []
+    store._database.writer.set_trace_callback(tries.append)
+    with (
+        ThreadPoolExecutor(1) as threads,
+        contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        added = threads.submit(store.add, [batch(DELAY, [1])])
+        while tries.count("BEGIN IMMEDIATE") < 20:
+            assert not added.done()
+            time.sleep(0.001)
+        other.execute("ROLLBACK")
         assert added.result() == [COUNTED]
 
 
-def test_a_log_that_grew_while_somebody_read_is_cut_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_that_grew_while_somebody_read_is_cut_off(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "LOG_PAGES", 20)
-    log = tmp_path / "a.db-wal"
-    with opened(f"sqlite:///{tmp_path / 'a.db'}", [DELAY]) as store:
-        with contextlib.closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as reader:
+    log = path.with_name("a.db-wal")
+    with opened(f"sqlite:///{path}") as store:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM batch").fetchone()
             for number in range(100):
@@ -422,8 +388,7 @@ def test_a_log_that_grew_while_somebody_read_is_cut_off(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files")
-def test_a_file_that_others_may_read_is_told(tmp_path: Path) -> None:
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'a.db'}")) as store:
-        assert not store.is_readable_by_others
-        (tmp_path / "a.db").chmod(0o644)
-        assert store.is_readable_by_others
+def test_a_file_that_others_may_read_is_told(store: SQLiteStore, path: Path) -> None:
+    assert not store.is_readable_by_others
+    path.chmod(0o644)
+    assert store.is_readable_by_others

@@ -45,28 +45,19 @@ AT_ONCE = 5.0
 
 
 class Found(NamedTuple):
-    """What a part found.
-
-    Attributes
-    ----------
-    statuses
-        How often each was answered; 0: none.
-    grown
-        Bytes by which the server grew at most.
-    slowest
-        Seconds that an honest report took at most.
-    acknowledged
-        Batches.
-    violations
-        What must not have happened.
-    """
+    """What a part found."""
 
     statuses: dict[int, int]
+    """How often each was answered; 0: none."""
     grown: int
+    """Bytes by which the server grew at most."""
     slowest: float
+    """Seconds that an honest report took at most."""
     seconds: float
     acknowledged: int
+    """Batches."""
     violations: list[str]
+    """What must not have happened."""
 
 
 def run_part(part: Part, *, seed: int, scale: float) -> Found:
@@ -97,9 +88,8 @@ def run_part(part: Part, *, seed: int, scale: float) -> Found:
         violations.append(f"the server grew by {grown >> 20} MiB")
     if slowest > AT_ONCE:
         violations.append(f"an honest report took {slowest:.1f} s")
-    return Found(
-        dict(attack.statuses), grown, slowest, took, book.acknowledged, list(dict.fromkeys(violations))
-    )
+    wrong = list(dict.fromkeys(violations))
+    return Found(dict(attack.statuses), grown, slowest, took, book.acknowledged, wrong)
 
 
 async def _attack(attack: Attack, part: Part, scale: float) -> float:
@@ -128,10 +118,8 @@ def main() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
     row = "{:<22} {:>8} {:>9} {:>13} {:>13} {:>8}  {}".format
-    print(
-        row("part", "seconds", "batches", "MiB more", "slowest (ms)", "wrong", "answers by status (-: cut)"),
-        flush=True,
-    )
+    titles = "part", "seconds", "batches", "MiB more", "slowest (ms)", "wrong", "answers by status (-: cut)"
+    print(row(*titles), flush=True)
     failed = False
     for name in given.parts:
         part = PARTS[name]

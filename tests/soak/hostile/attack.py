@@ -53,25 +53,17 @@ class Attack:
 
 
 class Part(NamedTuple):
-    """One kind of attack.
-
-    Attributes
-    ----------
-    options
-        Of `arcwise serve`.
-    grows
-        MiB by which the server may grow at most.
-    attack
-        Takes the attack and how much of it: 1 is all.
-    beside
-        Whether an honest client reports meanwhile, and must always be answered 204.
-    """
+    """One kind of attack."""
 
     title: str
     options: tuple[str, ...]
+    """Of `arcwise serve`."""
     grows: int
+    """MiB by which the server may grow at most."""
     attack: Callable[[Attack, float], Awaitable[None]]
+    """Takes the attack and how much of it: 1 is all."""
     beside: bool = True
+    """Whether an honest client reports meanwhile, and must always be answered 204."""
 
 
 async def report_once(attack: Attack, wire: Wire, generator: random.Random) -> float:

@@ -20,27 +20,17 @@ __all__ = ["Request", "requests"]
 
 
 class Request(NamedTuple):
-    """What goes over one connection.
-
-    Attributes
-    ----------
-    parts
-        The bytes, sent one after the other.
-    batches
-        Those in it that a server may count.
-    end
-        How the connection ends; see `book.exchange`.
-    must
-        Whether each of the batches must be answered 204.
-    kind
-        What it is, for messages.
-    """
+    """What goes over one connection, the parts one after the other."""
 
     parts: list[bytes]
     batches: list[Batch]
+    """Those in it that a server may count."""
     end: str = "wait"
+    """How the connection ends; see `book.exchange`."""
     must: bool = False
+    """Whether each of the batches must be answered 204."""
     kind: str = ""
+    """What it is, for messages."""
 
 
 def requests(generator: random.Random, task: Task) -> Iterator[Request]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from arcwise.server.store.staging import StagingStore
+    from arcwise.wire import Batch
     from tests.soak.kills.batches import Batches
 
 __all__ = ["Archived", "archived", "archived_batches"]
@@ -27,16 +28,9 @@ _Batch = tuple[str, int, bytes, tuple[int, ...]]
 
 
 class Archived(NamedTuple):
-    """Of a look into an archive, while nobody writes to it.
+    """Of a look into an archive, while nobody writes to it: what is wrong, and numbers of batches.
 
-    Attributes
-    ----------
-    wrong
-        Sentences; none when all is right.
-    in_files, waiting
-        How many batches are there.
-    begun
-        How many files were begun, and not ended.
+    `begun` is the number of files that were begun, and not ended.
     """
 
     wrong: list[str]
@@ -46,19 +40,7 @@ class Archived(NamedTuple):
 
 
 def archived(url: str, folder: Path, batches: Batches, made: int) -> Archived:
-    """Compare each batch that is counted with what was sent, and with the files and what waits for them.
-
-    Parameters
-    ----------
-    url
-        The store.
-    folder
-        The archive.
-    batches
-        What was sent.
-    made
-        How many of them.
-    """
+    """Compare each batch that a store counted with the `made` first that were sent, and with an archive."""
     sent = {_sent(batches, number) for number in range(made)}
     names = {(task, name) for task, _, name, _ in sent}
     with closing(open_store(url, create=False)) as opened:
@@ -85,7 +67,10 @@ def archived(url: str, folder: Path, batches: Batches, made: int) -> Archived:
 
 
 def _sent(batches: Batches, number: int) -> _Batch:
-    batch = decode_batch(batches.request(number).partition(b"\r\n\r\n")[2])
+    return _fields(decode_batch(batches.request(number).partition(b"\r\n\r\n")[2]))
+
+
+def _fields(batch: Batch) -> _Batch:
     codes = np.frombuffer(batch.codes, "<u2").tolist()
     return batch.task_id.hex(), batch.epoch, batch.batch_id, tuple(codes)
 
@@ -107,9 +92,7 @@ def _waiting(store: StagingStore) -> list[_Batch]:
     after = -1
     while page := store.staged(after, 10_000, 1 << 30):
         after = page[-1].number
-        for _, batch in page:
-            codes = np.frombuffer(batch.codes, "<u2").tolist()
-            found.append((batch.task_id.hex(), batch.epoch, batch.batch_id, tuple(codes)))
+        found += [_fields(each.batch) for each in page]
     return found
 
 

@@ -18,37 +18,27 @@ from psycopg.conninfo import conninfo_to_dict
 if TYPE_CHECKING:
     from ctypes import c_uint64
     from multiprocessing.connection import Connection
-    from types import TracebackType
 
 __all__ = ["LossyProxy"]
 
 _SPAWN = multiprocessing.get_context("spawn")
 _LOSE_SECONDS = 60.0
-_AMONG = 4
-"""Of so many replies one is lost."""
 
 
 class LossyProxy:
-    """A process that passes everything on, until told to lose replies; while entered.
+    """A process that passes everything on, until told to lose replies: one of so many; while entered.
 
-    Parameters
-    ----------
-    url
-        Of a store.
-
-    Attributes
-    ----------
-    url
-        Of the same store behind the proxy.
+    Its `url` is that of the same store behind the proxy.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, among: int = 4) -> None:
         stated = conninfo_to_dict(url)
         host, port = str(stated.get("host") or "127.0.0.1"), int(stated.get("port") or 5432)
         self._asked = _SPAWN.Value("Q", 0, lock=False)
         self._lost = _SPAWN.Value("Q", 0, lock=False)
+        self._down = _SPAWN.Value("Q", 0, lock=False)
         receiver, sender = _SPAWN.Pipe(duplex=False)
-        arguments = (host, port, self._asked, self._lost, sender)
+        arguments = (host, port, among, self._asked, self._lost, self._down, sender)
         self._process = _SPAWN.Process(target=_pass_on, args=arguments, daemon=True)
         self._process.start()
         sender.close()
@@ -61,9 +51,7 @@ class LossyProxy:
     def __enter__(self) -> LossyProxy:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._process.kill()
         self._process.join()
 
@@ -72,24 +60,37 @@ class LossyProxy:
         """How many replies were lost so far."""
         return int(self._lost.value)
 
-    def lose(self, count: int) -> None:
-        """Lose one of the next replies on every connection, and the connection; wait until so many are lost.
+    def take_down(self, down: bool = True) -> None:
+        """Take no new connection, or take them again."""
+        self._down.value = down
+
+    def lose_next(self) -> None:
+        """Lose one of the next replies on every connection that there is, and the connection.
 
         Which one is drawn: in a transaction of several statements, any of them.
         """
+        self._asked.value += 1
+
+    def lose(self, count: int) -> None:
+        """Lose replies, and wait until so many are lost."""
         until = time.monotonic() + _LOSE_SECONDS
         enough = self.lost + count
-        self._asked.value += 1
+        self.lose_next()
         while self.lost < enough:
             assert time.monotonic() < until, "too few connections are in use"
             time.sleep(0.005)
 
 
-def _pass_on(host: str, port: int, asked: c_uint64, lost: c_uint64, told: Connection) -> None:
+def _pass_on(
+    host: str, port: int, among: int, asked: c_uint64, lost: c_uint64, down: c_uint64, told: Connection
+) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
     async def connected(client_reader: asyncio.StreamReader, client_writer: asyncio.StreamWriter) -> None:
         born = asked.value
+        if down.value:
+            client_writer.close()
+            return
         try:
             if host.startswith("/"):
                 reader, writer = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
@@ -100,7 +101,7 @@ def _pass_on(host: str, port: int, asked: c_uint64, lost: c_uint64, told: Connec
             return
 
         async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, replies: bool) -> None:
-            to_pass = random.randrange(_AMONG)
+            to_pass = random.randrange(among)
             with contextlib.suppress(OSError):
                 while data := await source.read(1 << 16):
                     # The rows and the end of a short statement come together, once it is committed.

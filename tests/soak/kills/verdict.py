@@ -25,21 +25,14 @@ _MOST = 20
 
 
 class Verdict(NamedTuple):
-    """Of a look into a store.
-
-    Attributes
-    ----------
-    wrong
-        Sentences; none when all is right.
-    unanswered
-        Batches that were sent and not acknowledged.
-    counted
-        How many of them are counted.
-    """
+    """Of a look into a store."""
 
     wrong: list[str]
+    """Sentences; none when all is right."""
     unanswered: int
+    """Batches that were sent and not acknowledged."""
     counted: int
+    """How many of them are counted."""
 
 
 def verdict(url: str, batches: Batches, tally: Tally) -> Verdict:
