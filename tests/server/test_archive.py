@@ -29,17 +29,7 @@ from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.server.store.conftest import opener, store  # noqa: F401 (fixtures)
 from tests.soak.kills.archive import archived_batches
 from tests.support.cases import mostly_slow
-from tests.support.store_samples import (
-    CLOSED,
-    COUNTED,
-    DELAY,
-    HEADING,
-    REPLAYED,
-    TASKS,
-    WIDE,
-    batch,
-    counted,
-)
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
 from tests.support.stores import URLS, Opener, opened
 
 if TYPE_CHECKING:

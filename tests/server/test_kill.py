@@ -17,11 +17,12 @@ import pytest
 
 from arcwise.server.store import Outcome, open_store
 from arcwise.wire import Batch, decode_batch
-from tests.soak.kills import EndedError, Kind, Soak, kinds
 from tests.soak.kills.batches import CAPACITY, TASKS, Batches
+from tests.soak.kills.kinds import Kind, kinds
+from tests.soak.kills.soak import Soak
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
 from tests.soak.kills.verdict import verdict, wrong_ids
-from tests.soak.kills.workers import Worker
+from tests.soak.kills.workers import EndedError, Worker
 from tests.support.postgres import fresh_schema
 
 ALL = {

@@ -77,9 +77,10 @@ FEW = [
 class Worker:
     """An app that runs, seen with a read key."""
 
-    def __init__(self, app: FastAPI, http: httpx.AsyncClient) -> None:
+    def __init__(self, app: FastAPI, http: httpx.AsyncClient, clock: Clock) -> None:
         self.runtime: Runtime = app.state.runtime
         self.http = http
+        self._clock = clock
 
     async def send(self, number: int, epoch: int, code: int = 1, count: int = 1, *, task: Task = AGE) -> int:
         body = encode_batch(
@@ -110,6 +111,17 @@ class Worker:
         self.runtime.refresh()
         self.runtime.close_epochs()
         self.runtime.tidy()
+
+    def wait(self, seconds: float, *, steps: int = 4) -> None:
+        """Let time pass in equal steps."""
+        for _ in range(steps):
+            self._clock.wait(seconds / steps)
+            self.tick()
+
+    async def shown(self, path: str) -> dict[int, int]:
+        """Return the numbers of reports of a series that are not 0, by the first epoch of each point."""
+        points = (await self.http.get(path)).json()["points"]
+        return {point["first"]: point["n"] for point in points if point["n"]}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
@@ -150,7 +162,7 @@ def run(url: str, clock: Clock) -> Callable[..., None]:
                         base_url="http://server",
                         headers={"Authorization": f"Bearer {read}", "x-ingest": ingest},
                     )
-                    running.append(Worker(app, await stack.enter_async_context(http)))
+                    running.append(Worker(app, await stack.enter_async_context(http), clock))
                 await scenario(*running)
 
         asyncio.run(main())
@@ -249,9 +261,7 @@ def test_what_closed_while_no_server_ran_is_never_shown(
             one.tick()
             clock.step(DAY)
         assert await one.send(3, TODAY + 1, 1, LEAST) == 204  # of today, by now
-        for _ in range(8):
-            clock.wait(DAY / 4)
-            one.tick()
+        one.wait(2 * DAY, steps=8)
         answer = await one.http.get(f"/v1/tasks/{AGE.id}/series")
         assert [(point["first"], point["n"]) for point in answer.json()["points"]] == [(TODAY + 1, 2 * LEAST)]
 
@@ -270,14 +280,9 @@ def test_the_setting_of_a_server_withholds_what_a_task_does(
     async def send(worker: Worker, epoch: int) -> None:
         assert await worker.send(epoch - TODAY, epoch, count=LEAST, task=LIVE) == 204
 
-    async def wait(worker: Worker, seconds: float) -> None:
-        for _ in range(8):
-            clock.wait(seconds / 8)
-            worker.tick()
-
     async def before(one: Worker, _two: Worker) -> None:
         await send(one, TODAY)
-        await wait(one, DAY + 1200)
+        one.wait(DAY + 1200, steps=8)
         await send(one, TODAY + 1)
         one.tick()
 
@@ -288,9 +293,8 @@ def test_the_setting_of_a_server_withholds_what_a_task_does(
             clock.step(DAY)
             one.tick()
         await send(one, TODAY + 2)
-        await wait(one, 2 * DAY)
-        points = (await one.http.get(f"/v1/tasks/{LIVE.id}/series")).json()["points"]
-        seen = {point["first"]: point["n"] for point in points if point["n"]}
+        one.wait(2 * DAY, steps=8)
+        seen = await one.shown(f"/v1/tasks/{LIVE.id}/series")
         assert seen == dict.fromkeys([TODAY + 2] if past == "clock jumps" else [TODAY, TODAY + 2], LEAST)
 
     if past == "live":
@@ -320,9 +324,7 @@ def test_blocks_are_shown_when_all_of_them_is_released(run: Callable[..., None],
         path, found = f"/v1/tasks/{AGE.id}/estimate", []
         for day in range(days):
             assert await one.send(day, first + day, 1, LEAST) == 204
-            for _ in range(4):
-                clock.wait(DAY / 4)
-                one.tick()
+            one.wait(DAY)
             found.append((await one.http.get(path)).json()["n"])
         assert found == [0, 2 * LEAST]
 
@@ -439,30 +441,21 @@ def test_a_copy_from_before_a_release_releases_nothing_twice(
     copy = Backup(url, tmp_path)
     plain = f"/v1/tasks/{AGE.id}/series"
 
-    async def shown(worker: Worker) -> dict[int, int]:
-        points = (await worker.http.get(plain)).json()["points"]
-        return {point["first"]: point["n"] for point in points if point["n"]}
-
-    async def wait(worker: Worker, seconds: float) -> None:
-        for _ in range(4):
-            clock.wait(seconds / 4)
-            worker.tick()
-
     async def before(one: Worker, two: Worker) -> None:
         assert await one.send(1, TODAY, 1, LEAST) == 204
-        await wait(one, DAY)
-        assert await shown(one) == {TODAY: LEAST}
+        one.wait(DAY)
+        assert await one.shown(plain) == {TODAY: LEAST}
         assert await one.send(2, TODAY + 1, 1, LEAST) == 204
-        await wait(one, DAY - 1200)
+        one.wait(DAY - 1200)
         copy.make()
         assert await two.send(3, TODAY + 1, 2) == 204
-        await wait(one, 1200)
-        assert await shown(two) == {TODAY: LEAST, TODAY + 1: LEAST + 1}
+        one.wait(1200)
+        assert await two.shown(plain) == {TODAY: LEAST, TODAY + 1: LEAST + 1}
 
     async def after(one: Worker, two: Worker) -> None:
         paths = TAGGED[:2]
         restored = await one.seen(paths)
-        assert await shown(one) == {TODAY: LEAST}
+        assert await one.shown(plain) == {TODAY: LEAST}
         for number in range(3):
             assert await two.send(number + 10, TODAY, 3) == 410
             late = await two.send(number + 20, TODAY + 1, 3)
@@ -473,8 +466,8 @@ def test_a_copy_from_before_a_release_releases_nothing_twice(
                 worker.tick()
                 assert await worker.seen(paths) == restored
         assert await one.send(4, TODAY + 2, 1, LEAST) == 204
-        await wait(one, DAY)
-        assert await shown(two) == {TODAY: LEAST, TODAY + 2: LEAST + 3}
+        one.wait(DAY)
+        assert await two.shown(plain) == {TODAY: LEAST, TODAY + 2: LEAST + 3}
 
     run(before)
     copy.restore()

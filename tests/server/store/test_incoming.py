@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import math
+import sqlite3
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,11 @@ from arcwise.errors import ParameterError, StoreError
 from arcwise.server import Settings, create_app
 from arcwise.server.clock import EpochClock
 from arcwise.server.store import Store, open_store
-from arcwise.server.store.export import read_export, write_export
+from arcwise.server.store.export import read_export
 from arcwise.tasks import DAY, Caps, CentralStatement, Task
 from tests.support.clock import Clock
 from tests.support.store_samples import COUNTED, DELAY, NOW, REPLAYED, batch, counted
-from tests.support.stores import URLS
+from tests.support.stores import URLS, exported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,31 +78,46 @@ def fill_here(store: Store) -> None:
     store.add([batch(DELAY, [1], number=7, epoch=TODAY)])
 
 
-def text_of(store: Store) -> str:
-    file = io.StringIO()
+def state_of(store: Store) -> tuple[object, ...]:
     with closing(store.export(ids=True)) as records:
-        write_export(file, records)
-    return file.getvalue()
+        return exported(records), store.clock(), store.sources()
 
 
 @pytest.fixture(scope="module")
-def export(tmp_path_factory: pytest.TempPathFactory) -> Lines:
-    """Return the lines of an honest export but the last."""
+def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of another store."""
     path = tmp_path_factory.mktemp("there") / "there.db"
-    with closing(open_store(f"sqlite:///{path}")) as there:
-        fill_there(there)
-        return [json.loads(line) for line in text_of(there).splitlines()[:-1]]
+    with closing(open_store(f"sqlite:///{path}")) as store:
+        fill_there(store)
+    return path
+
+
+@pytest.fixture(scope="module")
+def honest(there: Path) -> str:
+    """Return the lines of an honest export but the last."""
+    with closing(open_store(f"sqlite:///{there}")) as store, closing(store.export(ids=True)) as records:
+        return "[" + ",".join(exported(records).splitlines()[:-1]) + "]"
+
+
+@pytest.fixture
+def export(honest: str) -> Lines:
+    """Return the same as documents, of this test alone."""
+    lines: Lines = json.loads(honest)
+    return lines
 
 
 def merge(store: Store, lines: Lines, *, honest_sums: bool = True) -> int:
     """Merge an export with these lines, with a right end, and the right number of reports."""
-    lines = json.loads(json.dumps(lines))
     if honest_sums and lines and isinstance(lines[0], dict):
         rows = [line["counts"] for line in lines if isinstance(line, dict) and "counts" in line]
         found = [count for row in rows if isinstance(row, list) for count in row]
         lines[0]["reports"] = sum(count for count in found if type(count) is int)
-    text = "".join(json.dumps(line) + "\n" for line in [*lines, {"end": len(lines)}])
-    return store.merge(read_export(io.StringIO(text), "given"), NOW)
+    return store.merge(read_export(io.StringIO(text_of(lines)), "given"), NOW)
+
+
+def text_of(lines: Lines) -> str:
+    """Return the text of lines with the end of an earlier version, which had no checksum."""
+    return "".join(json.dumps(line) + "\n" for line in [*lines, {"end": len(lines)}])
 
 
 @contextmanager
@@ -215,14 +231,13 @@ FORGED: dict[str, Forge] = {
 @pytest.mark.parametrize("what", FORGED)
 def test_a_forged_export_changes_nothing(here: Store, export: Lines, what: str) -> None:
     forge, words = FORGED[what]
-    lines: Lines = json.loads(json.dumps(export))
-    forge(lines)
-    before = text_of(here), here.clock(), here.sources()
+    forge(export)
+    before = state_of(here)
     with pytest.raises(ParameterError, match=words) as refused:
-        merge(here, lines)
+        merge(here, export)
     if "not a valid" not in words:
         assert "Nothing was merged" in str(refused.value)
-    assert (text_of(here), here.clock(), here.sources()) == before
+    assert state_of(here) == before
 
 
 def test_an_honest_export_arrives(here: Store, export: Lines) -> None:
@@ -231,34 +246,24 @@ def test_an_honest_export_arrives(here: Store, export: Lines) -> None:
     assert here.released(AGE) == {TODAY - 9: LEAST + 5, TODAY - 2: LEAST}
 
 
-def test_a_file_with_a_line_without_end_is_refused(here: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_or_with_a_key_twice_is_refused(
+    here: Store, export: Lines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("arcwise.server.store.export._LONGEST_LINE", 1000)
-    with pytest.raises(ParameterError, match="line 1: not a valid"):
-        here.merge(read_export(io.StringIO('{"a": "' + "x" * 10_000), "given"), NOW)
+    twice = json.dumps(export[0]).replace('"ids": true', '"ids": true, "ids": false')
+    for text in ('{"a": "' + "x" * 10_000, twice + "\n"):
+        with pytest.raises(ParameterError, match="line 1: not a valid"):
+            here.merge(read_export(io.StringIO(text), "given"), NOW)
 
 
 def test_a_changed_bit_is_refused_wherever_it_is(here: Store, export: Lines) -> None:
     """In an id of a batch it would be another batch, which counts again when its device sends it again."""
-    records = read_export(io.StringIO("".join(json.dumps(line) + "\n" for line in _ended(export))), "given")
-    file = io.StringIO()
-    write_export(file, records)
-    text = file.getvalue()
+    text = exported(read_export(io.StringIO(text_of(export)), "given"))
     for place in range(0, len(text), 7):
         changed = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
         with pytest.raises((ParameterError, StoreError)):
             list(read_export(io.StringIO(changed), "given"))
     assert here.merge(read_export(io.StringIO(text), "given"), NOW)
-
-
-def _ended(lines: Lines) -> Lines:
-    """Return lines with the end of an earlier version, which had no checksum."""
-    return [*lines, {"end": len(lines)}]
-
-
-def test_a_key_that_stands_twice_is_refused(here: Store, export: Lines) -> None:
-    first = json.dumps(export[0]).replace('"ids": true', '"ids": true, "ids": false')
-    with pytest.raises(ParameterError, match="line 1: not a valid"):
-        here.merge(read_export(io.StringIO(first + "\n"), "given"), NOW)
 
 
 @pytest.fixture(params=list(URLS))
@@ -270,9 +275,8 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 @pytest.mark.parametrize("clock", [None, 0, 1, NOW - 100 * DAY])
 def test_an_old_clock_stops_no_releases(fresh: Store, export: Lines, clock: int | None) -> None:
     """A believed time of 1970 would need decades to reach the present, and none withholds nothing."""
-    lines: Lines = json.loads(json.dumps(export))
-    lines[0]["clock"] = clock
-    merge(fresh, lines)
+    export[0]["clock"] = clock
+    merge(fresh, export)
     wall = Clock(float(NOW))
     believed = EpochClock(wall)
     believed.keep(fresh, is_empty=False)
@@ -283,11 +287,10 @@ def test_an_old_clock_stops_no_releases(fresh: Store, export: Lines, clock: int 
 
 def test_closed_there_with_deleted_data_closes_no_present_here(here: Store, export: Lines) -> None:
     """Where reports of tomorrow were deleted, tomorrow is closed; but devices may report here."""
-    lines: Lines = json.loads(json.dumps(export))
-    del lines[lines.index(line_of(lines, DELAY, "task")) :]
-    lines[0] |= {"sources": {}}
-    lines.append({"task": DELAY.to_json(), "closed": NOW, "open_from": TODAY + 2})
-    merge(here, lines)
+    del export[export.index(line_of(export, DELAY, "task")) :]
+    export[0] |= {"sources": {}}
+    export.append({"task": DELAY.to_json(), "closed": NOW, "open_from": TODAY + 2})
+    merge(here, export)
     assert here.add([batch(DELAY, [1], number=8, epoch=TODAY)]) == [COUNTED]
 
 
@@ -313,31 +316,31 @@ def test_check_says_what_lies_in_the_future(here: Store) -> None:
     assert f"has reports of epoch {far + 1}, but those after" in told
 
 
-def test_records_of_a_store_that_somebody_else_wrote_are_checked_too(here: Store, tmp_path: Path) -> None:
-    import sqlite3
-
-    path = tmp_path / "there.db"
-    with closing(open_store(f"sqlite:///{path}")) as there:
-        fill_there(there)
-    for statement, words in (
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
         ("UPDATE counts SET epoch = epoch + 4000000000", "the newest that a server takes"),
         ("UPDATE task SET open_from = 4294967295", "must not have closed epochs"),
         ("UPDATE released SET reports = 1", "must have at least"),
         ("UPDATE counts SET per_code = 'x'", "its counts are no bytes"),
         ("UPDATE task SET definition = x'00'", "cannot be loaded"),
+    ],
+)
+def test_records_of_a_store_that_somebody_else_wrote_are_checked_too(
+    here: Store, there: Path, tmp_path: Path, statement: str, words: str
+) -> None:
+    forged = tmp_path / "forged.db"
+    forged.write_bytes(there.read_bytes())
+    with closing(sqlite3.connect(forged)) as connection, connection:
+        connection.execute(statement)
+    before = state_of(here)
+    with (
+        closing(open_store(f"sqlite:///{forged}")) as store,
+        closing(store.export(ids=True)) as records,
+        pytest.raises((ParameterError, StoreError), match=words),
     ):
-        forged = tmp_path / "forged.db"
-        forged.write_bytes(path.read_bytes())
-        with closing(sqlite3.connect(forged)) as connection, connection:
-            connection.execute(statement)
-        before = text_of(here)
-        with (
-            closing(open_store(f"sqlite:///{forged}")) as there,
-            closing(there.export(ids=True)) as records,
-            pytest.raises((ParameterError, StoreError), match=words),
-        ):
-            here.merge(records, NOW)
-        assert text_of(here) == before
+        here.merge(records, NOW)
+    assert state_of(here) == before
 
 
 NASTY: list[Any] = [
@@ -397,7 +400,7 @@ async def seen(url: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", URLS)
 def test_whatever_a_file_holds_it_is_refused_or_weakens_no_rule(
-    kind: str, export: Lines, tmp_path_factory: pytest.TempPathFactory
+    kind: str, honest: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     merged = 0
     lends = ExitStack()
@@ -412,16 +415,17 @@ def test_whatever_a_file_holds_it_is_refused_or_weakens_no_rule(
     @given(st.data())
     def attack(data: DataObject) -> None:
         nonlocal url, store, merged
-        lines: Lines = json.loads(json.dumps(export))
+        lines: Lines = json.loads(honest)
         for _ in range(data.draw(st.integers(1, 2))):
             mutate(lines, data)
+        lines = json.loads(json.dumps(lines))  # a line that stands twice is two of them
         honest_sums = data.draw(st.integers(0, 3)) > 0
         frozen = {epoch: store.counts_by_epoch(AGE)[epoch].tolist() for epoch in store.released(AGE)}
-        before = text_of(store), store.clock(), store.sources()
+        before = state_of(store)
         try:
             merge(store, lines, honest_sums=honest_sums)
         except (ParameterError, StoreError):
-            assert (text_of(store), store.clock(), store.sources()) == before
+            assert state_of(store) == before
             return
         merged += 1
         released, counts, decided = store.released(AGE), store.counts_by_epoch(AGE), store.decided(AGE).before

@@ -2,7 +2,11 @@
 
 import contextlib
 import multiprocessing
+import os
 import resource
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,8 +18,9 @@ import pytest
 
 from arcwise.errors import StoreError
 from arcwise.server.store import Store, open_store
-from tests.soak.kills.proxy import LossyProxy
+from tests.soak.kills.database import LossyProxy
 from tests.support.postgres import OwnServer, fresh_schema, wait_until_ready
+from tests.support.postgres_guard import PATIENCE, is_there
 from tests.support.store_samples import COUNTED, DELAY, REPLAYED, TASKS, WIDE, batch, counted
 from tests.support.stores import opened
 
@@ -188,3 +193,35 @@ def test_a_full_disk_under_sqlite(tmp_path: Path) -> None:
     child.join()
     assert "cannot write to" in told[0]
     assert told[1:] == [1, 19_999, []]
+
+
+ROOT = Path(__file__).parents[3]
+START = (
+    "from tests.support.postgres import OwnServer; server = OwnServer(); "
+    "print(server.pid, server.folder, flush=True); "
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("then", "ending"), [("input()", signal.SIGKILL), ("", None)], ids=["killed", "ended"]
+)
+def test_the_server_ends_with_the_process_that_started_it(then: str, ending: signal.Signals | None) -> None:
+    """Also when nobody has the time to clean up."""
+    with subprocess.Popen(
+        [sys.executable, "-c", START + then],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        pid, folder = run.stdout.readline().split()
+        if ending is not None:
+            assert is_there(int(pid))
+            os.kill(run.pid, ending)
+        run.wait(PATIENCE)
+    until = time.monotonic() + PATIENCE
+    while is_there(int(pid)) or Path(folder).exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)

@@ -18,17 +18,7 @@ from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database, locks
 from arcwise.tasks import Task
 from arcwise.wire import Batch
-from tests.support.store_samples import (
-    CLOSED,
-    COUNTED,
-    DELAY,
-    HEADING,
-    REPLAYED,
-    WIDE,
-    batch,
-    counted,
-    lake,
-)
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted, lake
 from tests.support.stores import opened
 
 PASSWORD = "hunter2"

@@ -15,7 +15,7 @@ import pytest
 
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.keys import new_key
-from arcwise.server.store import Store, migrate_store, open_store
+from arcwise.server.store import Store, open_store
 from tests.support.store_samples import DELAY, HEADING, TASKS, batch, counted
 from tests.support.stores import URLS
 
@@ -35,6 +35,18 @@ def fill(url: str) -> Store:
     store.add([batch(DELAY, [1, 1, 203]), batch(HEADING, [5], number=1)])
     store.add_key(new_key("read", now=0)[1])
     return store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return the file of a store that nobody has open."""
+    path = tmp_path / "counts.db"
+    fill(f"sqlite:///{path}").close()
+    return path
+
+
+def read(path: Path) -> closing[Store]:
+    return closing(open_store(f"sqlite:///{path}", read_only=True))
 
 
 def test_what_is_read_is_what_servers_have_written(url: str) -> None:
@@ -103,52 +115,44 @@ def test_reading_leaves_the_file_and_nothing_beside_it(tmp_path: Path) -> None:
     assert files(tmp_path) == before
 
 
-def test_the_last_server_still_folds_its_log(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'counts.db'}"
-    server = fill(url)
-    with closing(open_store(url, read_only=True)) as store:
+def test_the_last_server_still_folds_its_log(path: Path) -> None:
+    server = open_store(f"sqlite:///{path}")
+    with read(path) as store:
         assert store.report_count(DELAY) == 3
         server.close()
-        assert os.listdir(tmp_path) == ["counts.db"]  # noqa: PTH208
+        assert os.listdir(path.parent) == ["counts.db"]  # noqa: PTH208
         assert store.report_count(DELAY) == 3
 
 
-def test_a_server_that_starts_while_a_file_is_read_is_noticed(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'counts.db'}"
-    fill(url).close()
-    with closing(open_store(url, read_only=True)) as store:
-        database = store._database  # type: ignore[attr-defined]
-        reading = database.read()
+def test_a_server_that_starts_while_a_file_is_read_is_noticed(path: Path) -> None:
+    with read(path) as store:
+        reading = store._database.read()  # type: ignore[attr-defined]
         reading.__enter__()
-        server = open_store(url)
-        server.add([batch(DELAY, [7], number=7)])
-        with pytest.raises(StoreError, match="began to write"):
-            reading.__exit__(None, None, None)
-        assert store.report_count(DELAY) == 4
-        server.close()
+        with closing(open_store(f"sqlite:///{path}")) as server:
+            server.add([batch(DELAY, [7], number=7)])
+            with pytest.raises(StoreError, match="began to write"):
+                reading.__exit__(None, None, None)
+            assert store.report_count(DELAY) == 4
 
 
-def test_a_file_with_a_journal_of_its_own_is_read_as_it_is(tmp_path: Path) -> None:
+def test_a_file_with_a_journal_of_its_own_is_read_as_it_is(path: Path, tmp_path: Path) -> None:
     """A copy that VACUUM INTO made keeps no write-ahead log; reading does not make it keep one."""
-    fill(f"sqlite:///{tmp_path / 'counts.db'}").close()
     copy = tmp_path / "copy" / "copy.db"
     copy.parent.mkdir()
-    with closing(sqlite3.connect(tmp_path / "counts.db")) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         connection.execute("VACUUM INTO ?", [str(copy)])
     before = files(copy.parent)
-    with closing(open_store(f"sqlite:///{copy}", read_only=True)) as store:
+    with read(copy) as store:
         assert store.report_count(DELAY) == 3
     assert files(copy.parent) == before
 
 
-def test_a_file_that_goes_away_is_an_error_of_the_store(tmp_path: Path) -> None:
-    path = tmp_path / "counts.db"
-    fill(f"sqlite:///{path}").close()
-    with closing(open_store(f"sqlite:///{path}", read_only=True)) as store:
-        path.rename(tmp_path / "elsewhere.db")
+def test_a_file_that_goes_away_is_an_error_of_the_store(path: Path, tmp_path: Path) -> None:
+    with read(path) as store:
+        elsewhere = path.rename(tmp_path / "elsewhere.db")
         with pytest.raises(StoreError, match="cannot read"):
             store.report_count(DELAY)
-        (tmp_path / "elsewhere.db").rename(path)
+        elsewhere.rename(path)
         assert store.report_count(DELAY) == 3
 
 
@@ -157,28 +161,22 @@ def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.db"
     path.write_bytes(content)
     with pytest.raises(StoreError):
-        open_store(f"sqlite:///{path}", read_only=True)
+        read(path)
     assert path.read_bytes() == content
 
 
-def test_a_second_name_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "counts.db"
-    fill(f"sqlite:///{path}").close()
+def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
     (tmp_path / "second.db").hardlink_to(path)
     with pytest.raises(StoreError, match="hard links"):
-        open_store(f"sqlite:///{path}", read_only=True)
+        read(path)
 
 
-def test_an_older_schema_is_refused_with_the_command_to_run(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    fill(f"sqlite:///{path}").close()
+def test_an_older_schema_is_refused_with_the_command_to_run(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 2")
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"has schema 2.*arcwise store migrate"):
-        open_store(f"sqlite:///{path}", read_only=True)
-    with pytest.raises(StoreError):
-        migrate_store(f"sqlite:///{tmp_path / 'none.db'}")
+        read(path)
     assert path.read_bytes() == before
 
 

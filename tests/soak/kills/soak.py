@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.soak.kills.archive import Archived, archived
 from tests.soak.kills.cluster import Cluster, Violation
-from tests.soak.kills.figures import Figures
-from tests.soak.kills.kinds import Kind
+from tests.soak.kills.kinds import Figures, Kind
 from tests.soak.kills.tally import Number
 from tests.soak.kills.verdict import verdict, wrong_ids
 from tests.soak.kills.workers import DRAIN_SECONDS, Worker
