@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arcwise.server.store import Outcome, open_store
+from arcwise.server.store import Outcome
 from arcwise.wire import Batch, decode_batch
 from tests.soak.kills.batches import CAPACITY, TASKS, Batches
 from tests.soak.kills.kinds import Kind, kinds
@@ -23,30 +23,22 @@ from tests.soak.kills.soak import Soak
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
 from tests.soak.kills.verdict import verdict, wrong_ids
 from tests.soak.kills.workers import EndedError, Worker
-from tests.support.postgres import fresh_schema
+from tests.support.stores import URLS, opened
 
 ALL = {
     "sqlite": [Kind.RUNNING, Kind.STARTING, Kind.DRAINING],
-    "postgresql": [Kind.RUNNING, Kind.PAIR, Kind.STARTING],
+    "postgres": [Kind.RUNNING, Kind.PAIR, Kind.STARTING],
 }
-WORKERS = {"sqlite": 1, "postgresql": 2}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def url(store: str, tmp_path: Path) -> Iterator[str]:
-    with contextlib.ExitStack() as stack:
-        file = f"sqlite:///{tmp_path / 'kill.db'}"
-        yield file if store == "sqlite" else stack.enter_context(fresh_schema())
+WORKERS = {"sqlite": 1, "postgres": 2}
 
 
 @pytest.mark.slow
-def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, url: str, tmp_path: Path) -> None:
-    with Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=9) as soak:
+@pytest.mark.parametrize("store", ALL)
+def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, tmp_path: Path) -> None:
+    with (
+        URLS[store](tmp_path / "kill") as url,
+        Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=9) as soak,
+    ):
         for kind in ALL[store]:
             soak.end(kind)
         soak.wait_for(250)
@@ -60,8 +52,12 @@ def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, url: str, tmp
 
 
 @pytest.mark.slow
-def test_archive_and_counts_agree_after_kills(store: str, url: str, tmp_path: Path) -> None:
-    with Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=10, archive=True) as soak:
+@pytest.mark.parametrize("store", ALL)
+def test_archive_and_counts_agree_after_kills(store: str, tmp_path: Path) -> None:
+    with (
+        URLS[store](tmp_path / "kill") as url,
+        Soak(tmp_path, url, workers=WORKERS[store], senders=12, seed=10, archive=True) as soak,
+    ):
         for kind in (Kind.RUNNING, Kind.RUNNING, Kind.ALL):
             soak.end(kind)
         soak.wait_for(250)
@@ -99,8 +95,7 @@ class Store:
         return decode_batch(self.batches.request(number).partition(b"\r\n\r\n")[2])
 
     def add(self, *batches: Batch) -> None:
-        with contextlib.closing(open_store(self.url)) as store:
-            store.register(TASKS)
+        with opened(self.url, TASKS) as store:
             assert set(store.add(batches)) == {Outcome.COUNTED}
 
     def add_all_but(self, *numbers: int) -> None:
@@ -171,9 +166,8 @@ def test_a_count_that_was_overwritten_is_seen(judged: Store) -> None:
         counts = np.frombuffer(per_code, "<i8").copy()
         assert counts[-4:].tolist() == [2, 1, 1, 1]
         counts[-4] = 1
-        connection.execute(
-            "UPDATE counts SET reports = reports - 1, per_code = ? WHERE task = 1", (counts.tobytes(),)
-        )
+        given = (counts.tobytes(),)
+        connection.execute("UPDATE counts SET reports = reports - 1, per_code = ? WHERE task = 1", given)
         connection.execute("UPDATE total SET reports = reports - 1 WHERE task = 1")
     (wrong,) = judged.wrong()
     assert wrong.startswith("task left, epoch ")

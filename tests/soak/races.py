@@ -18,14 +18,13 @@ import threading
 import time
 from collections import Counter
 from contextlib import closing
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.store import open_store
 from arcwise.server.store.export import Counts, TaskState
-from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, WIDE, batch, lake
+from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, WIDE, batch, lake
 from tests.support.stores import URLS, opened
 
 if TYPE_CHECKING:
@@ -46,20 +45,13 @@ class Found(NamedTuple):
 
 
 class Race:
-    """One store, and what its users were told.
+    """One store that does not exist yet, and what its users were told.
 
-    Parameters
-    ----------
-    url
-        Of a store that does not exist yet.
-    folder
-        For the stores that are merged.
-    seed
-        Of all random choices; the turns of the threads are the machine's.
+    The seed is that of all random choices; the turns of the threads are the machine's.
     """
 
     def __init__(self, url: str, folder: Path, seed: int) -> None:
-        self.url, self.folder, self.seed = url, folder, seed
+        self.url, self.folder, self.seed = url, folder, seed  # the folder is for stores that are merged
         self.epoch = 100
         self.numbers = count(1)
         self.counted: Counter[tuple[str, int]] = Counter()
@@ -68,23 +60,11 @@ class Race:
         self.waits: list[float] = []
         self.lock = threading.Lock()
 
-    def opened(self) -> Store:
-        store = open_store(self.url)
-        store.register(TASKS)
-        return store
-
     def run(self, seconds: float) -> Found:
         """Let all of them act for so long, and compare."""
         until = time.monotonic() + seconds
-        acts = [
-            self.add,
-            self.add,
-            self.source("lake"),
-            self.source("sea"),
-            self.close,
-            self.tidy,
-            self.delete,
-        ]
+        sources = self.source("lake"), self.source("sea")
+        acts = [self.add, self.add, *sources, self.close, self.tidy, self.delete]
         threads = [
             threading.Thread(target=self._act, args=(act, random.Random(f"{self.seed} {place}"), until))
             for place, act in enumerate(acts)
@@ -97,7 +77,7 @@ class Race:
         return Found(self.wrong, self.done, sorted(self.waits))
 
     def _act(self, act: Callable[[Store, random.Random], str], draw: random.Random, until: float) -> None:
-        with closing(self.opened()) as store:
+        with opened(self.url) as store:
             while time.monotonic() < until:
                 try:
                     did = act(store, draw)
@@ -113,10 +93,8 @@ class Race:
 
     def add(self, store: Store, draw: random.Random) -> str:
         batches = [
-            batch(
-                draw.choice(CONTESTED), [draw.randrange(4)], number=next(self.numbers), epoch=self._near(draw)
-            )
-            for _ in range(draw.randint(1, 20))
+            batch(draw.choice(CONTESTED), [draw.randrange(4)], number=number, epoch=self._near(draw))
+            for number in islice(self.numbers, draw.randint(1, 20))
         ]
         begun = time.perf_counter()
         while True:
@@ -167,8 +145,8 @@ class Race:
         time.sleep(0.2 * draw.random())
         kind = draw.random()
         if kind < 0.3:
-            self.opened().close()
-            return "register"
+            with opened(self.url):
+                return "register"
         if kind < 0.5:
             store.vacuum()
             return "vacuum"
@@ -200,7 +178,7 @@ class Race:
 
     def _compare(self) -> None:
         """Note where the store holds something else than what its users were told."""
-        with closing(self.opened()) as store, closing(store.export(ids=False)) as records:
+        with opened(self.url) as store, closing(store.export(ids=False)) as records:
             self.wrong += store.check()
             held: Counter[tuple[str, int]] = Counter()
             task: Task | None = None

@@ -22,15 +22,7 @@ __all__ = ["Attack", "Part", "report_honestly", "report_once"]
 
 
 class Attack:
-    """One part while it runs.
-
-    Attributes
-    ----------
-    statuses
-        How often each status was answered; 0: the connection ended without an answer.
-    violations
-        What must not have happened, a sentence each.
-    """
+    """One part while it runs."""
 
     def __init__(self, url: str, tasks: list[Task], book: Book, seed: int) -> None:
         self.url = url
@@ -38,7 +30,9 @@ class Attack:
         self.book = book
         self.generator = random.Random(seed)
         self.statuses: Counter[int] = Counter()
+        """How often each was answered; 0: the connection ended without an answer."""
         self.violations: list[str] = []
+        """What must not have happened, a sentence each."""
 
     def note(self, what: str, statuses: list[int], allowed: set[int]) -> None:
         """Count answers, and take down those that are not allowed."""

@@ -147,16 +147,9 @@ async def _one_answer(reader: asyncio.StreamReader) -> bytes:
 
 
 async def exchange(url: str, parts: list[bytes], *, end: str, expected: int, seconds: float) -> list[int]:
-    """Send bytes on a connection of their own; return the statuses of the answers.
+    """Send parts on a connection of their own; return the statuses of the answers.
 
-    Parameters
-    ----------
-    parts
-        What to send, one after the other.
-    end
-        "wait" for the answers, "half" close and wait, or "reset".
-    expected, seconds
-        Wait for so many answers, or so long.
+    The `end` is to "wait" for so many answers or so long, to "half" close and wait, or to "reset".
     """
     parsed = urlsplit(url)
     reader, writer = await asyncio.open_connection(parsed.hostname, parsed.port)

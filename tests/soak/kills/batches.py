@@ -42,18 +42,12 @@ REPORTS = 5
 
 
 class Batches(NamedTuple):
-    """Batches by number, from 0 to below `CAPACITY`; the same bytes whenever they are asked for.
-
-    Parameters
-    ----------
-    newest
-        The epoch of the first batches; later ones are of the epochs before.
-    seed
-        Of the batches' ids.
-    """
+    """Batches by number, from 0 to below `CAPACITY`; the same bytes whenever they are asked for."""
 
     newest: int
+    """The epoch of the first batches; later ones are of the epochs before."""
     seed: int
+    """Of the batches' ids."""
 
     def _place(self, number: int) -> tuple[int, int, int]:
         """Return a batch's task by its place in `TASKS`, its epoch and its first code."""
@@ -91,10 +85,7 @@ class Batches(NamedTuple):
     def times(self, counts: Sequence[Mapping[int, IntArray]]) -> tuple[IntArray, list[str]]:
         """Return how often each batch was counted, and what no whole batches explain.
 
-        Parameters
-        ----------
-        counts
-            For each of `TASKS` the number of reports per code, shape (K,), by epoch.
+        The counts are those of each of `TASKS` by epoch, of shape (K,).
         """
         times = np.zeros((_EPOCHS, _SLOTS, len(TASKS)), np.int64)
         wrong: list[str] = []
@@ -109,16 +100,11 @@ class Batches(NamedTuple):
                 times[back, :, place] = first
                 for slot in np.flatnonzero(second != 3 * first):
                     number = (back * _SLOTS + int(slot)) * len(TASKS) + place
-                    wrong.append(
-                        f"{self.name(number)}: its codes are counted {first[slot]} and {second[slot]} times, "
-                        "which is no whole number of batches"
-                    )
+                    times_each = f"its codes are counted {first[slot]} and {second[slot]} times"
+                    wrong.append(f"{self.name(number)}: {times_each}, which is no whole number of batches")
                 for code in range(_SHARED):
                     shared, held = found[_CODES - _SHARED + code], first[code::_SHARED].sum()
                     if shared != held:
-                        which = f"code {_CODES - _SHARED + code}"
-                        wrong.append(
-                            f"{where}: {which} is counted {shared} times, and {held} of the counted batches"
-                            " hold it"
-                        )
+                        told = f"code {_CODES - _SHARED + code} is counted {shared} times"
+                        wrong.append(f"{where}: {told}, and {held} of the counted batches hold it")
         return times.ravel(), wrong

@@ -7,10 +7,10 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from arcwise.oblivious import decode_key_configs, encode_key_configs
-from arcwise.oblivious.binary_http import Request, Response, decode_response, encode_request, padded
+from arcwise.oblivious import encode_key_configs
+from arcwise.oblivious.binary_http import Request, encode_request, padded
 from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.wire import MEDIA_TYPE
@@ -19,7 +19,7 @@ from tests.soak.kills.workers import EndedError, Worker
 if TYPE_CHECKING:
     from arcwise.oblivious.messages import KeyConfig, Sent
 
-__all__ = ["Relay", "Route", "make_keys"]
+__all__ = ["Relay", "make_keys", "sealed"]
 
 _RELAY = Path(__file__).parents[3] / "examples" / "relay.py"
 
@@ -30,15 +30,7 @@ def make_keys(file: Path) -> bytes:
 
 
 class Relay(Worker):
-    """A relay before a gateway, one process at a time.
-
-    Parameters
-    ----------
-    gateway_port
-        Of this machine, where it hands requests on.
-    port, log
-        As for `Worker`.
-    """
+    """A relay before a gateway of this machine, one process at a time."""
 
     def __init__(self, gateway_port: int, port: int, log: Path) -> None:
         gateway = f"GATEWAY=http://127.0.0.1:{gateway_port}/.well-known/ohttp-gateway"
@@ -58,34 +50,14 @@ class Relay(Worker):
             time.sleep(0.05)
 
 
-class Route(NamedTuple):
-    """How senders reach a gateway by way of a relay."""
-
-    config: KeyConfig
-
-    @classmethod
-    def to(cls, key_config: bytes) -> Route:
-        """Return the route to the gateway of this ``application/ohttp-keys``."""
-        return cls(decode_key_configs(key_config)[0])
-
-    def sealed(self, request: bytes) -> tuple[bytes, Sent]:
-        """Return a request of `Batches`, encrypted anew, as a POST to a relay; and what opens its answer."""
-        head, _, body = request.partition(b"\r\n\r\n")
-        inside = Request(
-            b"POST",
-            b"https",
-            b"reports.example",
-            head.split(b" ", 2)[1],
-            ((b"content-type", MEDIA_TYPE.encode("ascii")),),
-            body,
-        )
-        sent = encapsulate(self.config, padded(encode_request(inside)))
-        outside = (
-            f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {REQUEST_MEDIA_TYPE}\r\n"
-            f"Content-Length: {len(sent.message)}\r\n\r\n"
-        )
-        return outside.encode("ascii") + sent.message, sent
-
-    def opened(self, sent: Sent, content: bytes) -> Response:
-        """Return what a gateway answered inside."""
-        return decode_response(sent.open_answer(content))
+def sealed(config: KeyConfig, request: bytes) -> tuple[bytes, Sent]:
+    """Return a request of `Batches`, encrypted anew, as a POST to a relay; and what opens its answer."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    kind = (b"content-type", MEDIA_TYPE.encode("ascii"))
+    inside = Request(b"POST", b"https", b"reports.example", head.split(b" ", 2)[1], (kind,), body)
+    sent = encapsulate(config, padded(encode_request(inside)))
+    outside = (
+        f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {REQUEST_MEDIA_TYPE}\r\n"
+        f"Content-Length: {len(sent.message)}\r\n\r\n"
+    )
+    return outside.encode("ascii") + sent.message, sent

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import httptools
 import uvloop
 
+from arcwise.oblivious import decode_key_configs
+from arcwise.oblivious.binary_http import decode_response
 from tests.soak.kills.batches import CAPACITY, Batches
-from tests.soak.kills.relays import Route
+from tests.soak.kills.relays import sealed
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
 
 if TYPE_CHECKING:
@@ -103,7 +105,7 @@ class _Sender:
         self._tally = tally
         self._random = random.Random(seed)
         self._links: dict[tuple[int, int], _Link] = {}
-        self._route = Route.to(job.key_config) if job.key_config else None
+        self._gateway = decode_key_configs(job.key_config)[0] if job.key_config else None
 
     async def run(self) -> None:
         """Send until told to finish."""
@@ -144,9 +146,8 @@ class _Sender:
                 done = await self._try(worker, 0, request)
             if done:
                 return
-            await asyncio.sleep(
-                self._random.uniform(0, _RELAY_WAIT_SECONDS if self._route else _WAIT_SECONDS)
-            )
+            longest = _RELAY_WAIT_SECONDS if self._gateway else _WAIT_SECONDS
+            await asyncio.sleep(self._random.uniform(0, longest))
             worker = other
 
     async def _try(self, worker: int, lane: int, request: bytes) -> bool:
@@ -162,13 +163,13 @@ class _Sender:
             return False
         numbers[Number.IN_FLIGHT + worker] += 1
         try:
-            if self._route is None:
+            if self._gateway is None:
                 status, body = await link.post(request)
             else:
-                outside, sent = self._route.sealed(request)
+                outside, sent = sealed(self._gateway, request)
                 status, body = await link.post(outside)
                 if status == 200:
-                    status, _, body = self._route.opened(sent, body)
+                    status, _, body = decode_response(sent.open_answer(body))
                 elif status == 204:
                     raise _WrongAnswerError("a relay acknowledged a batch, which only the gateway may do")
                 elif status == 502:

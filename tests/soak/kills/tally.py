@@ -45,22 +45,7 @@ class Number(IntEnum):
 
 
 class Tally:
-    """The numbers, and the state of each batch.
-
-    Parameters
-    ----------
-    path
-        The file; made when it does not exist.
-    capacity
-        How many batches there can be.
-
-    Attributes
-    ----------
-    numbers
-        64-bit integers, by `Number`.
-    states
-        The state of each batch, by its number.
-    """
+    """The numbers, and the state of each of so many batches; the file is made when it does not exist."""
 
     def __init__(self, path: Path, capacity: int) -> None:
         with path.open("r+b" if path.exists() else "w+b") as file:
@@ -68,7 +53,9 @@ class Tally:
             self._map = mmap.mmap(file.fileno(), _HEAD + capacity)
         self._view = memoryview(self._map)
         self.numbers = self._view[:_HEAD].cast("q")
+        """By `Number`."""
         self.states = self._view[_HEAD:]
+        """By the number of a batch."""
 
     def snapshot(self) -> NDArray[np.uint8]:
         """Return the states of all batches as they are now; shape (capacity,)."""

@@ -27,28 +27,14 @@ class EndedError(AssertionError):
 
 
 class Worker:
-    """One server process at a time.
-
-    Parameters
-    ----------
-    command
-        What to run, beside the port.
-    port
-        Where it listens, each time.
-    log
-        The file for its standard error.
-
-    Attributes
-    ----------
-    took
-        Seconds that it last took to start.
-    """
+    """One server process at a time, always on the same port; its standard error goes to a file."""
 
     def __init__(self, command: Sequence[str], port: int, log: Path) -> None:
         self._command = [*command, "--port", str(port)]
         self._log = log
         self.port = port
         self.took = 1.0
+        """Seconds that it last took to start."""
         self._process: subprocess.Popen[str] | None = None
         self._ready = False
 
@@ -66,13 +52,7 @@ class Worker:
             self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def ready(self, seconds: float = 0.0) -> bool:
-        """Tell whether it listens, at once or within some seconds.
-
-        Raises
-        ------
-        EndedError
-            When it has ended by itself.
-        """
+        """Tell whether it listens, at once or within some seconds; raise `EndedError` when it has ended."""
         if not self._ready:
             out = self.process.stdout
             assert out is not None
