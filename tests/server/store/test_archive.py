@@ -26,7 +26,6 @@ from arcwise.server.archive.folder import Folder
 from arcwise.server.store import Store, _class_of
 from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, staging
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from tests.server.store.conftest import opener, store  # noqa: F401 (fixtures)
 from tests.soak.kills.archive import archived_batches
 from tests.support.cases import mostly_slow
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
@@ -52,7 +51,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def staged_store(store: Store) -> StagingStore:  # noqa: F811 (a fixture)
+def staged_store(store: Store) -> StagingStore:
     return staging(store)
 
 
@@ -66,17 +65,12 @@ def writing(staged_store: StagingStore, path: Path) -> Archiver:
     return archiver(staged_store, path)
 
 
-def archiver(store: Store, path: Path, **options: Any) -> Archiver:  # noqa: F811 (its argument)
-    given: dict[str, Any] = {
-        "seconds": 0.0,
-        "retention_days": 0,
-        "most_bytes": 1 << 30,
-        "believed": time.time,
-    }
-    return Archiver(store, path, **given | options)
+def archiver(store: Store, path: Path, **options: Any) -> Archiver:
+    given: dict[str, Any] = {"seconds": 0.0, "retention_days": 0, "most_bytes": 1 << 30}
+    return Archiver(store, path, **given | {"believed": time.time} | options)
 
 
-def refused(store: Store, path: Path, words: str) -> None:  # noqa: F811 (its argument)
+def refused(store: Store, path: Path, words: str) -> None:
     with pytest.raises(StoreError, match=words):
         archiver(store, path)
 
@@ -86,7 +80,7 @@ def rows(path: Path) -> list[tuple[str, int, bytes, tuple[int, ...]]]:
     return [row for file in sorted(path.rglob("*.parquet")) for row in archived_batches(file)]
 
 
-def agree(store: Store, path: Path) -> None:  # noqa: F811 (its argument)
+def agree(store: Store, path: Path) -> None:
     """Check that counts, ids and files agree."""
     found = rows(path)
     assert len({(task, name) for task, _, name, _ in found}) == len(found)
@@ -221,7 +215,7 @@ STEPS = [
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("owner", "name", "calls"), mostly_slow(STEPS, every=3))
 def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(
-    opener: Opener,  # noqa: F811 (a fixture)
+    opener: Opener,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
     owner: str,
@@ -246,7 +240,7 @@ def test_a_crash_at_any_step_loses_nothing_and_doubles_nothing(
         assert not list(path.rglob("*.part"))
 
 
-def test_one_process_writes_at_a_time(opener: Opener, path: Path) -> None:  # noqa: F811
+def test_one_process_writes_at_a_time(opener: Opener, path: Path) -> None:
     with opener() as first, opener() as second:
         one, two = archiver(first, path), archiver(second, path)
         one.turn()
@@ -420,7 +414,7 @@ def test_what_cannot_be_removed_is_named_and_the_rest_goes(
 
 
 def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, path: Path, url: str) -> None:
-    with opened(url) as store:  # noqa: F811 (no fixture)
+    with opened(url) as store:
         archiver(store, path)
     other = tmp_path / "other"
     DELAY.save(tmp_path / "delay.json")
@@ -453,7 +447,7 @@ def test_a_server_archives_what_it_accepts(with_app: Callable[..., None], path: 
         assert waiting >= 3 - app.state.runtime.archiver.written
 
     with_app([DELAY], scenario, store=url, archive=path)
-    with opened(url) as store:  # noqa: F811 (no fixture)
+    with opened(url) as store:
         agree(store, path)
     assert len(rows(path)) == 3
 
@@ -495,7 +489,7 @@ def test_without_pyarrow_the_server_says_what_to_install(monkeypatch: pytest.Mon
 
 
 def test_an_archive_can_be_forgotten(url: str, tmp_path: Path) -> None:
-    with opened(url) as store:  # noqa: F811 (no fixture)
+    with opened(url) as store:
         archiver(store, tmp_path / "archive").add([batch(DELAY, [1])])
     told = CliRunner().invoke(main, ["store", "info", url])
     assert "1 batches wait for the archive" in told.stdout
@@ -537,7 +531,7 @@ def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
 @pytest.fixture
 def second(tmp_path: Path) -> Iterator[StagingStore]:
     """Yield another store."""
-    with opened(f"sqlite:///{tmp_path / 'second.db'}") as store:  # noqa: F811 (no fixture)
+    with opened(f"sqlite:///{tmp_path / 'second.db'}") as store:
         yield staging(store)
 
 
