@@ -9,11 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from arcwise.analysis.auditing.tradeoff import (
-    least_missed_detection,
-    tradeoff,
-    worst_tradeoff,
-)
+from arcwise.analysis.auditing.tradeoff import least_missed_detection, tradeoff, worst_tradeoff
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, TableKernel, WindowKernel

@@ -16,16 +16,7 @@ from arcwise.analysis import count_batches
 from arcwise.analysis.counting.bodies import read_fields
 from arcwise.errors import ParameterError, WireError
 from arcwise.wire import MAX_BODY_BYTES, MAX_EPOCH, Batch, decode_batch, encode_batch
-from tests.support.lake import (
-    MOST_CODES,
-    NOW,
-    bodies,
-    expected,
-    on_the_wire,
-    same_counts,
-    some_rows,
-    tasks,
-)
+from tests.support.lake import MOST_CODES, NOW, bodies, expected, on_the_wire, same_counts, some_rows, tasks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

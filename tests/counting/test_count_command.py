@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from arcwise.analysis import count_table, estimate
 from arcwise.cli import main
@@ -21,8 +21,6 @@ from tests.support.lake import Row, arrow_table
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from click.testing import Result
 
     Command = Callable[..., Result]
 

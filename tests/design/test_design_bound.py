@@ -51,8 +51,7 @@ def test_bounds_are_below_what_is_achieved(epsilon: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("goal", "power"),
-    [pytest.param("mean", None, marks=pytest.mark.slow), ("value", 1.0), ("value", 2.5)],
+    ("goal", "power"), [pytest.param("mean", None, marks=pytest.mark.slow), ("value", 1.0), ("value", 2.5)]
 )
 def test_more_inputs_never_lower_the_bound(goal: str, power: float | None) -> None:
     bounds = [lower_bound(UNIT, 2.0, goal, power=power, inputs=inputs) for inputs in (5, 9, 17, 33)]

@@ -46,12 +46,7 @@ def exact_losses(mechanism: DesignedTable, power: int) -> list[Fraction]:
 )
 @pytest.mark.parametrize(
     "domain",
-    [
-        pytest.param(RATINGS, marks=pytest.mark.slow),
-        LIKERT,
-        Interval(0, 1, step=1),
-        Interval(-2, 3, step=1),
-    ],
+    [pytest.param(RATINGS, marks=pytest.mark.slow), LIKERT, Interval(0, 1, step=1), Interval(-2, 3, step=1)],
     ids=str,
 )
 def test_the_table_is_exact_at_every_value(domain: Interval, epsilon: float) -> None:

@@ -14,14 +14,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError
 from benchmarks.studies.accuracy import SURVEYS, cells_of, promise, promised_cells, survey, tables
 from benchmarks.studies.accuracy_populations import CIRCLE, INTERVAL
-from benchmarks.studies.accuracy_rivals import (
-    haar,
-    hierarchy,
-    histogram,
-    numbers,
-    on_simplex,
-    oracle,
-)
+from benchmarks.studies.accuracy_rivals import haar, hierarchy, histogram, numbers, on_simplex, oracle
 
 RECORDS = ("arrival-delays", "departures", "wind")
 

@@ -16,12 +16,11 @@ from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.em import fit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
-from arcwise.mechanisms import OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalPiecewise
 from tests.support.strategies import mechanisms
 from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
 

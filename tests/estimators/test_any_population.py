@@ -17,7 +17,7 @@ from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import code_law, multinomial
-from benchmarks.studies.coverage_parts import case, holds_everywhere
+from benchmarks.studies.coverage_parts import Case, case, holds_everywhere
 from benchmarks.studies.populations import Named
 from benchmarks.studies.truths import inside
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from arcwise.typing import IntArray
-    from benchmarks.studies.coverage_parts import Case
 
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -60,10 +59,7 @@ def drawn(one: Case, n: int, surveys: int) -> Iterator[IntArray]:
 
 def band_holds(one: Case, counts: IntArray) -> bool:
     numbers, mechanism = counts.astype(np.float64), one.task.mechanism
-    return holds_everywhere(
-        one,
-        cdf_band(Survey(mechanism, numbers)),
-    )
+    return holds_everywhere(one, cdf_band(Survey(mechanism, numbers)))
 
 
 @pytest.mark.parametrize(

@@ -114,12 +114,7 @@ def test_bins_are_shares_and_their_points_sum_to_one() -> None:
     assert bins(Survey(coarse, np.ones(coarse.kernel.codes), probabilities=np.full(8, 1 / 8))) == {}
 
 
-@given(
-    start=st.floats(-0.5, 0.5),
-    first=st.floats(-3, 3),
-    length=st.floats(0, 1.5),
-    cells=st.integers(2, 40),
-)
+@given(start=st.floats(-0.5, 0.5), first=st.floats(-3, 3), length=st.floats(0, 1.5), cells=st.integers(2, 40))
 def test_arcs_cover_their_length(start: float, first: float, length: float, cells: int) -> None:
     edges = start + np.arange(cells + 1) / cells
     part = arc_cover(edges, first, length)

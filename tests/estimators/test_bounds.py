@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from arcwise.analysis import estimate
+from arcwise.analysis import Value, estimate
 from arcwise.analysis.estimators.band import cdf_band, joint_root
 from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds, difference_interval
 from arcwise.analysis.estimators.places import Places
@@ -23,15 +23,13 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
-    from arcwise.analysis import Value
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import BoolArray, FloatArray
 
 

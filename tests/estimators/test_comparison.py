@@ -20,7 +20,7 @@ from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.analysis.simulate.truth import Truth, on_lattice
-from arcwise.domains import Circle, Interval
+from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
@@ -29,7 +29,6 @@ from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
     from arcwise.analysis import Value
-    from arcwise.domains import Domain
 
 LINE, CIRCLE, SCORES = Interval(0, 100), Circle(360), Interval(0, 10, step=1)
 GAP = "0.5*uniform:0,20 + 0.5*uniform:80,100"
@@ -90,11 +89,7 @@ def test_sums_of_averages_are_above_differences_of_all_populations(
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    value=st.floats(-1, 1),
-    up=st.floats(1e-6, 3),
-    seed=st.integers(0, 2**32),
-)
+@given(value=st.floats(-1, 1), up=st.floats(1e-6, 3), seed=st.integers(0, 2**32))
 def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
     generator = np.random.default_rng(seed)
     errors = generator.normal(size=3) * 0.01

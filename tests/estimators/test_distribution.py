@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,12 +18,9 @@ from arcwise.analysis.likelihood.distribution import fit_held_out, thin, uniform
 from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from tests.support.strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
 from tests.support.surveys import drawn_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
 
 
 @given(mechanism=mechanisms(max_nodes=80))

@@ -15,11 +15,10 @@ from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, WindowKernel
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from tests.support.strategies import mechanisms
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

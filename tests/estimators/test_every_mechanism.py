@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from arcwise.analysis import estimate
+from arcwise.analysis import Estimate, estimate
 from arcwise.domains import Interval
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.randomness import InsecureSeededRandomness
@@ -16,7 +16,6 @@ from arcwise.tasks import Task
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 if TYPE_CHECKING:
-    from arcwise.analysis import Estimate
     from arcwise.mechanisms import Mechanism
 
 REPORTS = 20_000

@@ -28,14 +28,13 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray, IntArray
 
 

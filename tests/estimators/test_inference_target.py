@@ -18,7 +18,7 @@ from arcwise.analysis.estimators.variance import spread
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
@@ -26,7 +26,6 @@ from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

@@ -33,11 +33,7 @@ def test_reports_of_a_single_code_give_a_number_and_no_warning(n: int) -> None:
 
 
 @settings(max_examples=30)
-@given(
-    seed=st.integers(0, 2**32),
-    epsilon=st.floats(0.1, 8.0),
-    n=st.sampled_from([3, 100, 10_000, 10**7]),
-)
+@given(seed=st.integers(0, 2**32), epsilon=st.floats(0.1, 8.0), n=st.sampled_from([3, 100, 10_000, 10**7]))
 def test_the_maximum_is_a_distribution_and_certified(seed: int, epsilon: float, n: int) -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=20)
     truth = np.random.default_rng(seed).dirichlet(np.ones(20) / 4)

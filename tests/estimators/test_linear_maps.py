@@ -27,13 +27,12 @@ from arcwise.analysis.likelihood.linear_maps import (
 from arcwise.domains import Circle, Interval
 from arcwise.kernels import CirculantKernel, Kernel, TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_row, nearest_rows
-from arcwise.mechanisms import DesignedCircular, DesignedTable
+from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.tasks import Task
 from tests.support.strategies import ALL_EXAMPLES, Example, mechanisms
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

@@ -18,19 +18,17 @@ from arcwise.analysis.estimators.quantiles import LEVELS, point
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import moment_numbers
 from arcwise.analysis.grid import cell_edges
-from arcwise.analysis.robustness.damage import _worst, damage
+from arcwise.analysis.robustness.damage import Damage, _worst, damage
 from arcwise.analysis.robustness.false_inputs import Law, _farthest, _variances, interval_reach
 from arcwise.analysis.robustness.false_inputs_circle import circle_reach
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.surveys import expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.analysis.robustness.damage import Damage
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

@@ -140,10 +140,7 @@ def test_one_report_has_the_domain_and_agreeing_reports_a_wide_interval() -> Non
 
 
 @given(
-    epsilon=epsilons,
-    nodes=st.integers(2, 60),
-    data=st.data(),
-    placement=st.sampled_from(["inset", "clamp"]),
+    epsilon=epsilons, nodes=st.integers(2, 60), data=st.data(), placement=st.sampled_from(["inset", "clamp"])
 )
 def test_any_counts_give_an_ordered_interval(
     epsilon: float, nodes: int, data: st.DataObject, placement: Literal["inset", "clamp"]

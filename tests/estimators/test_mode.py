@@ -15,13 +15,12 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import cell_edges
 from arcwise.analysis.likelihood.distribution import fit_held_out, uniform_start
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,13 +19,10 @@ from arcwise.analysis.simulate import (
     simulate_counts,
 )
 from arcwise.analysis.simulate.truth import Truth, on_lattice
-from arcwise.domains import Circle, Interval
+from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-
-if TYPE_CHECKING:
-    from arcwise.domains import Domain
 
 LINE, CIRCLE = Interval(0, 100), Circle(360)
 

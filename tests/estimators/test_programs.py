@@ -14,12 +14,11 @@ from arcwise.analysis.estimators.quantiles import quantiles
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.surveys import drawn_counts
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

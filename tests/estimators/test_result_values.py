@@ -92,12 +92,7 @@ def test_values_are_equal_as_before() -> None:
     assert len({KNOWN, RANGE, KNOWN}) == 2
 
 
-@given(
-    st.floats(0, PERIOD, exclude_max=True),
-    st.floats(0, 250),
-    st.floats(0, 250),
-    st.integers(-2, 2),
-)
+@given(st.floats(0, PERIOD, exclude_max=True), st.floats(0, 250), st.floats(0, 250), st.integers(-2, 2))
 def test_a_place_on_a_circle_lies_in_the_domain(point: float, below: float, above: float, turns: int) -> None:
     there = point + turns * PERIOD
     unwrapped = Value(there, there - below, there + above, "")

@@ -148,9 +148,7 @@ def test_directions_are_unwrapped_around_the_circle() -> None:
         assert point.direction.value == pytest.approx(unwound % 360)
 
 
-@given(
-    st.lists(st.none() | st.tuples(st.floats(0, 24, exclude_max=True), st.floats(0, 13)), max_size=20),
-)
+@given(st.lists(st.none() | st.tuples(st.floats(0, 24, exclude_max=True), st.floats(0, 13)), max_size=20))
 def test_unwrapped_directions_never_jump(points: list[tuple[float, float] | None]) -> None:
     values = [None if p is None else Value(p[0], p[0] - p[1], p[0] + p[1], "") for p in points]
     rows = unwrapped(values, 24.0)

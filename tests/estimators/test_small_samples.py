@@ -26,15 +26,20 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import spread
 from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
-from arcwise.analysis.simulate import Histogram, as_population, code_law, multinomial, simulate_counts
+from arcwise.analysis.simulate import (
+    Histogram,
+    Population,
+    as_population,
+    code_law,
+    multinomial,
+    simulate_counts,
+)
 from arcwise.domains import Circle, Interval
-from arcwise.mechanisms import LaplaceMechanism, OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import LaplaceMechanism, Mechanism, OptimalCircular, OptimalPiecewise
 from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
     from arcwise.analysis import Value
-    from arcwise.analysis.simulate import Population
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from scipy.stats import binom
@@ -13,12 +11,9 @@ from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
-
-if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
 
 LINE, CIRCLE = Interval(0, 100), Circle(360)
 SURVEYS = 60

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,13 +15,9 @@ from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.domains import Interval
 from arcwise.kernels import TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_rows
-from arcwise.mechanisms import DesignedTable, LaplaceMechanism, OptimalPiecewise, SquareWave
+from arcwise.mechanisms import DesignedTable, LaplaceMechanism, Mechanism, OptimalPiecewise, SquareWave
 from tests.support.strategies import epsilons
 from tests.support.surveys import clamped_normal, drawn_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
-
 
 UNIT = Interval(0.0, 1.0)
 

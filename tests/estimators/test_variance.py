@@ -15,7 +15,7 @@ from arcwise.analysis.estimators.unbiasing import _Solver, moment_numbers
 from arcwise.analysis.estimators.variance import spread
 from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Interval
-from arcwise.mechanisms import Duchi, OptimalPiecewise, RandomizedResponse, SquareWave
+from arcwise.mechanisms import Duchi, Mechanism, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.mechanisms.registry import MECHANISMS
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example, epsilons
 from tests.support.surveys import clamped_normal, drawn_counts, expected_counts, node_distribution
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from arcwise.analysis import Value
-    from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
 
@@ -57,11 +56,7 @@ def test_numbers_are_as_unbiased_as_they_say(example: Example, epsilon: float) -
         np.testing.assert_allclose(matrix @ numbers.values, at**power, atol=max(numbers.bias, 1e-9))
 
 
-@given(
-    epsilon=epsilons,
-    nodes=st.integers(2, 60),
-    make=st.sampled_from([OptimalPiecewise, SquareWave]),
-)
+@given(epsilon=epsilons, nodes=st.integers(2, 60), make=st.sampled_from([OptimalPiecewise, SquareWave]))
 def test_the_closed_form_for_windows_varies_least(
     epsilon: float, nodes: int, make: Callable[..., Mechanism]
 ) -> None:

@@ -19,6 +19,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import CoarseGridWarning
 from arcwise.mechanisms import (
     Duchi,
+    Mechanism,
     OptimalCircular,
     OptimalPiecewise,
     Piecewise,
@@ -35,7 +36,6 @@ from tests.support.cases import mostly_slow
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from arcwise.mechanisms import Mechanism
 
 UNIT, TURN = Interval(0, 1), Circle(1)
 

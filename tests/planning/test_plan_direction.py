@@ -14,13 +14,12 @@ from scipy.stats import norm
 from arcwise.analysis.estimators.direction import direction, first_moment
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.planning.direction import DirectionCurve, rms_angle
-from arcwise.analysis.simulate import Atoms, as_population, code_law, multinomial
+from arcwise.analysis.simulate import Atoms, Population, as_population, code_law, multinomial
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, VonMises
 
 if TYPE_CHECKING:
-    from arcwise.analysis.simulate import Population
     from arcwise.mechanisms.circular import CircularMechanism
     from arcwise.typing import IntArray
 

@@ -48,9 +48,7 @@ def surveys(mechanism: Mechanism, population: Any, n: int, *, seed: int) -> IntA
 
 
 @pytest.mark.parametrize(
-    "domain",
-    [RATINGS, HOURS, Interval(-1, 2, step=0.05), Circle(360, step=10, rounding="nearest")],
-    ids=str,
+    "domain", [RATINGS, HOURS, Interval(-1, 2, step=0.05), Circle(360, step=10, rounding="nearest")], ids=str
 )
 def test_the_unit_domain_has_the_same_values(domain: Domain) -> None:
     unit = domain.unit()

@@ -18,7 +18,7 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.planning import plan
 from arcwise.analysis.planning.mean import MeanCurve, number_moments, worst_variance
-from arcwise.analysis.simulate import Atoms, as_population, code_law, multinomial, simulate_counts
+from arcwise.analysis.simulate import Atoms, Population, as_population, code_law, multinomial, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import (
@@ -34,7 +34,6 @@ from arcwise.mechanisms.moments import variances
 from tests.support.cases import mostly_slow
 
 if TYPE_CHECKING:
-    from arcwise.analysis.simulate import Population
     from arcwise.typing import IntArray
 
 

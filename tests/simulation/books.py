@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.client.accounts import EVERYTHING
 from arcwise.wire import decode_batch
-from tests.simulation.server import reports_of
+from tests.simulation.server import Report, reports_of
 from tests.simulation.tasks import CAPS, GROUP, SOLO, TASKS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from arcwise.tasks import Task
-    from tests.simulation.server import Report
 
 __all__ = ["Books", "Charge", "Contents", "costs_of", "read"]
 

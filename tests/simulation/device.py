@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from arcwise.client import FileLedger
 from arcwise.client.file import database
 from arcwise.errors import LedgerError
-from tests.simulation.books import Books, Charge, read
+from tests.simulation.books import Books, Charge, Contents, read
 from tests.simulation.process import Process
-from tests.simulation.world import Killed
+from tests.simulation.world import Killed, World
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tests.simulation.books import Contents
     from tests.simulation.network import Fate, Network
-    from tests.simulation.world import World
 
 __all__ = ["MOST_PROCESSES", "Device", "Model"]
 

@@ -6,15 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from arcwise.wire import MEDIA_TYPE, decode_batch
-from tests.simulation.server import reports_of
-from tests.simulation.world import Killed
+from tests.simulation.server import Report, Server, reports_of
+from tests.simulation.world import Killed, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.simulation.process import Process
-    from tests.simulation.server import Report, Server
-    from tests.simulation.world import World
 
 __all__ = ["FATES", "Fate", "Network"]
 
