@@ -25,6 +25,7 @@ from arcwise.analysis.timeseries.result import Point
 from arcwise.domains import Circle, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
+from tests.support.known import there
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +84,7 @@ def _all_charts() -> Iterator[Chart]:
     for label, task in TASKS.items():
         for bands in (False, True):
             yield from charts_of(an_estimate(label, bands=bands))
-        small = small_chart(an_estimate(label))
-        assert small is not None
+        small = there(small_chart(an_estimate(label)))
         yield small
         other = counts_of(task, seed=2)
         yield from charts_of(compare_samples(task, counts_of(task), other, bands=True))
@@ -236,10 +236,9 @@ def test_labels_of_any_time_lie_apart(start: int, seconds: int) -> None:
 @pytest.mark.parametrize("unit", [None, "°", "h", "rad", "minutes of the hour"])
 def test_labels_around_any_circle_lie_apart(period: float, unit: str | None) -> None:
     of = an_estimate("direction")
-    assert of.distribution is not None
-    edges = tuple(edge * (period / 360.0) for edge in of.distribution.edges)
+    edges = tuple(edge * (period / 360.0) for edge in there(of.distribution).edges)
     scaled = replace(
-        of, unit=unit, domain=Circle(period), bins={}, distribution=replace(of.distribution, edges=edges),
+        of, unit=unit, domain=Circle(period), bins={}, distribution=replace(there(of.distribution), edges=edges),
         direction=None,
     )  # fmt: skip
     for chart in charts_of(scaled):
@@ -261,15 +260,15 @@ def test_texts_are_as_wide_as_they_are_taken_to_be() -> None:
 def wide_estimate(nodes: int) -> Estimate:
     """Return an estimate with a histogram and a band of so many cells."""
     of = an_estimate("distribution")
-    assert of.distribution is not None
-    assert of.band is not None
     rng = np.random.default_rng(1)
     law = rng.dirichlet(np.ones(nodes)).tolist()
     edges = np.linspace(-20, 180, nodes + 1).tolist()
     below = np.cumsum(law)[:-1]
     low, high = (np.clip(below + shift, 0, 1).tolist() for shift in (-0.02, 0.02))
-    band = replace(of.band, at=edges[1:-1], low=low, high=high)
-    return replace(of, distribution=replace(of.distribution, edges=edges, probabilities=law), band=band)
+    band = replace(there(of.band), at=edges[1:-1], low=low, high=high)
+    return replace(
+        of, distribution=replace(there(of.distribution), edges=edges, probabilities=law), band=band
+    )
 
 
 @pytest.mark.parametrize(("nodes", "most"), [(128, 20_000), (1024, 40_000)])

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ibis
@@ -15,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from arcwise.analysis import count_batches, count_table
+from arcwise.analysis.counting.rules import REASONS
+from arcwise.analysis.counting.sources import LAYOUTS
 from arcwise.errors import ParameterError
 from tests.support.cases import mostly_slow
 from tests.support.lake import (
@@ -33,7 +36,7 @@ from tests.support.postgres import fresh_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
 
 RULES: dict[str, Any] = {"now": NOW, "max_batch_codes": MOST_CODES}
 SEEDS = (1, pytest.param(2, marks=pytest.mark.slow))
@@ -390,3 +393,11 @@ def test_what_an_engine_cannot_read_is_a_wrong_argument(tmp_path: Path) -> None:
     (tmp_path / "x.parquet").write_bytes(b"junk")
     with pytest.raises(ParameterError, match="the engine of this table cannot count: "):
         count_table(tmp_path / "x.parquet", tasks())
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "howto" / "lake.md").read_text("utf-8")
+
+
+def test_the_page_names_every_column_and_reason() -> None:
+    for name in (*REASONS.values(), *(column for columns in LAYOUTS.values() for column in columns)):
+        assert f"`{name}`" in TEXT

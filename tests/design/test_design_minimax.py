@@ -26,6 +26,7 @@ from arcwise.mechanisms.closed_forms.published import best_published_variance
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.known import there
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_design.json").read_text())
 UNIT_INTERVAL = Interval(0, 1)
@@ -42,8 +43,7 @@ def units(mechanism: DesignedTable) -> list[float]:
 
 def check_exact(mechanism: DesignedTable | DesignedCircular) -> None:
     """The integers keep epsilon, and spend all but a few billionths of it."""
-    ratio = mechanism.kernel.ratio()
-    assert ratio is not None
+    ratio = there(mechanism.kernel.ratio())
     limit = exp_lower_bound(mechanism.epsilon)
     assert ratio <= limit
     assert ratio > limit * (1 - Fraction(1, 10**7))
@@ -169,8 +169,7 @@ def test_other_sizes(outputs: int, nodes: int) -> None:
 )
 def test_the_ends_of_epsilon(epsilon: float, goal: str) -> None:
     mechanism = minimax(UNIT_INTERVAL, epsilon, goal=goal, outputs=8, nodes=9, cache=False)
-    ratio = mechanism.kernel.ratio()
-    assert ratio is not None
+    ratio = there(mechanism.kernel.ratio())
     assert ratio <= exp_lower_bound(epsilon)
     worst = worst_case(mechanism, goal=goal)
     # What Duchi's mechanism has, and what always reporting the middle has.

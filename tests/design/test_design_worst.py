@@ -22,6 +22,7 @@ from arcwise.analysis.design.worst import (
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from tests.design.plain import brute_force
+from tests.support.known import there
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,8 +102,7 @@ def test_the_symmetric_program_is_the_whole_one(nodes: int, codes: int, unbiased
 def test_solved_tables_are_what_they_say(nodes: int, codes: int, power: float, unbiased: bool) -> None:
     goal = Goal(1.0, nodes, power, unbiased)
     outputs = np.linspace(-1, 1, codes) * goal.reach * (1.2 if unbiased else 0.95)
-    table = program.solve(goal, outputs)
-    assert table is not None
+    table = there(program.solve(goal, outputs))
     assert table.rows.sum(axis=1) == pytest.approx(np.ones(nodes), abs=1e-9)
     assert table.rows == pytest.approx(table.rows[::-1, ::-1], abs=1e-12)
     assert (table.rows.max(axis=0) <= table.top * (1 + 1e-9) + 1e-12).all()
@@ -115,13 +115,11 @@ def test_solved_tables_are_what_they_say(nodes: int, codes: int, power: float, u
     limits = np.tile([-step, step], (codes, 1))
     if codes % 2:
         limits[codes // 2] = 0.0
-    proposal = program.move(goal, table, limits)
-    assert proposal is not None
+    proposal = there(program.move(goal, table, limits))
     moved, predicted = proposal
     assert np.abs(moved - outputs).max() <= step * (1 + 1e-9)
     assert moved == pytest.approx(-moved[::-1], abs=0)
-    again = program.solve(goal, moved)
-    assert again is not None
+    again = there(program.solve(goal, moved))
     assert again.worst - table.worst == pytest.approx(predicted - table.worst, abs=1e-3 * step)
 
 
@@ -136,11 +134,9 @@ def test_outputs_too_near_have_no_unbiased_table() -> None:
 def test_integer_tables_keep_epsilon_and_means(epsilon: float, margin: float) -> None:
     goal = Goal(epsilon * (1 - margin), 5, 2.0, True)
     outputs = np.round(np.array([-1.3, -1.0, -0.4, 0.4, 1.0, 1.3]) * goal.reach * 2**20) / 2**20
-    table = program.solve(goal, outputs)
-    assert table is not None
+    table = there(program.solve(goal, outputs))
     units = (0.5 + 0.5 * outputs).tolist()
-    rows = integer_table(table.rows, table.top, units, epsilon, margin=margin, unbiased=True)
-    assert rows is not None
+    rows = there(integer_table(table.rows, table.top, units, epsilon, margin=margin, unbiased=True))
     assert all(sum(row) == UNIT for row in rows)
     limit = exp_lower_bound(epsilon)
     for column in zip(*rows, strict=True):

@@ -17,13 +17,13 @@ from arcwise.analysis.estimators.quantiles import circular_quantiles
 from arcwise.analysis.estimators.shares import share
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import arc_cover
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
-from tests.support.surveys import drawn_counts, node_distribution
+from tests.support.known import there
+from tests.support.surveys import drawn_counts, node_distribution, surveyed
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
@@ -61,8 +61,7 @@ def test_the_band_is_ordered_and_narrows_with_the_reports() -> None:
     values = np.random.default_rng(1).normal(0, 1, 20_000).clip(-5, 5)
     widths = []
     for n in (2000, 200_000):
-        counts = drawn_counts(mechanism, node_distribution(mechanism, values), n, 1)
-        band = cdf_band(Survey(mechanism, counts))
+        band = cdf_band(surveyed(mechanism, values, n, 1))
         assert list(band.at) == sorted(band.at)
         assert list(band.low) == sorted(band.low)
         assert list(band.high) == sorted(band.high)
@@ -83,8 +82,7 @@ def test_bounds_of_a_band_between_its_places() -> None:
 def test_an_atom_at_an_end_is_inside_the_band() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 2.0)
     values = np.concatenate([np.zeros(3000), np.random.default_rng(1).random(5000), np.ones(2000)])
-    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 50_000, 3)
-    band = cdf_band(Survey(mechanism, counts))
+    band = cdf_band(surveyed(mechanism, values, 50_000, 3))
     for x in (0.02, 0.1, 0.5, 0.9, 0.98):
         low, high = band.bounds(x)
         assert low <= 0.3 + 0.5 * x <= high
@@ -93,21 +91,19 @@ def test_an_atom_at_an_end_is_inside_the_band() -> None:
 
 def test_bins_are_shares_and_their_points_sum_to_one() -> None:
     mechanism = OptimalPiecewise(Interval(10, 20), 1.0)
-    counts = drawn_counts(mechanism, node_distribution(mechanism, [12.0, 13.0, 17.0]), 10_000, 2)
-    fitted = fit_held_out(mechanism, counts).probabilities
-    found = bins(Survey(mechanism, counts, probabilities=fitted))
+    survey = surveyed(mechanism, [12.0, 13.0, 17.0], 10_000, 2)
+    found = bins(survey)
     assert next(iter(found)) == "10:11"
     assert len(found) == 10
     # End cells count as a half for a bound that falls inside; none does here.
     assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
-    alone = share(Survey(mechanism, counts, probabilities=fitted), 12, 13)
+    alone = share(Survey(mechanism, survey.counts), 12, 13)
     assert found["12:13"].value == alone.value
     # Which weights are tried for a bound depends a little on those before.
     assert found["12:13"].low == pytest.approx(alone.low, abs=0.01)
     assert found["12:13"].high == pytest.approx(alone.high, abs=0.01)
     sectors = OptimalCircular(CLOCK, 1.0)
-    counts = drawn_counts(sectors, node_distribution(sectors, headings(2.0)), 10_000, 2)
-    found = bins(Survey(sectors, counts))
+    found = bins(surveyed(sectors, headings(2.0), 10_000, 2))
     assert list(found)[-1] == "22:24"
     assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
     coarse = OptimalPiecewise(Interval(0, 1), 1.0, nodes=8)
@@ -129,43 +125,36 @@ def test_arcs_cover_their_length(start: float, first: float, length: float, cell
 def test_arcs_across_midnight() -> None:
     mechanism = OptimalCircular(CLOCK, 3.0)
     values = headings(2.0)
-    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100_000, 2)
-    fitted = fit_held_out(mechanism, counts).probabilities
+    survey = surveyed(mechanism, values, 100_000, 2)
     truth = float(((values >= 22) | (values < 4)).mean())
     for low, high in ((22, 4), (-2, 4), (22, 28)):
-        found = share(Survey(mechanism, counts, probabilities=fitted), low, high)
+        found = share(survey, low, high)
         assert found.contains(truth)
         assert found.value == pytest.approx(truth, abs=0.03)
-    rest = share(Survey(mechanism, counts, probabilities=fitted), 4, 22)
-    assert rest.value == pytest.approx(1 - (found.value or 0.0), abs=1e-9)
-    whole = share(Survey(mechanism, counts, probabilities=fitted), 5, 29)
-    assert whole.value == pytest.approx(1.0)
-    assert whole.low == pytest.approx(1.0)
-    assert whole.high == pytest.approx(1.0)
+    assert share(survey, 4, 22).value == pytest.approx(1 - (found.value or 0.0), abs=1e-9)
+    whole = share(survey, 5, 29)
+    assert (whole.value, whole.low, whole.high) == pytest.approx((1.0, 1.0, 1.0))
     for bad in ((3.0, 3.0), (math.nan, 1.0), (0.0, -24.0)):
         with pytest.raises(ParameterError, match="low and high"):
-            share(Survey(mechanism, counts, probabilities=fitted), *bad)
+            share(survey, *bad)
 
 
 AROUND = OptimalCircular(CLOCK, 2.0, nodes=64)
 
 
 @cache
-def headings_reported(seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the counts of 5,000 reports, and the fit to them."""
-    counts = drawn_counts(AROUND, node_distribution(AROUND, headings(1.0)), 5000, seed)
-    return counts, fit_held_out(AROUND, counts).probabilities
+def headings_reported(seed: int) -> Survey:
+    return surveyed(AROUND, headings(1.0), 5000, seed)
 
 
-@pytest.mark.parametrize("origin", [pytest.param(12.0, marks=pytest.mark.slow), -11.0, 0.0])
+@pytest.mark.parametrize("origin", [12.0, -11.0, 0.0])
 @pytest.mark.slow
 def test_coverage_of_circular_quantiles(origin: float) -> None:
     """30 surveys of 5 quantiles: at 0.95 each, fewer than 24 of 30 has a probability of 0.003 in all."""
     truth = np.quantile((headings(1.0) - origin) % 24, [0.05, 0.25, 0.5, 0.75, 0.95]) + origin
     covered = np.zeros(5)
     for seed in range(30):
-        counts, fitted = headings_reported(seed)
-        found = list(circular_quantiles(Survey(AROUND, counts, probabilities=fitted), origin).values())
+        found = list(circular_quantiles(headings_reported(seed), origin).values())
         covered += [value.contains(t, period=24) for value, t in zip(found, truth, strict=True)]
         assert all(0 <= (value.value or 0.0) < 24 for value in found)
         assert max((value.high or 0) - (value.low or 0) for value in found) < 24
@@ -174,9 +163,7 @@ def test_coverage_of_circular_quantiles(origin: float) -> None:
 
 def test_the_default_origin_is_opposite_the_mean_direction() -> None:
     task = Task("hour", CLOCK, epsilon=2.0)
-    counts = drawn_counts(task.mechanism, node_distribution(task.mechanism, headings(2.0)), 50_000, 2).astype(
-        int
-    )
+    counts = surveyed(task.mechanism, headings(2.0), 50_000, 2).counts.astype(int)
     plain = estimate(task, counts)
     assert plain.quantiles == {}
     assert plain.bins == {}
@@ -196,9 +183,7 @@ def test_the_default_origin_is_opposite_the_mean_direction() -> None:
 
 def test_bands_of_an_interval_and_their_json() -> None:
     task = Task("age", Interval(0, 100), epsilon=2.0)
-    counts = drawn_counts(
-        task.mechanism, node_distribution(task.mechanism, [20.0, 30.0, 70.0]), 5000, 2
-    ).astype(int)
+    counts = surveyed(task.mechanism, [20.0, 30.0, 70.0], 5000, 2).counts.astype(int)
     shown = estimate(task, counts, bands=True).to_dict()
     assert set(shown["band"]) == {"at", "low", "high", "method", "note", "notes"}
     assert len(shown["bins"]) == 10
@@ -248,12 +233,9 @@ def test_a_domain_of_a_few_floats_has_no_bins_and_no_variance() -> None:
     task = Task("tiny", Interval(0, 5e-324), epsilon=1.0)
     result = estimate(task, [10] * task.mechanism.kernel.codes, bands=True)
     assert result.bins == {}
-    assert result.variance is not None
-    assert result.variance.low is None
-    assert "beyond what a float holds" in result.variance.note
+    assert there(result.variance).low is None
+    assert "beyond what a float holds" in there(result.variance).note
     huge = Task("huge", Interval(-1e307, 1e307), epsilon=1.0)
     wide = estimate(huge, [10] * huge.mechanism.kernel.codes)
-    assert wide.variance is not None
-    assert wide.variance.value is None
-    assert wide.standard_deviation is not None
-    assert 1e306 < (wide.standard_deviation.value or 0.0) < 1e307
+    assert there(wide.variance).value is None
+    assert 1e306 < (there(wide.standard_deviation).value or 0.0) < 1e307

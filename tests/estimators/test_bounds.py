@@ -26,6 +26,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 from tests.support.surveys import drawn_counts
 
@@ -114,14 +115,11 @@ def test_functionals_are_above_the_share_and_above_the_rest(example: Example) ->
                 abs((units - end + 0.5 * circular) % 1.0 - 0.5 * circular) < 1e-12 for end in (first, last)
             ]
             beyond |= ends[0] & (first > 0.0 or circular) | ends[1] & (last < 1.0 or circular)
-        for functional in most:
-            found = seen(mechanism, functional, units)
-            assert found[part].min(initial=1.0) >= 1.0 - 1e-6
-            assert found.min() >= 0.0
-        for functional in rest:
-            found = seen(mechanism, functional, units)
-            assert found[beyond].min(initial=1.0) >= 1.0 - 1e-6
-            assert found.min() >= 0.0
+        for functionals, where in ((most, part), (rest, beyond)):
+            for functional in functionals:
+                found = seen(mechanism, functional, units)
+                assert found[where].min(initial=1.0) >= 1.0 - 1e-6
+                assert found.min() >= 0.0
 
 
 def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray, root: float) -> None:
@@ -231,14 +229,14 @@ def test_a_share_of_few_reports_is_held_as_often_as_promised(n: int, level: floa
 
 def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> list[Value]:
     """Return shares and quantiles, with a fit that has nothing to do with the reports."""
-    fitted, domain = uniform_start(mechanism), mechanism.domain
-    low, middle = domain.from_unit(np.array([0.0, 0.5])).tolist()
-    found = [share(Survey(mechanism, counts, probabilities=fitted), low, middle, level=level)]
-    if mechanism.kernel.circular:
-        return found + list(
-            circular_quantiles(Survey(mechanism, counts, probabilities=fitted), middle, level=level).values()
-        )
-    return found + list(quantiles(Survey(mechanism, counts, probabilities=fitted), level=level).values())
+    low, middle = mechanism.domain.from_unit(np.array([0.0, 0.5])).tolist()
+    part, whole = (Survey(mechanism, counts, probabilities=uniform_start(mechanism)) for _ in range(2))
+    others = (
+        circular_quantiles(whole, middle, level=level)
+        if mechanism.kernel.circular
+        else quantiles(whole, level=level)
+    )
+    return [share(part, low, middle, level=level), *others.values()]
 
 
 @pytest.mark.parametrize(
@@ -259,9 +257,7 @@ def test_reports_without_a_population_have_intervals_within_the_domain(number: i
         assert part.low is not None
         assert part.high is not None
         assert 0.0 <= part.low <= part.high <= 1.0
-        for each in others:
-            assert each.low is not None
-            assert each.high is not None
+        for each in map(bounded, others):
             assert each.low <= each.high
             if each.value is not None:
                 assert each.low <= each.value <= each.high
@@ -285,11 +281,7 @@ def test_equal_counts_have_equal_intervals_and_higher_levels_wider_ones(example:
     for lower, higher in pairwise(several):
         # A quantile's ends are looked for in a few steps only.
         slack = [1e-6] + [0.02 * length] * (len(lower) - 1)
-        for narrow, wide, by in zip(lower, higher, slack, strict=True):
-            assert wide.low is not None
-            assert wide.high is not None
-            assert narrow.low is not None
-            assert narrow.high is not None
+        for narrow, wide, by in zip(map(bounded, lower), map(bounded, higher), slack, strict=True):
             assert wide.low <= narrow.low + by
             assert narrow.high <= wide.high + by
 
@@ -316,9 +308,7 @@ def test_few_values_have_intervals_at_the_lowest_and_the_highest_level(
     counts[0] = 6000
     between = [(0.0, 1.0)]
     result = estimate(task, counts, level=level, bands=True, between=between)
-    for value in (*result.shares.values(), *result.bins.values()):
-        assert value.low is not None
-        assert value.high is not None
+    for value in map(bounded, (*result.shares.values(), *result.bins.values())):
         assert 0.0 <= value.low <= value.high <= 1.0
 
 

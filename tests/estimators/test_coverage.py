@@ -38,6 +38,7 @@ from benchmarks.studies.coverage_study import (
 )
 from benchmarks.studies.populations import Named, domain_of, random_population, read, wanted
 from benchmarks.studies.truths import atoms
+from tests.support.known import there
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,12 +102,11 @@ def test_values_of_a_lattice_have_the_law_of_its_nodes(domain: Interval | Circle
     mechanism = Task("a", domain, 1.0).mechanism
     law = on_lattice(population, domain)
     assert isinstance(law, Atoms)
-    assert domain.size is not None
-    shares = np.zeros(domain.size)
+    shares = np.zeros(there(domain.size))
     shares[np.rint(law.places * (domain.lattice.steps if domain.lattice else 1)).astype(int)] = (
         law.probabilities
     )
-    nodes = mechanism.place_nodes(np.arange(domain.size, dtype=np.float64)).astype(int)
+    nodes = mechanism.place_nodes(np.arange(there(domain.size), dtype=np.float64)).astype(int)
     np.testing.assert_allclose(node_law(mechanism, population)[nodes], shares, atol=1e-12)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,9 +23,32 @@ from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded, known, there
+from tests.support.surveys import covered, surveyed
+
+if TYPE_CHECKING:
+    from arcwise.analysis import Value
+    from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.typing import FloatArray
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 HEADING = Circle(360)
+NO_POPULATION = "no population is likely to produce these counts"
+
+
+def both(mechanism: CircularMechanism, counts: FloatArray) -> tuple[Value, Value]:
+    """Return the direction and the resultant length."""
+    survey = Survey(mechanism, counts)
+    return direction(survey), resultant_length(survey)
+
+
+def around_one(mechanism: CircularMechanism, kappa: float) -> tuple[FloatArray, complex]:
+    """Return a law of the nodes around the angle 1, as von Mises', and its moment."""
+    nodes = mechanism.kernel.nodes
+    at = (np.arange(nodes) + mechanism.kernel.window / 2) / nodes * 2 * math.pi  # type: ignore[attr-defined]
+    law = np.exp(kappa * np.cos(at - 1.0))
+    law /= law.sum()
+    return law, complex(law @ np.cos(at), law @ np.sin(at))
 
 
 @pytest.mark.parametrize("nodes", [8, 45, 128])
@@ -35,8 +59,7 @@ def test_expected_counts_give_back_the_moment(epsilon: float, nodes: int) -> Non
     law = generator.dirichlet(np.ones(nodes) / 2)
     at = 2 * math.pi * (np.arange(nodes) + mechanism.kernel.window / 2) / nodes
     truth = complex(law @ np.cos(at), law @ np.sin(at))
-    counts = expected_counts(mechanism, law, 1e12)
-    heading, length = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
+    heading, length = both(mechanism, expected_counts(mechanism, law, 1e12))
     assert length.value == pytest.approx(abs(truth), abs=1e-9)
     expected = math.degrees(math.atan2(truth.imag, truth.real)) % 360
     assert heading.value == pytest.approx(expected, abs=1e-6)
@@ -52,8 +75,7 @@ def test_rounding_to_nodes_costs_at_most_what_is_promised(angle: float, nodes: i
 
 def test_expected_counts_of_a_uniform_population_determine_no_direction() -> None:
     mechanism = OptimalCircular(Circle(24), 1.0)
-    counts = np.full(mechanism.kernel.codes, 1000.0)
-    heading, length = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
+    heading, length = both(mechanism, np.full(mechanism.kernel.codes, 1000.0))
     assert (heading.low, heading.high) == (0.0, 24.0)
     assert "not determined" in heading.note
     assert heading.contains(23.99, period=24)
@@ -88,8 +110,7 @@ def test_the_arc_is_fiellers_set(
         return
     if statistic <= -2 * math.log(1 - level) + 1e-9:
         return
-    assert arc is not None
-    below, above = arc
+    below, above = there(arc)
     assert below >= 0
     assert above >= 0
     assert below + above < math.pi
@@ -102,10 +123,7 @@ def test_an_interval_around_zero_is_unwrapped() -> None:
     mechanism = OptimalCircular(HEADING, 2.0)
     values = np.array([350.0, 0.0, 10.0])
     counts = expected_counts(mechanism, node_distribution(mechanism, values), 3000)
-    heading = direction(Survey(mechanism, counts))
-    assert heading.value is not None
-    assert heading.low is not None
-    assert heading.high is not None
+    heading = known(direction(Survey(mechanism, counts)))
     assert heading.low <= heading.value <= heading.high
     assert heading.high - heading.low < 40
     for angle in (-1.0, 0.0, 1.0, 359.0, 361.0):
@@ -118,18 +136,11 @@ def test_coverage_of_direction_and_length(kappa: float, fewest: int) -> None:
     # 500 surveys: at a coverage of 0.95, fewer than 458 have probability 5e-4 and fewer than 455 7e-5;
     # each is tried twice.
     mechanism = OptimalCircular(Circle(2 * math.pi), 1.0, nodes=64)
-    at = (np.arange(64) + mechanism.kernel.window / 2) / 64 * 2 * math.pi
-    law = np.exp(kappa * np.cos(at - 1.0))
-    law /= law.sum()
-    truth = complex(law @ np.cos(at), law @ np.sin(at))
-    directions = lengths = 0
-    for seed in range(500):
-        counts = drawn_counts(mechanism, law, 2000, seed)
-        angle = math.atan2(truth.imag, truth.real)
-        directions += direction(Survey(mechanism, counts)).contains(angle, period=2 * math.pi)
-        lengths += resultant_length(Survey(mechanism, counts)).contains(abs(truth))
-    assert directions >= fewest
-    assert lengths >= fewest
+    law, truth = around_one(mechanism, kappa)
+    found = [both(mechanism, drawn_counts(mechanism, law, 2000, seed)) for seed in range(500)]
+    directions, lengths = zip(*found, strict=True)
+    assert covered(directions, cmath.phase(truth), period=2 * math.pi) >= fewest
+    assert covered(lengths, abs(truth)) >= fewest
 
 
 def test_length_of_a_uniform_population_is_covered_and_stays_in_bounds() -> None:
@@ -137,10 +148,9 @@ def test_length_of_a_uniform_population_is_covered_and_stays_in_bounds() -> None
     mechanism = OptimalCircular(HEADING, 1.0, nodes=32)
     covered = 0
     for seed in range(300):
-        length = resultant_length(Survey(mechanism, drawn_counts(mechanism, np.full(32, 1 / 32), 500, seed)))
-        assert length.value is not None
-        assert length.low is not None
-        assert length.high is not None
+        length = known(
+            resultant_length(Survey(mechanism, drawn_counts(mechanism, np.full(32, 1 / 32), 500, seed)))
+        )
         assert 0 <= length.low <= length.value <= length.high <= 1
         assert length.high > 0
         covered += length.contains(0.0)
@@ -151,45 +161,30 @@ def test_reports_of_no_population_are_said_to_be_that() -> None:
     mechanism = OptimalCircular(HEADING, 0.5)
     counts = np.zeros(mechanism.kernel.codes)
     counts[3] = 10_000  # a device with any value gives this code to one report in fifty or so
-    assert "no population is likely to produce these counts" in direction(Survey(mechanism, counts)).note
-    assert (
-        "no population is likely to produce these counts" in resultant_length(Survey(mechanism, counts)).note
-    )
+    assert all(NO_POPULATION in each.note for each in both(mechanism, counts))
     honest = drawn_counts(mechanism, np.full(128, 1 / 128), 10_000, 1)
-    assert "no population" not in direction(Survey(mechanism, honest)).note
-    assert "no population" not in resultant_length(Survey(mechanism, honest)).note
+    assert not any("no population" in each.note for each in both(mechanism, honest))
 
 
 @pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 8))])
 def test_few_reports_are_covered(n: int) -> None:
     # 400 surveys; at a coverage of 0.95 fewer than 364 have probability 4e-4.
     mechanism = OptimalCircular(Circle(2 * math.pi), 20.0, nodes=128)
-    at = (np.arange(128) + mechanism.kernel.window / 2) / 128 * 2 * math.pi
-    law = np.exp(2 * np.cos(at - 1.0))
-    law /= law.sum()
-    length = math.hypot(law @ np.cos(at), law @ np.sin(at))
-    directions = lengths = 0
-    for seed in range(400):
-        counts = drawn_counts(mechanism, law, n, seed)
-        heading, estimate = direction(Survey(mechanism, counts)), resultant_length(Survey(mechanism, counts))
-        directions += heading.contains(1.0, period=2 * math.pi)
-        lengths += estimate.contains(length)
-        assert "few reports" in heading.note
-        assert "few reports" in estimate.note
+    law, truth = around_one(mechanism, 2.0)
+    found = [both(mechanism, drawn_counts(mechanism, law, n, seed)) for seed in range(400)]
+    for pair in found:
+        assert all("few reports" in each.note for each in pair)
         if n < 5:
-            assert (heading.low, heading.high) == (0.0, 2 * math.pi)
-            assert (estimate.low, estimate.high) == (0.0, 1.0)
-    assert directions >= 364
-    assert lengths >= 364
+            assert [(each.low, each.high) for each in pair] == [(0.0, 2 * math.pi), (0.0, 1.0)]
+    directions, lengths = zip(*found, strict=True)
+    assert covered(directions, 1.0, period=2 * math.pi) >= 364
+    assert covered(lengths, abs(truth)) >= 364
 
 
 @pytest.mark.parametrize("period", [1e-300, 1.7e308])
 def test_extreme_periods_stay_finite(period: float) -> None:
     mechanism = OptimalCircular(Circle(period), 1.0)
-    law = node_distribution(mechanism, [0.95 * period])
-    heading = direction(Survey(mechanism, drawn_counts(mechanism, law, 2000, 1)))
-    assert heading.low is not None
-    assert heading.high is not None
+    heading = bounded(direction(surveyed(mechanism, [0.95 * period], 2000, 1)))
     assert heading.low < heading.high
     assert heading.value == pytest.approx(0.95 * period, rel=0.1)
 
@@ -200,14 +195,12 @@ def test_few_reports_and_few_cells() -> None:
     counts[3] = 1
     assert "not determined" in direction(Survey(mechanism, counts)).note
     counts[3] = 2
-    heading = direction(Survey(mechanism, counts))
+    heading, length = both(mechanism, counts)
     assert (heading.low, heading.high) == (0.0, 360.0)
-    length = resultant_length(Survey(mechanism, counts))
     assert length.contains(0.0)
     assert length.contains(1.0)
     two = OptimalCircular(HEADING, 1.0, nodes=2)
-    assert direction(Survey(two, np.array([5.0, 9.0]))).value is None
-    assert resultant_length(Survey(two, np.array([5.0, 9.0]))).value is None
+    assert [each.value for each in both(two, np.array([5.0, 9.0]))] == [None, None]
 
 
 @pytest.mark.parametrize("population", ["uniform:220,227.2", "atom:1.4"])
@@ -219,9 +212,7 @@ def test_a_length_holds_what_rounding_to_nodes_shrinks(population: str) -> None:
     missed = 0
     for _ in range(20):
         counts = simulate_counts(mechanism, population, 10**6, generator).astype(np.float64)
-        value = resultant_length(Survey(mechanism, counts))
-        assert value.low is not None
-        assert value.high is not None
+        value = bounded(resultant_length(Survey(mechanism, counts)))
         missed += not value.low - 1e-9 <= truth <= value.high + 1e-9
     assert missed <= 3
 
@@ -235,8 +226,6 @@ def test_a_direction_holds_what_rounding_to_nodes_turns(population: str) -> None
     missed = 0
     for _ in range(20):
         counts = simulate_counts(mechanism, population, 10**9, generator).astype(np.float64)
-        value = direction(Survey(mechanism, counts))
-        assert value.low is not None
-        assert value.high is not None
+        value = bounded(direction(Survey(mechanism, counts)))
         missed += not (truth - value.low) % 360 <= (value.high - value.low) % 360
     assert missed <= 3

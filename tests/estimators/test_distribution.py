@@ -19,8 +19,9 @@ from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from tests.support.known import there
 from tests.support.strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
-from tests.support.surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, node_distribution, surveyed
 
 
 @given(mechanism=mechanisms(max_nodes=80))
@@ -61,21 +62,18 @@ def test_bins_of_an_interval_and_of_a_circle() -> None:
 def test_a_pile_is_found_in_the_bin_that_holds_it(example: WindowExample) -> None:
     mechanism = example.make(4.0, 40)
     middle = float(mechanism.domain.from_unit(np.float64(0.43)))
-    counts = drawn_counts(mechanism, node_distribution(mechanism, [middle]), 200_000, 1)
-    result = histogram(mechanism, fit_held_out(mechanism, counts))
+    result = histogram(mechanism, fit_held_out(mechanism, surveyed(mechanism, [middle], 200_000, 1).counts))
     probabilities, edges = np.array(result.probabilities), np.array(result.edges)
     assert probabilities.sum() == pytest.approx(1.0)
-    near = (edges[1:] > middle - 0.05 * mechanism.domain.length) & (
-        edges[:-1] < middle + 0.05 * mechanism.domain.length
-    )
+    around = 0.05 * mechanism.domain.length
+    near = (edges[1:] > middle - around) & (edges[:-1] < middle + around)
     assert probabilities[near].sum() > 0.9
 
 
 def test_clamp_has_wide_end_bins_with_a_note() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, placement="clamp")
     kernel = mechanism.kernel
-    counts = drawn_counts(mechanism, node_distribution(mechanism, [0.0]), 10_000, 1)
-    result = histogram(mechanism, fit_held_out(mechanism, counts))
+    result = histogram(mechanism, fit_held_out(mechanism, surveyed(mechanism, [0.0], 10_000, 1).counts))
     assert result.edges[1] == pytest.approx((kernel.window / 2 + 0.5) / kernel.codes)
     assert "end zones" in result.note
 
@@ -126,11 +124,9 @@ def test_few_reports_at_a_large_epsilon_are_not_a_uniform_population(epsilon: fl
     # Reports are as good as values here, yet some of the 20 that are held out have codes that no other has.
     mechanism = OptimalPiecewise(Interval(-60, 180), epsilon)
     values = np.random.default_rng(0).laplace(-2, 18, 5000).clip(-60, 180)
-    counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100, 1)
-    fitted = fit_held_out(mechanism, counts)
-    assert fitted.iterations > 0
-    median = quantiles(Survey(mechanism, counts, probabilities=fitted.probabilities))["0.5"]
-    assert median.value == pytest.approx(-2, abs=5)
+    survey = surveyed(mechanism, values, 100, 1)
+    assert fit_held_out(mechanism, survey.counts).iterations > 0
+    assert quantiles(survey)["0.5"].value == pytest.approx(-2, abs=5)
 
 
 def test_notes_say_that_bins_have_no_band_and_when_nodes_are_few() -> None:
@@ -205,10 +201,8 @@ def test_a_population_that_is_not_uniform_is_left_as_soon_as_it_shows() -> None:
     truth /= truth.sum()
     counts = drawn_counts(mechanism, truth, 100_000, 1)
     fitted = fit_held_out(mechanism, counts).probabilities
-    assert (
-        np.abs(np.cumsum(fitted - truth)).mean()
-        < 0.25 * np.abs(np.cumsum(uniform_start(mechanism) - truth)).mean()
-    )
+    near, far = (np.abs(np.cumsum(law - truth)).mean() for law in (fitted, uniform_start(mechanism)))
+    assert near < 0.25 * far
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
@@ -250,10 +244,10 @@ def test_the_fitted_mean_errs_less_than_the_unbiased_one_at_a_small_epsilon() ->
         population = as_population(line, mechanism.domain)
         for seed in range(20):
             counts = simulate_counts(mechanism, population, 1000, np.random.default_rng(seed))
-            fitted = histogram(mechanism, fit_held_out(mechanism, counts.astype(np.float64))).fitted_mean
-            assert fitted is not None
-            point = mean(Survey(mechanism, counts.astype(np.float64))).value
-            assert point is not None
+            fitted = there(
+                histogram(mechanism, fit_held_out(mechanism, counts.astype(np.float64))).fitted_mean
+            )
+            point = there(mean(Survey(mechanism, counts.astype(np.float64))).value)
             ours += (fitted - population.mean()) ** 2
             unbiased += (point - population.mean()) ** 2
     assert ours < 0.8 * unbiased
@@ -278,6 +272,5 @@ def test_very_many_reports_are_not_held_back_by_a_limit_of_steps() -> None:
         generator.vonmises(2.5, 8.0, 400_000),
     )
     units = values / (2 * np.pi) % 1.0
-    counts = drawn_counts(mechanism, node_distribution(mechanism, 360 * units), 10**9, 1)
-    fitted = fit_held_out(mechanism, counts)
+    fitted = fit_held_out(mechanism, surveyed(mechanism, 360 * units, 10**9, 1).counts)
     assert wasserstein(mechanism, fitted.probabilities, units) < 0.002

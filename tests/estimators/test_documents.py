@@ -27,6 +27,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.tasks import DAY, Task
 from tests.support.cases import mostly_slow
+from tests.support.known import there
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, tasks
 
 DOMAINS: list[Domain] = [
@@ -57,8 +58,7 @@ def check(task: Task, n: int, seed: int, **options: Any) -> None:
     assert read == result
     assert (str(read), read.domain_words) == (str(result), task.domain_words)
     if task.domain.circular and n:
-        assert read.direction is not None
-        assert read.direction.period == task.domain.length
+        assert there(read.direction).period == task.domain.length
 
 
 @settings(max_examples=8)

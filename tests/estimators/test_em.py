@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -222,19 +222,16 @@ def test_arguments_out_of_bounds() -> None:
     with pytest.raises(ParameterError, match="stages must be at least 1, got 0"):
         EMSteps(kernel, np.ones(kernel.codes)).leap(0)
     counts = np.ones(kernel.codes)
-    with pytest.raises(ParameterError, match="exactly one of iterations and gap"):
-        fit(kernel, counts)
-    with pytest.raises(ParameterError, match="exactly one of iterations and gap"):
-        fit(kernel, counts, iterations=3, gap=0.1)
-    with pytest.raises(ParameterError, match="iterations must be at least 0, got -1"):
-        fit(kernel, counts, iterations=-1)
-    with pytest.raises(ParameterError, match="gap must be positive, got 0"):
-        fit(kernel, counts, gap=0.0)
-    with pytest.raises(ParameterError, match="one dimension, got 2"):
-        fit(kernel, np.ones((2, kernel.codes)), gap=0.1)
-    with pytest.raises(ParameterError, match=f"must have {kernel.codes} codes"):
-        EMSteps(kernel, np.ones(3))
-    with pytest.raises(ParameterError, match="non-negative with a positive sum"):
-        EMSteps(kernel, np.zeros(kernel.codes))
-    with pytest.raises(ParameterError, match="start must be 24 positive numbers"):
-        EMSteps(kernel, counts, start=np.zeros(24))
+    call: Any
+    for call, wrong, options, message in (
+        (fit, counts, {}, "exactly one of iterations and gap"),
+        (fit, counts, {"iterations": 3, "gap": 0.1}, "exactly one of iterations and gap"),
+        (fit, counts, {"iterations": -1}, "iterations must be at least 0, got -1"),
+        (fit, counts, {"gap": 0.0}, "gap must be positive, got 0"),
+        (fit, np.ones((2, kernel.codes)), {"gap": 0.1}, "one dimension, got 2"),
+        (EMSteps, np.ones(3), {}, f"must have {kernel.codes} codes"),
+        (EMSteps, 0 * counts, {}, "non-negative with a positive sum"),
+        (EMSteps, counts, {"start": np.zeros(24)}, "start must be 24 positive numbers"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            call(kernel, wrong, **options)

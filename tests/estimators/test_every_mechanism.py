@@ -13,6 +13,7 @@ from arcwise.domains import Interval
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
+from tests.support.known import bounded, known, there
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 if TYPE_CHECKING:
@@ -43,38 +44,29 @@ def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
     mechanism = example.make(epsilon)
     units, result = survey(mechanism)
     assert result.n == REPORTS
-    fitted = result.distribution
-    assert fitted is not None
+    fitted = there(result.distribution)
     assert math.fsum(fitted.probabilities) == pytest.approx(1.0, abs=1e-9)
     assert min(fitted.probabilities) >= 0.0
     assert len(fitted.edges) == len(fitted.probabilities) + 1
     domain = mechanism.domain
     if isinstance(mechanism, CircularMechanism):
         assert result.direction is not None
-        assert result.resultant_length is not None
         moment = complex(np.exp(2j * math.pi * units).mean())
         # Between the nodes of a coarse circle directions bend by up to a tenth of their distance.
         slack = 0.1 * domain.length / mechanism.kernel.nodes
         direction = domain.length * (math.atan2(moment.imag, moment.real) / (2 * math.pi) % 1.0)
         assert result.direction.value is not None
-        ends = result.direction.ends()
-        assert ends is not None
+        ends = there(result.direction.ends())
         width = ends[1] - ends[0]
         gap = (result.direction.value - direction + domain.length / 2) % domain.length - domain.length / 2
         assert abs(gap) <= 5 / 3.92 * width + slack
         assert width < domain.length / 8
-        length = result.resultant_length
-        assert length.value is not None
-        assert length.low is not None
-        assert length.high is not None
+        length = known(there(result.resultant_length))
         lost = (math.pi / mechanism.kernel.nodes) ** 2 / 2
         assert abs(length.value - abs(moment)) <= 5 / 3.92 * (length.high - length.low) + lost
         return
     assert isinstance(domain, Interval)
-    mean, truth = result.mean, float(domain.from_unit(units.mean()))
-    assert mean is not None
-    assert mean.low is not None
-    assert mean.high is not None
+    mean, truth = bounded(result.mean), float(domain.from_unit(units.mean()))
     assert mean.method
     width = mean.high - mean.low
     if mean.value is None:
@@ -84,10 +76,7 @@ def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
     else:
         assert abs(mean.value - truth) <= 5 / 3.92 * width
         assert 0.0 < width < 0.2 * domain.length
-    variance, spread = result.variance, float(units.var()) * domain.length**2
-    assert variance is not None
-    assert variance.low is not None
-    assert variance.high is not None
+    variance, spread = bounded(result.variance), float(units.var()) * domain.length**2
     slack = 3.04 / 3.92 * (variance.high - variance.low)  # the ends are at 1.96 standard errors
     assert variance.low - slack <= spread <= variance.high + slack
     assert list(result.quantiles) == ["0.05", "0.25", "0.5", "0.75", "0.95"]

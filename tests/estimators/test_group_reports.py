@@ -21,6 +21,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group, Task
+from tests.support.known import bounded, there
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
@@ -89,10 +90,7 @@ def test_the_width_lies_between_these_users_and_the_population(task: Task) -> No
 
     def width(**options: Any) -> float:
         found = estimate(task, counts, **options)
-        value = found.mean or found.direction
-        assert value is not None
-        assert value.low is not None
-        assert value.high is not None
+        value = bounded(found.mean or found.direction)
         return value.high - value.low
 
     population = width()
@@ -105,8 +103,7 @@ def test_the_width_lies_between_these_users_and_the_population(task: Task) -> No
     if task is DELAY:  # on each side the square is the mixture itself
         at: list[list[float]] = []
         for options in ({"sampled": 1.0}, {"sampled": 0.6}, {"target": "population"}):
-            mean = estimate(task, counts, **{"target": "users", **options}).mean  # type: ignore[arg-type]
-            assert mean is not None
+            mean = there(estimate(task, counts, **{"target": "users", **options}).mean)  # type: ignore[arg-type]
             assert None not in {mean.value, mean.low, mean.high}
             at.append([mean.value - mean.low, mean.high - mean.value])  # type: ignore[operator]
         users, mixed, everybody = np.array(at) ** 2
@@ -124,8 +121,7 @@ def test_the_result_says_that_devices_were_drawn() -> None:
     assert "group" not in estimate(DELAY, counts, sampled=0.5).target
     over_time = series(DELAY, {1: counts, 2: counts}, target="users", sampled=0.5)
     assert "of which 0.5 drew this task" in over_time.target
-    point = over_time.points[0].mean
-    assert point is not None
+    point = there(over_time.points[0].mean)
     assert (point.low, point.high) == (found.mean.low, found.mean.high)
 
 
@@ -147,9 +143,7 @@ def test_bad_shares_are_refused(bad: Any) -> None:
 @pytest.mark.parametrize("share", [0.06, 1 / 3, 0.5, 0.9])
 @pytest.mark.parametrize("reports", [0, 1, 7, 400])
 def test_the_number_of_devices_inverts_the_binomial_law(reports: int, share: float) -> None:
-    found = devices_behind(reports, share, level=0.9)
-    assert found.low is not None
-    assert found.high is not None
+    found = bounded(devices_behind(reports, share, level=0.9))
     low, high = int(found.low), int(found.high)
     assert found.value == reports / share
     inside = [
@@ -175,9 +169,7 @@ def test_all_devices_report_without_sampling() -> None:
 
 
 def test_large_numbers_of_devices() -> None:
-    found = devices_behind(10**12, 0.25)
-    assert found.low is not None
-    assert found.high is not None
+    found = bounded(devices_behind(10**12, 0.25))
     assert 1.95 < (found.high - 4e12) / math.sqrt(12e12) < 1.97
     assert 1.95 < (4e12 - found.low) / math.sqrt(12e12) < 1.97
 
@@ -193,8 +185,7 @@ def test_p_values_are_uniform_where_tasks_are_drawn_alike(group: Group) -> None:
     found = []
     for _ in range(400):
         chosen = [task.name for _ in range(500) for task in group.choose(source)]
-        p_value = drawn_alike([chosen.count(task.name) for task in group.tasks], group.sample or 0)
-        assert p_value is not None
+        p_value = there(drawn_alike([chosen.count(task.name) for task in group.tasks], group.sample or 0))
         found.append(p_value)
     assert kstest(found, "uniform").pvalue > 1e-3
 
@@ -203,8 +194,7 @@ def test_tasks_that_miss_values_are_told() -> None:
     alike = group_reports(VEHICLE, {"delay": 5020, "heading": 4980})
     assert alike.note == "the numbers agree with tasks drawn equally often (p = 0.69)"
     missing = group_reports(VEHICLE, {"delay": 5020, "heading": 4000})
-    assert missing.p_value is not None
-    assert missing.p_value < 1e-20
+    assert there(missing.p_value) < 1e-20
     assert "the tasks differ by more than random drawing explains" in str(missing)
     assert "values are missing in some devices" in missing.note
     few = group_reports(VEHICLE, {"delay": 1, "heading": 2})

@@ -18,6 +18,7 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded, there
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
@@ -30,9 +31,8 @@ REPORTS = 10**10
 
 def population(domain: Domain, seed: int = 1) -> FloatArray:
     """Return the probabilities of the values: unequal, with an atom of a third."""
-    assert domain.size is not None
-    shares = np.random.default_rng(seed).dirichlet(np.full(domain.size, 2.0)) * 2 / 3
-    shares[domain.size // 3] += 1 / 3
+    shares = np.random.default_rng(seed).dirichlet(np.full(there(domain.size), 2.0)) * 2 / 3
+    shares[there(domain.size) // 3] += 1 / 3
     return shares
 
 
@@ -50,11 +50,9 @@ def test_mean_and_variance_are_those_of_the_values(domain: Interval, cls: type[O
     mechanism = cls(domain, 1.0)
     shares, values = population(domain), domain.values()
     result = estimate(Task("x", domain, 1.0, mechanism=mechanism), expected(mechanism, shares))
-    assert result.mean is not None
-    assert result.variance is not None
     mean = float(shares @ values)
-    assert result.mean.value == pytest.approx(mean, abs=1e-6)
-    assert result.variance.value == pytest.approx(float(shares @ (values - mean) ** 2), rel=1e-4)
+    assert there(result.mean).value == pytest.approx(mean, abs=1e-6)
+    assert there(result.variance).value == pytest.approx(float(shares @ (values - mean) ** 2), rel=1e-4)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
@@ -67,12 +65,11 @@ def test_a_clamped_window_bounds_the_mean_and_the_variance(epsilon: float, size:
     shares = population(domain)
     result = estimate(task, expected(task.mechanism, shares))
     assert result.mean is not None
-    assert result.variance is not None
     assert result.mean.low is not None
     assert result.mean.high is not None
     mean = float(shares @ values)
     assert result.mean.contains(mean)
-    assert result.variance.contains(float(shares @ (values - mean) ** 2))
+    assert there(result.variance).contains(float(shares @ (values - mean) ** 2))
     # The range is what moving the people of the end zones within them can do, and hardly more.
     middle = np.arange(size).clip(*zone)
     x = 10.0 + 2.0 * float(shares @ middle)
@@ -90,11 +87,9 @@ def test_direction_and_length_are_those_of_the_values(domain: Circle, epsilon: f
     shares = population(domain)
     result = estimate(Task("x", domain, epsilon, mechanism=mechanism), expected(mechanism, shares))
     moment = shares @ np.exp(2j * np.pi * domain.values() / domain.period)
-    assert result.direction is not None
-    assert result.resultant_length is not None
     direction = np.angle(moment) % (2 * np.pi) / (2 * np.pi) * domain.period
-    assert result.direction.value == pytest.approx(float(direction), abs=1e-6 * domain.period)
-    assert result.resultant_length.value == pytest.approx(abs(moment), abs=1e-4)
+    assert there(result.direction).value == pytest.approx(float(direction), abs=1e-6 * domain.period)
+    assert there(result.resultant_length).value == pytest.approx(abs(moment), abs=1e-4)
 
 
 @pytest.mark.parametrize("domain", [SCORES, RATINGS, HOURS], ids=str)
@@ -114,15 +109,14 @@ def test_a_share_has_both_of_its_ends(domain: Domain) -> None:
         (0, 0),
         (last, last),
     ):
-        found = share(Survey(mechanism, counts, probabilities=truth), float(values[low]), float(values[high]))
+        found = bounded(
+            share(Survey(mechanism, counts, probabilities=truth), float(values[low]), float(values[high]))
+        )
         exact = min(float(shares[low : high + 1].sum()), 1.0 - 1e-12)
         assert found.value == pytest.approx(exact, abs=2e-12)
-        assert found.low is not None
-        assert found.high is not None
         assert found.low - 1e-12 <= exact <= found.high
         assert found.high - found.low < 0.02
-    step = domain.step
-    assert step is not None
+    step = there(domain.step)
     between = float(values[1]) + step / 4
     with pytest.raises(ParameterError, match="low and high must have a value of"):
         share(Survey(mechanism, counts, probabilities=truth), between, between + step / 4)
@@ -156,8 +150,7 @@ def test_the_band_holds_where_values_are(domain: Interval) -> None:
     """Its places are values, with their atom below them and not half of it."""
     task = Task("x", domain, 4.0)
     shares = population(domain)
-    band = estimate(task, expected(task.mechanism, shares), bands=True).band
-    assert band is not None
+    band = there(estimate(task, expected(task.mechanism, shares), bands=True).band)
     for at, low, high in zip(band.at, band.low, band.high, strict=True):
         exact = float(shares[domain.values() <= at].sum())
         assert low - 1e-9 <= exact <= high + 1e-9, at
@@ -184,8 +177,7 @@ def test_a_distribution_is_a_probability_for_each_value(domain: Domain) -> None:
     task = Task("x", domain, 8.0)
     shares = population(domain)
     result = estimate(task, expected(task.mechanism, shares))
-    found = result.distribution
-    assert found is not None
+    found = there(result.distribution)
     assert found.values is not None
     assert sorted(found.values) == pytest.approx(domain.values())
     by_value = dict(zip(np.round(found.values, 9), found.probabilities, strict=True))
@@ -197,10 +189,9 @@ def test_a_distribution_is_a_probability_for_each_value(domain: Domain) -> None:
 @pytest.mark.parametrize("domain", [SCORES, RATINGS, HOURS, Circle(360, step=10)], ids=str)
 def test_a_simulated_population_is_that_of_the_nearest_values(domain: Domain) -> None:
     mechanism = Task("x", domain, 1.0).mechanism
-    assert domain.size is not None
     law = node_law(mechanism, as_population("uniform", domain))
-    at_places = law[mechanism.place_nodes(np.arange(domain.size, dtype=np.float64)).astype(int)]
-    exact = np.full(domain.size, 1.0)
+    at_places = law[mechanism.place_nodes(np.arange(there(domain.size), dtype=np.float64)).astype(int)]
+    exact = np.full(there(domain.size), 1.0)
     if isinstance(domain, Interval):
         exact[[0, -1]] = 0.5
     assert at_places == pytest.approx(exact / exact.sum())
@@ -250,17 +241,14 @@ def test_estimates_of_a_lattice_that_is_too_large_say_so(domain: Domain) -> None
     counts = simulate_counts(task, "uniform", 20_000, np.random.default_rng(1))
     found = estimate(task, counts, between=[(3, 50)], bands=True)
     note = f"{domain.size:,} values are too many for a node each: treated as a continuous domain"
-    assert found.distribution is not None
     several = [found.mode, *found.shares.values(), *found.bins.values(), *found.quantiles.values()]
-    assert note in found.distribution.note
+    assert note in there(found.distribution).note
     assert found.band is None or note in found.band.note
     assert len(several) > 10
-    for each in several:
-        assert each is not None
+    for each in map(there, several):
         assert note in each.note
     small = estimate(Task("y", HOURS, 2.0), [1000] * 24)
-    assert small.distribution is not None
-    assert "continuous" not in small.distribution.note
+    assert "continuous" not in there(small.distribution).note
 
 
 @pytest.mark.parametrize("domain", [Interval(0, 10, step=1), Interval(1, 5, step=1), HOURS], ids=str)
@@ -297,12 +285,10 @@ def test_the_mode_around_zero_of_a_circle_is_one_short_arc() -> None:
     task = Task("x", HOURS, 4.0)
     shares = np.zeros(24)
     shares[[23, 0, 1]] = 0.34, 0.33, 0.33
-    found = estimate(task, expected(task.mechanism, shares) // 10**6, bands=True).mode
-    assert found is not None
+    found = there(estimate(task, expected(task.mechanism, shares) // 10**6, bands=True).mode)
     assert "values that may be it: 0, 1, 23" in found.note
     assert (found.value, found.low, found.high) == pytest.approx((23.0, 23.0, 1.0))
     assert found.through_origin
     many = Task("y", SCORES, 4.0)
-    wide = estimate(many, [100] * many.mechanism.kernel.codes, bands=True).mode
-    assert wide is not None
+    wide = there(estimate(many, [100] * many.mechanism.kernel.codes, bands=True).mode)
     assert "windows" in wide.note

@@ -26,6 +26,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from tests.support.known import there
 from tests.support.surveys import expected_counts, node_distribution
 
 if TYPE_CHECKING:
@@ -166,11 +167,10 @@ def test_the_ranges_of_moments_are_attained(lies: int, seed: int) -> None:
     nearest = float(np.abs(start + along * step).min())
     turned = np.angle(honest / (nodes @ at))
     ahead = found["direction"]
-    assert ahead.value is not None
     if low > 0:
         assert nearest - DIRECTIONS <= low <= nearest + EXACT
-        assert ahead.value - ahead.honest[0] == pytest.approx(-turned.min() / (2 * np.pi), abs=EXACT)
-        assert ahead.honest[1] - ahead.value == pytest.approx(turned.max() / (2 * np.pi), abs=EXACT)
+        assert there(ahead.value) - ahead.honest[0] == pytest.approx(-turned.min() / (2 * np.pi), abs=EXACT)
+        assert ahead.honest[1] - there(ahead.value) == pytest.approx(turned.max() / (2 * np.pi), abs=EXACT)
     else:  # some mixture has no direction
         around = np.sort(np.angle(honest))
         gap = np.append(np.diff(around), around[0] + 2 * np.pi - around[-1]).max()
@@ -243,17 +243,14 @@ def test_directions_turn_by_what_is_told() -> None:
     at = 2 * np.pi * mechanism.node_units(np.arange(128.0))
     nodes = np.exp(0.5 * np.cos(at - 1)) / np.exp(0.5 * np.cos(at - 1)).sum()
     told = by_name(damage(mechanism, nodes, share, reports=1e9, critical=3.0))
-    value = told["direction"].value
-    assert value is not None
+    value = there(told["direction"].value)
     turns, lengths = [], []
     for claim in np.eye(128):
         counts = np.rint(expected_counts(mechanism, (1 - share) * nodes + share * claim, 1e9))
         turned, length = (
-            direction(Survey(mechanism, counts)).value,
-            resultant_length(Survey(mechanism, counts)).value,
+            there(direction(Survey(mechanism, counts)).value),
+            there(resultant_length(Survey(mechanism, counts)).value),
         )
-        assert turned is not None
-        assert length is not None
         turns.append((turned - value + 180) % 360 - 180)
         lengths.append(length)
     # The best of 128 places is at most half a node from the best place: cos(pi / 128) = 1 - 3e-4.
@@ -301,21 +298,17 @@ def test_chosen_codes_turn_no_further_than_the_bounds() -> None:
         ("resultant length", np.abs(np.abs(moments) - abs(moment))),
         ("direction", 24 * np.abs(np.angle(moments / moment)) / (2 * np.pi)),
     ):
-        bound = told[name].sending
-        assert bound is not None
+        bound = there(told[name].sending)
         assert 0.8 * bound <= moved.max() <= bound + EXACT, name
 
 
 def test_damage_to_a_mean() -> None:
     mean = 10 * float(SKEWED @ LINE.node_units(np.arange(128.0)))
     few, many = (by_name(damage(LINE, SKEWED, 0.01, reports=n, critical=3.5))["mean"] for n in (1e4, 1e8))
-    assert few.lying is not None
-    assert few.lying == many.lying == pytest.approx(0.01 * (10 - mean))
-    assert few.sending is not None
-    assert many.sending is not None
-    assert few.lying < many.sending < few.sending
+    assert there(few.lying) == many.lying == pytest.approx(0.01 * (10 - mean))
+    assert there(few.lying) < there(many.sending) < there(few.sending)
     # Whatever passes unseen, a code sent at most shifts the average by its distance from the mean.
-    assert few.sending <= 0.01 * (10 * np.abs(LINE.code_units()).max() + mean) + 1e-9
+    assert there(few.sending) <= 0.01 * (10 * np.abs(LINE.code_units()).max() + mean) + 1e-9
     with pytest.raises(ParameterError, match="share must lie between 0 and 1, got 1"):
         damage(LINE, SKEWED, 1.0, reports=1e4, critical=3.0)
 

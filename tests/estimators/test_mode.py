@@ -13,12 +13,13 @@ from arcwise.analysis import estimate
 from arcwise.analysis.estimators.mode import _covered, _hull, _Windows, _windows, mode
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import cell_edges
-from arcwise.analysis.likelihood.distribution import fit_held_out, uniform_start
+from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from tests.support.known import bounded, known, there, width
 from tests.support.strategies import ALL_EXAMPLES, Example
-from tests.support.surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.surveys import drawn_counts, expected_counts, node_distribution, surveyed
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
@@ -43,8 +44,7 @@ def test_a_window_counts_not_a_cell() -> None:
     densities = fitted / np.diff(cell_edges(mechanism))
     assert densities.argmax() == 0
     found = mode(Survey(mechanism, counted(mechanism), probabilities=fitted), interval=False)
-    assert found.value is not None
-    assert 47 <= found.value <= 60
+    assert 47 <= there(found.value) <= 60
     assert found.low is None
     assert "not computed without bands" in found.note
 
@@ -63,8 +63,7 @@ def test_a_circle_has_no_ends(node: int) -> None:
     mechanism = OptimalCircular(HEADING, 1.0, nodes=64)
     fitted = np.roll(np.r_[0.03, 0.06, 0.03, np.zeros(61)], node - 1) + 0.01
     fitted /= fitted.sum()
-    found = mode(Survey(mechanism, counted(mechanism), probabilities=fitted), interval=False).value
-    assert found is not None
+    found = there(mode(Survey(mechanism, counted(mechanism), probabilities=fitted), interval=False).value)
     at = 360 * float(mechanism.node_units(np.array([float(node)]))[0])
     assert (found - at + 180) % 360 - 180 == pytest.approx(0.0, abs=1e-9)
 
@@ -122,15 +121,11 @@ def test_the_arc_of_windows_is_the_smallest() -> None:
 
 def test_clamp_tells_a_mode_only_outside_of_the_end_zones() -> None:
     mechanism = OptimalPiecewise(AGE, 1.0, placement="clamp")
-    inside = drawn_counts(mechanism, node_distribution(mechanism, [48.0, 50.0, 52.0]), 50_000, 1)
-    found = mode(Survey(mechanism, inside))
+    found = mode(surveyed(mechanism, [48.0, 50.0, 52.0], 50_000, 1))
     assert found.value == pytest.approx(50, abs=5)
-    assert found.low is not None
-    assert found.low > 20
+    assert bounded(found).low > 20
     # The zones hold 19 % of the uniform population each, and all of it may be at one place.
-    spread = drawn_counts(mechanism, node_distribution(mechanism, np.linspace(0, 100, 999)), 50_000, 1)
-    fitted = fit_held_out(mechanism, spread).probabilities
-    found = mode(Survey(mechanism, spread, probabilities=fitted))
+    found = mode(surveyed(mechanism, np.linspace(0, 100, 999), 50_000, 1))
     assert found.value is None
     assert "an end zone" in found.note
     assert (found.low, found.high) == (0.0, 100.0)
@@ -162,12 +157,7 @@ def test_coverage_and_length_of_the_interval(circular: bool) -> None:
     law = node_distribution(mechanism, values)
     covered, lengths = 0, []
     for seed in range(60):
-        counts = drawn_counts(mechanism, law, 20_000, seed)
-        fitted = fit_held_out(mechanism, counts).probabilities
-        found = mode(Survey(mechanism, counts, probabilities=fitted))
-        assert found.low is not None
-        assert found.high is not None
-        assert found.value is not None
+        found = known(mode(Survey(mechanism, drawn_counts(mechanism, law, 20_000, seed))))
         assert found.low <= found.value <= found.high
         covered += found.contains(truth, period=1 if circular else None)
         lengths.append(found.high - found.low)
@@ -183,10 +173,9 @@ def test_more_reports_do_not_lose_the_mode() -> None:
     lengths = []
     for n in (1e3, 1e5, 1e7):
         counts = expected_counts(mechanism, node_distribution(mechanism, values), n).round()
-        fitted = fit_held_out(mechanism, counts).probabilities
-        found = mode(Survey(mechanism, counts, probabilities=fitted))
+        found = mode(Survey(mechanism, counts))
         assert found.contains(20.0)
-        lengths.append(found.high - found.low)  # type: ignore[operator]
+        lengths.append(width(found))
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] < 35
 
@@ -213,13 +202,9 @@ def test_estimate_has_the_interval_with_bands(domain: Any) -> None:
     values = 0.05 * domain.length + np.random.default_rng(1).normal(0, 0.01 * domain.length, 3000)
     law = node_distribution(mechanism, np.maximum(values, 0.0))
     counts = drawn_counts(mechanism, law, 20_000, 1).astype(np.int64)
-    plain, banded = estimate(task, counts).mode, estimate(task, counts, bands=True).mode
-    assert plain is not None
-    assert banded is not None
+    plain, banded = there(estimate(task, counts).mode), bounded(estimate(task, counts, bands=True).mode)
     assert plain.low is None
     assert plain.value == banded.value
     assert banded.contains(0.05 * domain.length)
-    assert banded.low is not None
-    assert banded.high is not None
     assert banded.high - banded.low < 0.3 * domain.length
     assert "Bonferroni" in banded.method

@@ -19,6 +19,7 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.tasks import Task
 from benchmarks.studies.modes import survey
+from tests.support.known import there
 
 HEIGHTS = st.lists(st.floats(0.0, 1.0, width=16), min_size=3, max_size=7)
 LEVEL = Task("level", Interval(0, 1), 2.0)
@@ -126,18 +127,15 @@ def test_the_same_devices_again_are_fewer_reports() -> None:
     values = np.repeat(np.random.default_rng(3).random(10), 1_000)
     counts = simulate_counts(task, values, 10_000, np.random.default_rng(4), fixed=True)
     alone, again = estimate(task, counts), estimate(task, counts, reports_per_device=1_000)
-    assert alone.distribution is not None
-    assert again.distribution is not None
-    assert (alone.distribution.modes or 0) > 4
-    assert again.distribution.modes == 1
+    assert (there(alone.distribution).modes or 0) > 4
+    assert there(again.distribution).modes == 1
 
 
 @pytest.mark.parametrize("task", [LEVEL, HEADING], ids=["interval", "circle"])
 def test_pictures_show_as_many_modes(task: Task) -> None:
     counts = simulate_counts(task, "normal:0.4,0.1", 20_000, np.random.default_rng(1))
     result = estimate(task, counts)
-    fit = result.distribution
-    assert fit is not None
+    fit = there(result.distribution)
     circular = task.domain.circular
     drawn = as_drawn(fit, circular=circular)
     assert fit.modes == 1
@@ -165,8 +163,7 @@ def test_strata_have_modes_of_their_own() -> None:
         name: simulate_counts(LEVEL, f"normal:{at},0.05", 20_000, rng)
         for name, at in (("a", 0.2), ("b", 0.8))
     }
-    whole = post_stratify(LEVEL, strata, {"a": 1.0, "b": 1.0}).distribution
-    assert whole is not None
+    whole = there(post_stratify(LEVEL, strata, {"a": 1.0, "b": 1.0}).distribution)
     assert whole.modes == 2
 
 

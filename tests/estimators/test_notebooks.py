@@ -1,4 +1,4 @@
-"""What notebooks show: pictures without magic, HTML without markup of others, a task's privacy in words."""
+"""What notebooks show: pictures of what a result holds, HTML without markup of others, privacy in words."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import subprocess
 import sys
 from functools import cache
 from html.parser import HTMLParser
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.dom import minidom
 
 import numpy as np
 import pytest
 
-from arcwise.analysis import compare_samples, estimate, plan, series, simulate_counts
+from arcwise.analysis import Estimate, compare_samples, estimate, plan, series, simulate_counts
+from arcwise.analysis.plotting import draw_estimate, new_figure
 from arcwise.analysis.plotting.circles import labels
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.plotting.style import lines
@@ -20,8 +21,14 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError, ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
+from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Task
 from tests.support.cases import mostly_slow
+from tests.support.known import there
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 HOSTILE = "--><script>alert(1)</script><b onload='x'>\"&$x^$"
 UNIT = "<i>&\"'</i>$^$"
@@ -269,3 +276,88 @@ def test_a_task_tells_its_privacy() -> None:
     }
     assert Task("x", Interval(0, 1), 0.5).privacy_words.endswith("a factor 1.65")
     assert Task("x", Interval(0, 1), 12.0).privacy_words.endswith("a factor 163,000")
+
+
+INTERVAL, CIRCLE = Interval(-20, 180), Circle(360)
+DRAWN = {
+    "distribution": Task("delay <min>", INTERVAL, 2.0),
+    "value": Task("delay", INTERVAL, 2.0, goal="value"),
+    "direction": Task("heading", CIRCLE, 2.0),
+}
+
+
+def drawn_estimate(label: str, *, bands: bool = False) -> Estimate:
+    task = DRAWN[label]
+    generator = np.random.default_rng(1)
+    values = task.domain.from_unit(np.append(generator.beta(2, 6, 60_000), generator.beta(30, 12, 40_000)))
+    codes = task.randomize(values, randomness=InsecureSeededRandomness(1))
+    return estimate(task, task.count(codes), bands=bands)
+
+
+def legend_texts(figure: Any) -> list[str]:
+    legends = [*figure.legends, *(axes.get_legend() for axes in figure.axes)]
+    return [text.get_text() for legend in legends if legend is not None for text in legend.get_texts()]
+
+
+@pytest.mark.parametrize("label", DRAWN)
+def test_pictures_with_bands(label: str) -> None:
+    result = drawn_estimate(label, bands=True)
+    figure = result.plot()
+    texts = legend_texts(figure)
+    wanted = {
+        "distribution": {"fit", "mean, 95 %", "bins, 95 % each", "band, 95 %", "quantiles, 95 %"},
+        "value": {"fit", "possible means, 95 %", "bins, 95 % each", "band, 95 %", "quantiles, 95 %"},
+        "direction": {"mean direction, 95 %", "fit", "sectors, 95 % each"},
+    }
+    assert set(texts) == wanted[label]
+    if label == "direction":
+        return
+    steps: list[Any] = [patch for patch in figure.axes[1].patches if hasattr(patch, "get_data")]
+    heights, edges, baseline = steps[0].get_data()
+    middles = (edges[1:] + edges[:-1]) / 2
+    expected = np.array([there(result.band).bounds(x) for x in middles])
+    np.testing.assert_allclose(np.column_stack([baseline, heights]), expected)
+
+
+@pytest.mark.parametrize("label", mostly_slow(DRAWN, every=len(DRAWN)))
+def test_pictures_show_the_histogram_and_the_intervals(label: str, tmp_path: Path) -> None:
+    result = drawn_estimate(label)
+    figure = result.plot()
+    assert result.task in figure.get_suptitle()
+    texts = legend_texts(figure)
+    wanted = {
+        "distribution": ["fit, no band", "mean, 95 %", "fit, no band", "quantiles, 95 %"],
+        "value": ["fit, no band", "possible means, 95 %", "fit, no band", "quantiles, 95 %"],
+        "direction": ["mean direction, 95 %", "fit, no band"],
+    }
+    assert texts == wanted[label]
+    for suffix in ("png", "svg", "pdf"):
+        path = tmp_path / f"picture.{suffix}"
+        figure.savefig(path)
+        assert path.stat().st_size > 5000
+
+
+def test_a_rose_has_areas_that_are_probabilities() -> None:
+    result = drawn_estimate("direction")
+    axes: Any = result.plot(fit="raw").axes[0]
+    bars = [patch for patch in axes.patches if patch.get_height() > 0]
+    areas = np.array([bar.get_width() * bar.get_height() ** 2 for bar in bars])
+    np.testing.assert_allclose(areas, there(result.distribution).probabilities, rtol=1e-9)
+    assert axes.get_theta_direction() == -1
+
+
+def test_the_density_integrates_to_one() -> None:
+    result = drawn_estimate("distribution")
+    (stairs,) = [patch for patch in result.plot().axes[0].patches if hasattr(patch, "get_data")]
+    data: Any = stairs.get_data()
+    assert np.sum(data.values * np.diff(data.edges)) == pytest.approx(1.0)
+
+
+def test_several_estimates_fit_on_figures_of_ones_own() -> None:
+    with new_figure((10, 4)) as figure:
+        halves: Any = figure.subfigures(1, 2)
+        left, right = halves
+        draw_estimate(left, drawn_estimate("distribution"))
+        draw_estimate(right, drawn_estimate("direction"))
+    assert len(left.axes) == 2
+    assert len(right.axes) == 1

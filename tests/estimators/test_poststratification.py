@@ -23,6 +23,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from tests.support.known import there
 
 LINE, CIRCLE = Interval(0, 100), Circle(360)
 
@@ -130,9 +131,9 @@ def test_one_stratum_is_the_population(domain: Domain) -> None:
             number = getattr(one, name)
             if number is not None:
                 assert getattr(other, name) == pytest.approx(number, rel=0.02, abs=1e-6 * domain.length**2)
-    assert alone.distribution is not None
-    assert weighted.distribution is not None
-    assert weighted.distribution.probabilities == pytest.approx(alone.distribution.probabilities)
+    assert there(weighted.distribution).probabilities == pytest.approx(
+        there(alone.distribution).probabilities
+    )
     assert "strata: all 1" in weighted.target
 
 
@@ -143,8 +144,7 @@ def test_weights_decide_and_not_who_reports() -> None:
         "young": simulate_counts(task, "normal:20,5", 9000, generator),
         "old": simulate_counts(task, "normal:80,5", 1000, generator),
     }
-    mean = post_stratify(task, strata, {"young": 1, "old": 1}).mean
-    assert mean is not None
+    mean = there(post_stratify(task, strata, {"young": 1, "old": 1}).mean)
     assert mean.contains(50.0)
     assert estimate(task, sum(strata.values())).mean.contains(26.0)  # type: ignore[union-attr]
 
@@ -154,9 +154,8 @@ def test_a_stratum_whose_mean_is_a_range_gives_a_range() -> None:
     generator = np.random.default_rng(15)
     strata = {name: simulate_counts(task, "uniform", 3000, generator) for name in "ab"}
     result = post_stratify(task, strata, {"a": 1, "b": 1}, bands=True)
-    assert result.mean is not None
-    assert result.mean.value is None
-    assert result.mean.contains(50.0)
+    assert there(result.mean).value is None
+    assert there(result.mean).contains(50.0)
     assert result.variance is None
 
 
@@ -190,6 +189,5 @@ def test_many_small_strata_with_a_rare_value() -> None:
         counts = multinomial(np.full(60, 40), np.tile(law, (60, 1)), np.random.default_rng(seed))
         strata = {str(k): each for k, each in enumerate(counts)}
         result = post_stratify(task, strata, dict(zip(strata, weights, strict=True)), between=[(1, 1)])
-        assert result.mean is not None
-        missed += [not each.contains(0.0125) for each in (result.share(1, 1), result.mean)]
+        missed += [not each.contains(0.0125) for each in (result.share(1, 1), there(result.mean))]
     assert missed.max() <= 5

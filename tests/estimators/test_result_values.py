@@ -25,6 +25,7 @@ from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
+from tests.support.known import bounded, known, there
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,24 +95,19 @@ def test_values_are_equal_as_before() -> None:
 
 @given(st.floats(0, PERIOD, exclude_max=True), st.floats(0, 250), st.floats(0, 250), st.integers(-2, 2))
 def test_a_place_on_a_circle_lies_in_the_domain(point: float, below: float, above: float, turns: int) -> None:
-    there = point + turns * PERIOD
-    unwrapped = Value(there, there - below, there + above, "")
-    found = unwrapped.on_circle(PERIOD)
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
+    at = point + turns * PERIOD
+    unwrapped = Value(at, at - below, at + above, "")
+    found = known(unwrapped.on_circle(PERIOD))
     assert 0.0 <= found.value < PERIOD
     assert 0.0 <= found.low <= PERIOD
     assert 0.0 <= found.high <= PERIOD
-    ends = found.ends()
-    assert ends is not None
-    low, high = ends
+    low, high = there(found.ends())
     if (found.low, found.high) != (0.0, PERIOD):  # the whole circle
         assert low - 1e-9 <= found.value <= high + 1e-9
         assert high - low == pytest.approx(below + above, abs=1e-9)
     assert found.through_origin == (found.low > found.high)
     for x in np.linspace(0, PERIOD, 37) + 0.123:
-        edge = min(abs((x - end + 180) % 360 - 180) for end in (there - below, there + above))
+        edge = min(abs((x - end + 180) % 360 - 180) for end in (at - below, at + above))
         if edge > 1e-6:
             assert found.contains(x) == found.contains(x - PERIOD) == unwrapped.contains(x, period=PERIOD)
 
@@ -124,8 +120,7 @@ def test_what_lies_in_the_domain_is_not_touched() -> None:
 
 
 def test_a_tiny_negative_end_stays_below_the_period() -> None:
-    found = Value(1.0, -1e-30, 2.0, "").on_circle(PERIOD)
-    assert found.low is not None
+    found = bounded(Value(1.0, -1e-30, 2.0, "").on_circle(PERIOD))
     assert 359.9 < found.low < PERIOD
     assert found.through_origin
 
@@ -144,40 +139,33 @@ def test_an_arc_through_the_origin_is_told_as_one() -> None:
 def test_an_estimate_moves_what_the_estimators_give() -> None:
     counts = drawn(HEADING, "vonmises:0.3,4", 5000)
     result = estimate(HEADING, counts, bands=True, origin=180)
-    before = direction(Survey(HEADING.mechanism, counts.astype(np.float64)))
-    found = result.direction
-    assert found is not None
-    assert before.low is not None
+    before = bounded(direction(Survey(HEADING.mechanism, counts.astype(np.float64))))
+    found = there(result.direction)
     assert before.low < 0.0  # or this shows nothing
     assert (found.value, found.low, found.high) == (before.value, before.low % 360, before.high)
     assert found.through_origin
     assert found.contains(359.99)
     assert found.contains(0.0)
-    for value in (found, result.mode, *result.quantiles.values()):
-        assert value is not None
+    for value in map(there, (found, result.mode, *result.quantiles.values())):
         assert value.period == 360.0
         assert 0 <= value.low <= 360  # type: ignore[operator]
         assert 0 <= value.high <= 360  # type: ignore[operator]
-        ends = value.ends()
-        assert ends is not None
+        ends = there(value.ends())
         assert ends[0] - 1e-9 <= float(value) <= ends[1] + 1e-9
-    assert result.resultant_length is not None
-    assert result.resultant_length.period is None
+    assert there(result.resultant_length).period is None
 
 
 def test_series_and_strata_move_them_too() -> None:
     counts = drawn(HEADING, "vonmises:0.3,4", 5000)
     over_time = series(HEADING, {20_758: counts, 20_759: counts})
     for point in over_time.points:
-        assert point.direction is not None
-        assert point.direction.through_origin
+        assert there(point.direction).through_origin
     assert "[LOW to HIGH] (through 0)" in str(over_time)
     assert f"[{over_time.points[0].direction.written()[1]} to " in str(over_time)  # type: ignore[union-attr]
     low, high = over_time.numbers("direction")[0, 1:]
     assert low < 0 < high  # pictures go on across 0
     whole = post_stratify(HEADING, {"a": counts, "b": counts}, {"a": 1, "b": 2}, bands=True)
-    assert whole.direction is not None
-    assert whole.direction.through_origin
+    assert there(whole.direction).through_origin
 
 
 def test_differences_of_directions_are_not_places() -> None:

@@ -28,6 +28,7 @@ from benchmarks.studies.same_devices import (
     tasks_of,
 )
 from tests.support.cases import mostly_slow
+from tests.support.known import there
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 ALARM = 1e-6
@@ -88,8 +89,7 @@ def test_intervals_grow_with_the_reports_of_a_device(example: Example) -> None:
 
     def width(**options: Any) -> float:
         result = estimate(task, counts, **options)
-        value = result.mean or result.resultant_length
-        assert value is not None
+        value = there(result.mean or result.resultant_length)
         low, high = value.ends() or (0.0, math.inf)
         return high - low
 
@@ -133,8 +133,7 @@ def test_a_single_device_shows_no_population() -> None:
     task = Task("again", Interval(0.0, 100.0), 4.0, goal="distribution")
     counts = simulate_counts(task, "atom:40", 500, np.random.default_rng(2))
     result = estimate(task, counts, reports_per_device=500)
-    assert result.mean is not None
-    assert result.mean.ends() == (0.0, 100.0)
+    assert there(result.mean).ends() == (0.0, 100.0)
     assert result.devices == 1
     with pytest.raises(
         ParameterError, match=r"counts must hold .* at least 2 devices, got 500 of at least 1"
@@ -214,8 +213,7 @@ def test_a_note_says_what_caps_allow_where_nobody_says_it(caps: Caps, epochs: in
     for domain in (Interval(0, 10, step=1), Circle(24, step=1)):
         task = Task("again", domain, 1.0, caps=caps)
         counts = simulate_counts(task, "normal:4,2", 3000, np.random.default_rng(2))
-        value = (result := estimate(task, counts, epochs=epochs)).mean or result.direction
-        assert value is not None
+        value = there((result := estimate(task, counts, epochs=epochs)).mean or result.direction)
         assert (words or "another device") in value.note if words else "another device" not in value.note
         ask: Any
         for ask in (
@@ -246,18 +244,16 @@ def test_a_test_of_devices_that_may_report_again_says_what_it_assumes() -> None:
         compare_samples(once, one, two, epochs=30, other_epochs=1),
     ):
         assert again.test is not None
-        assert again.mean is not None
         assert again.test.p == plain.test.p
         assert "let a device send 30 of these: give" in again.test.note
-        assert again.mean.notes[-1] == again.test.note
+        assert there(again.mean).notes[-1] == again.test.note
         assert f"p = {plain.test.p:.2g}), if each report is of another device\n" in str(again)
         assert Comparison.from_dict(again.to_document()) == again
 
 
 def test_no_width_is_told_that_is_none() -> None:
     task = Task("again", Interval(0, 100), 1.0, caps=Caps(lifetime=30.0))
-    mean = estimate(task, task.count([3, 90, 150]), epochs=30).mean
-    assert mean is not None
+    mean = there(estimate(task, task.count([3, 90, 150]), epochs=30).mean)
     assert mean.notes[-1].endswith("let a device send 30 of these: give reports_per_device")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import datetime, timezone
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,21 +14,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, f_oneway, ttest_ind_from_stats
 
-from arcwise.analysis import Value, estimate
+from arcwise.analysis import Value, estimate, series
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.timeseries.change import change
+from arcwise.analysis.timeseries.epochs import Span, epochs_in_step
 from arcwise.analysis.timeseries.result import Series, unwrapped
-from arcwise.analysis.timeseries.series import series
+from arcwise.analysis.timeseries.series import point_spans
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.table import TableKernel
 from arcwise.mechanisms.additive.laplace import LaplaceMechanism
-from arcwise.tasks import Task
+from arcwise.tasks import DAY, Task
+from tests.support.known import there
 from tests.support.strategies import tasks
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 UNIT = Interval(0, 1)
 DELAY = Task("delay <min>", Interval(0, 100), 2.0)
@@ -74,8 +78,7 @@ def test_expected_counts_give_the_truth_at_every_point() -> None:
         counts[SUNDAY + day] = np.rint(expected_counts(DELAY.mechanism, nodes, 1e12)).astype(np.int64)
     result = series(DELAY, counts)
     np.testing.assert_allclose(result.numbers("mean")[:, 0], [10, 50, 90], rtol=1e-8)
-    assert result.change is not None
-    assert result.change.p < 1e-100
+    assert there(result.change).p < 1e-100
 
 
 def test_epochs_without_reports_are_gaps() -> None:
@@ -94,6 +97,7 @@ def test_epochs_without_reports_are_gaps() -> None:
         "n": 0,
     }
     assert np.isnan(result.numbers("mean")[[1, 2, 3, 5]]).all()
+    assert result._repr_html_().count("<tr>") == 1 + 4
     lines = str(result).splitlines()
     rows = [line.split() for line in lines if line.startswith("2026")]
     assert [(row[0], row[1]) for row in rows] == [
@@ -144,8 +148,7 @@ def test_directions_are_unwrapped_around_the_circle() -> None:
     assert (numbers[:, 1] < numbers[:, 0]).all()
     assert (numbers[:, 0] < numbers[:, 2]).all()
     for point, unwound in zip(result.points, numbers[:, 0], strict=True):
-        assert point.direction is not None
-        assert point.direction.value == pytest.approx(unwound % 360)
+        assert there(point.direction).value == pytest.approx(unwound % 360)
 
 
 @given(st.lists(st.none() | st.tuples(st.floats(0, 24, exclude_max=True), st.floats(0, 13)), max_size=20))
@@ -266,14 +269,12 @@ def test_a_change_is_found_and_chance_is_not(task: Task, at: float, moved: float
     for seed in range(200):
         counts = {SUNDAY + day: counts_of(task, [at], 300, 10 * seed + day) for day in range(5)}
         result = series(task, counts)
-        assert result.change is not None
-        alarms += result.change.p < 0.05
+        alarms += there(result.change).p < 0.05
     # A test of level 0.05 raises more alarms than this once in a million.
     assert alarms <= binom.isf(1e-6, 200, 0.05)
     counts = {SUNDAY + day: counts_of(task, [at if day < 5 else moved], 3000, day) for day in range(10)}
     result = series(task, counts)
-    assert result.change is not None
-    assert result.change.p < 1e-6
+    assert there(result.change).p < 1e-6
     assert "a change of" in str(result)
 
 
@@ -326,15 +327,6 @@ def test_bars_stand_where_the_numbers_are() -> None:
     assert steps.max() - steps.min() <= 2
 
 
-def test_notebooks_show_a_table_without_markup_from_names() -> None:
-    counts = {SUNDAY + day: counts_of(DELAY, [30.0], 500, day) for day in (0, 2)}
-    text = series(DELAY, counts)._repr_html_()
-    assert "delay &lt;min&gt;" in text
-    assert "<min>" not in text
-    assert text.count("<tr>") == 4
-    assert text.count("<table>") == text.count("</table>") == 1
-
-
 def test_the_picture_shows_bands_gaps_and_the_wrap() -> None:
     result = headings([340, 350, 0, 10])
     figure = result.plot()
@@ -384,28 +376,88 @@ def test_points_share_what_is_the_same_for_all_of_them(monkeypatch: pytest.Monke
 
 
 def test_arguments_out_of_bounds() -> None:
-    counts = {SUNDAY: counts_of(DELAY, [30.0], 100, 1)}
-    k = DELAY.mechanism.kernel.codes
-    for options, message in (
-        ({"level": 0.3}, r"level must be from 0\.5 to 0\.9999, got 0\.3"),
-        ({"every": 0}, "every must be an integer of at least 1, got 0"),
-        ({"every": 1.5}, r"every must be an integer of at least 1, got 1\.5"),
-        ({"first": SUNDAY + 1}, "at least one report in the range, got none"),
-        ({"first": SUNDAY, "last": SUNDAY - 1}, "at least one report in the range, got none"),
-        ({"first": 0, "last": 200_000}, "at most 100000 points; got 1, for 200001"),
-        ({"last": 10**9}, "at most 100000 points"),
+    good, k = counts_of(DELAY, [30.0], 100, 1), DELAY.mechanism.kernel.codes
+    by_epoch: dict[int, Any]
+    options: dict[str, Any]
+    for by_epoch, options, message in (
+        ({SUNDAY: good}, {"level": 0.3}, r"level must be from 0\.5 to 0\.9999, got 0\.3"),
+        ({SUNDAY: good}, {"every": 0}, "every must be an integer of at least 1, got 0"),
+        ({SUNDAY: good}, {"every": 1.5}, r"every must be an integer of at least 1, got 1\.5"),
+        ({SUNDAY: good}, {"first": SUNDAY + 1}, "at least one report in the range, got none"),
+        ({SUNDAY: good}, {"first": SUNDAY, "last": SUNDAY - 1}, "at least one report in the range, got none"),
+        ({SUNDAY: good}, {"first": 0, "last": 200_000}, "at most 100000 points; got 1, for 200001"),
+        ({SUNDAY: good}, {"last": 10**9}, "at most 100000 points"),
+        ({SUNDAY: good}, {"origin": 3}, "origin must be None on an interval, got 3"),
+        ({10**9: good}, {}, "year 9999"),
+        ({SUNDAY: np.zeros(k + 1, np.int64)}, {}, rf"shape \({k},\)"),
+        ({SUNDAY: np.ones(k)}, {}, "must be integers"),
+        ({SUNDAY: good, SUNDAY + 1: -good}, {}, "at least 0"),
     ):
         with pytest.raises(ParameterError, match=message):
-            series(DELAY, counts, **options)
-    with pytest.raises(ParameterError, match="origin must be None on an interval, got 3"):
-        series(DELAY, counts, origin=3)
+            series(DELAY, by_epoch, **options)
     with pytest.raises(ParameterError, match="origin must be given for quantiles on a circle"):
         series(HEADING, {SUNDAY: counts_of(HEADING, [30.0], 100, 1)}, quantiles=True)
-    with pytest.raises(ParameterError, match="year 9999"):
-        series(DELAY, {10**9: counts[SUNDAY]})
-    with pytest.raises(ParameterError, match=rf"shape \({k},\)"):
-        series(DELAY, {SUNDAY: np.zeros(k + 1, np.int64)})
-    with pytest.raises(ParameterError, match="must be integers"):
-        series(DELAY, {SUNDAY: np.ones(k)})
-    with pytest.raises(ParameterError, match="at least 0"):
-        series(DELAY, {SUNDAY: counts[SUNDAY], SUNDAY + 1: -counts[SUNDAY]})
+
+
+HOURS = Task("hours", Interval(0, 1), 1.0, epoch_seconds=3600)
+
+
+def epoch_of(*date: int) -> int:
+    return HOURS.epoch(datetime(*date, tzinfo=timezone.utc).timestamp())  # type: ignore[arg-type,misc]
+
+
+def test_months_begin_on_their_first_day() -> None:
+    counts = np.ones(HOURS.mechanism.kernel.codes, np.int64)
+    by_epoch = {epoch_of(*date): counts for date in ((2027, 12, 31, 23), (2028, 1, 1), (2028, 2, 29, 5))}
+    points = series(HOURS, by_epoch, every="month").points
+    starts = [point.start.date().isoformat() for point in points]
+    assert starts == ["2027-12-01", "2028-01-01", "2028-02-01"]
+    assert [point.end.date().isoformat() for point in points] == [*starts[1:], "2028-03-01"]
+    assert [point.n for point in points] == [204, 204, 204]
+
+
+def test_a_range_cuts_the_first_and_the_last_month() -> None:
+    span = Span(epoch_of(2026, 1, 20), epoch_of(2026, 3, 2, 23))
+    spans = point_spans(HOURS, [], every="month", span=span)
+    assert [(each.first, each.last) for each in spans] == [
+        (epoch_of(2026, 1, 20), epoch_of(2026, 2, 1) - 1),
+        (epoch_of(2026, 2, 1), epoch_of(2026, 3, 1) - 1),
+        (epoch_of(2026, 3, 1), epoch_of(2026, 3, 2, 23)),
+    ]
+
+
+@given(
+    seconds=st.sampled_from([60, 3600, DAY // 2, DAY]),
+    epochs=st.lists(st.integers(0, 30_000), min_size=1, max_size=5),
+    every=st.sampled_from(["month", 1, 7, 1000]),
+    open_start=st.booleans(),
+    open_end=st.booleans(),
+)
+def test_points_cover_the_range_without_holes(
+    seconds: int, epochs: list[int], every: int | str, open_start: bool, open_end: bool
+) -> None:
+    task = Task("any", Interval(0, 1), 1.0, epoch_seconds=seconds)
+    span = Span(None if open_start else min(epochs), None if open_end else max(epochs))
+    spans = point_spans(task, epochs, every=every, span=span)  # type: ignore[arg-type]
+    assert spans[0].first <= min(epochs) <= max(epochs) <= spans[-1].last
+    assert all(one.last + 1 == other.first for one, other in pairwise(spans))
+    assert all(each.first <= each.last for each in spans)
+    assert open_start or spans[0].first == min(epochs)
+    assert open_end or spans[-1].last == max(epochs)
+
+
+@pytest.mark.parametrize("seconds", [7 * DAY, DAY + 1, 2 * DAY, 7 * 3600])
+def test_epochs_that_do_not_begin_with_days_have_no_months(seconds: int) -> None:
+    task = Task("weeks", Interval(0, 1), 1.0, epoch_seconds=seconds)
+    with pytest.raises(ParameterError, match="every must be a number of epochs for this task"):
+        epochs_in_step(task, "month", "every")
+    with pytest.raises(ParameterError, match="every must be a number of epochs"):
+        series(task, {5: np.ones(task.mechanism.kernel.codes, np.int64)}, every="month")
+
+
+def test_months_end_in_the_year_9999() -> None:
+    day = Task("day", Interval(0, 1), 1.0)
+    last = day.epoch(datetime(9999, 12, 30, tzinfo=timezone.utc).timestamp())
+    assert len(point_spans(day, [last], every="month", span=Span(last, last))) == 1
+    with pytest.raises(ParameterError, match="epoch must lie from 1970 to the year 9999"):
+        point_spans(day, [last], every="month", span=Span())

@@ -13,19 +13,17 @@ from arcwise.analysis import estimate
 from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.shares import covered, share
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Duchi, OptimalPiecewise
 from arcwise.tasks import Task
-from tests.support.surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, node_distribution, surveyed
 
 DOMAIN = Interval(0, 100)
 
 
 def asked(mechanism: OptimalPiecewise, values: Any, reports: int, seed: int, low: float, high: float) -> Any:
-    counts = drawn_counts(mechanism, node_distribution(mechanism, values), reports, seed)
-    return share(Survey(mechanism, counts), low, high)
+    return share(surveyed(mechanism, values, reports, seed), low, high)
 
 
 @pytest.mark.slow
@@ -37,10 +35,9 @@ def test_coverage_of_shares() -> None:
     widths = {(0.0, 30.0): 0.22, (20.0, 40.0): 0.38, (30.0, 100.0): 0.22}
     found: dict[tuple[float, float], list[Any]] = {part: [] for part in widths}
     for seed in range(120):
-        counts = drawn_counts(mechanism, nodes, 5000, seed)
-        fitted = fit_held_out(mechanism, counts).probabilities
+        survey = Survey(mechanism, drawn_counts(mechanism, nodes, 5000, seed))
         for part, values_of_part in found.items():
-            values_of_part.append(share(Survey(mechanism, counts, probabilities=fitted), *part))
+            values_of_part.append(share(survey, *part))
     for (low, high), shares in found.items():
         truth = float(((values >= low) & (values <= high)).mean())
         assert np.mean([each.contains(truth) for each in shares]) >= 0.87

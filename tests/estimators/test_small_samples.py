@@ -37,6 +37,7 @@ from arcwise.analysis.simulate import (
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, Mechanism, OptimalCircular, OptimalPiecewise
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded, ends
 
 if TYPE_CHECKING:
     from arcwise.analysis import Value
@@ -140,9 +141,7 @@ def test_direction_and_length_are_covered(population: str, epsilon: float, n: in
     directions = lengths = 0
     for counts in surveys(code_law(mechanism, of), n, 200):
         directions += direction(Survey(mechanism, counts)).contains(angle, period=1.0)
-        length = resultant_length(Survey(mechanism, counts))
-        assert length.low is not None
-        assert length.high is not None
+        length = bounded(resultant_length(Survey(mechanism, counts)))
         # Rounding to nodes shrinks it by up to (pi/K)^2 / 2.
         lengths += length.low <= abs(truth) <= length.high + (math.pi / 128) ** 2 / 2
     assert min(directions, lengths) >= 177
@@ -155,9 +154,7 @@ def test_with_many_reports_the_interval_is_students(epsilon: float) -> None:
     for population in ("uniform", "beta:2,5", "0.5*normal:0.3,0.05 + 0.5*normal:0.7,0.08"):
         (counts,) = surveys(code_law(mechanism, as_population(population, UNIT)), n, 1)
         survey = Survey(mechanism, counts)
-        found = mean(survey)
-        assert found.low is not None
-        assert found.high is not None
+        found = bounded(mean(survey))
         width = 2 * two_sided(0.95, n) * average(survey, numbers)[1]
         assert found.high - found.low == pytest.approx(width, rel=0.005)
 
@@ -213,8 +210,8 @@ def test_intervals_hold_their_values_and_widen_with_the_level(epsilon: float, da
     mechanism = SMALL[epsilon]
     survey = Survey(mechanism, counted(mechanism, data.draw(codes_of(mechanism))))
     for estimator in (mean, variance_of):
-        low, high = ends(estimator(survey, level=0.8))
-        wide_low, wide_high = ends(estimator(survey, level=0.99))
+        low, high = around(estimator(survey, level=0.8))
+        wide_low, wide_high = around(estimator(survey, level=0.99))
         slack = 1e-6 * (wide_high - wide_low)
         assert wide_low <= low + slack
         assert high <= wide_high + slack
@@ -224,12 +221,11 @@ def variance_of(survey: Survey, *, level: float) -> Value:
     return spread(survey, level=level).variance
 
 
-def ends(value: Value) -> tuple[float, float]:
-    assert value.low is not None
-    assert value.high is not None
-    if value.value is not None:
-        assert value.low <= value.value <= value.high
-    return value.low, value.high
+def around(value: Value) -> tuple[float, float]:
+    """Return the interval, in which the number must lie."""
+    low, high = ends(value)
+    assert value.value is None or low <= value.value <= high
+    return low, high
 
 
 @given(epsilon=EPSILONS, data=st.data())

@@ -16,8 +16,9 @@ from arcwise.domains import Interval
 from arcwise.kernels import TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, LaplaceMechanism, Mechanism, OptimalPiecewise, SquareWave
+from tests.support.known import bounded
 from tests.support.strategies import epsilons
-from tests.support.surveys import clamped_normal, drawn_counts, node_distribution
+from tests.support.surveys import clamped_normal, covered, drawn_counts, node_distribution, surveyed
 
 UNIT = Interval(0.0, 1.0)
 
@@ -112,12 +113,9 @@ def test_where_unbiased_numbers_would_be_huge_the_bias_is_bounded(deviation: flo
 def test_a_bounded_bias_gives_a_range_and_no_point() -> None:
     mechanism = clamped_normal(1.0)
     for values in (np.zeros(10), np.ones(10), np.linspace(0.2, 0.3, 50)):
-        counts = drawn_counts(mechanism, node_distribution(mechanism, values), 100_000, 3)
-        estimate = mean(Survey(mechanism, counts))
+        estimate = bounded(mean(surveyed(mechanism, values, 100_000, 3)))
         assert estimate.value is None
         assert estimate.contains(float(values.mean()))
-        assert estimate.low is not None
-        assert estimate.high is not None
         assert 0.0 <= estimate.low < estimate.high <= 1.0
         assert estimate.high - estimate.low < 0.1
         assert "no single mean" in estimate.note
@@ -161,8 +159,7 @@ def test_coverage_of_the_mean(mechanism: Mechanism) -> None:
     nodes = node_distribution(mechanism, values)
     estimates = [mean(Survey(mechanism, drawn_counts(mechanism, nodes, 5000, seed))) for seed in range(400)]
     assert all(estimate.value is not None for estimate in estimates)
-    covered = sum(estimate.contains(float(values.mean())) for estimate in estimates)
-    assert 362 <= covered <= 395
+    assert 362 <= covered(estimates, float(values.mean())) <= 395
 
 
 @pytest.mark.parametrize("pile", [0.0, 0.3, 1.0])
@@ -170,8 +167,5 @@ def test_coverage_of_a_range_with_a_bounded_bias(pile: float) -> None:
     """Of 200 surveys; at a coverage of 0.95 or more, fewer than 178 have probability 2e-4 at most."""
     mechanism = clamped_normal(1.0)
     nodes = node_distribution(mechanism, [pile])
-    covered = sum(
-        mean(Survey(mechanism, drawn_counts(mechanism, nodes, 100_000, seed))).contains(pile)
-        for seed in range(200)
-    )
-    assert covered >= 178
+    found = [mean(Survey(mechanism, drawn_counts(mechanism, nodes, 100_000, seed))) for seed in range(200)]
+    assert covered(found, pile) >= 178

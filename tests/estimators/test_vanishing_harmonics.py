@@ -21,6 +21,7 @@ from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from benchmarks.studies.harmonics import PLACES, Wave, blind, populations, survey
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded, there
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
 
 
@@ -69,10 +70,8 @@ def test_what_vanishes_shows_as_uniform() -> None:
     np.testing.assert_allclose(code_law(mechanism, Wave(k)), 1 / codes, rtol=1e-9)
     counts = np.rint(1e6 * code_law(mechanism, Wave(k))).astype(np.int64)
     result = estimate(Task("a", Circle(360), epsilon, mechanism=mechanism), counts)
-    assert result.distribution is not None
-    np.testing.assert_allclose(result.distribution.probabilities, 1 / codes, rtol=1e-4)
-    assert result.resultant_length is not None
-    assert result.resultant_length.value == pytest.approx(0.0, abs=1e-3)
+    np.testing.assert_allclose(there(result.distribution).probabilities, 1 / codes, rtol=1e-4)
+    assert there(result.resultant_length).value == pytest.approx(0.0, abs=1e-3)
 
 
 @pytest.mark.slow
@@ -86,9 +85,7 @@ def test_coverage_of_direction_and_length(epsilon: float, k: int, codes: int) ->
         law, moment = code_law(mechanism, population), population.trigonometric_moment()
         headings = lengths = 0
         for counts in multinomial(np.full(300, 10_000), np.broadcast_to(law, (300, codes)), generator):
-            heading = direction(Survey(mechanism, counts.astype(np.float64)))
-            assert heading.low is not None
-            assert heading.high is not None
+            heading = bounded(direction(Survey(mechanism, counts.astype(np.float64))))
             if abs(moment) > 0.1:
                 headings += heading.contains(0.1, period=1.0)
             else:  # 1 + cos(k theta) has no direction: the whole circle is the answer
@@ -105,15 +102,12 @@ def test_intervals_know_nothing_of_it(epsilon: float) -> None:
     assert isinstance(mechanism, OptimalPiecewise)
     law = node_distribution(mechanism, (1 + np.cos(2 * np.pi * 3 * np.linspace(0, 1, 400))) / 2)
     mean = float(law @ np.linspace(0, 1, 128))
-    exact = estimate(task, np.rint(expected_counts(mechanism, law, 1e12)).astype(np.int64)).mean
-    assert exact is not None
+    exact = there(estimate(task, np.rint(expected_counts(mechanism, law, 1e12)).astype(np.int64)).mean)
     assert exact.value == pytest.approx(mean, abs=1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         result = estimate(task, drawn_counts(mechanism, law, 100_000, 2).astype(np.int64))
-    assert result.mean is not None
-    assert result.mean.contains(mean)  # one fixed survey
+    assert there(result.mean).contains(mean)  # one fixed survey
     assert len(result.quantiles) == 5
     for value in result.quantiles.values():
-        assert value.value is not None
-        assert value.contains(value.value)
+        assert value.contains(there(value.value))

@@ -17,13 +17,20 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.mechanisms.registry import MECHANISMS
+from tests.support.known import ends
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example, epsilons
-from tests.support.surveys import clamped_normal, drawn_counts, expected_counts, node_distribution
+from tests.support.surveys import (
+    clamped_normal,
+    covered,
+    drawn_counts,
+    expected_counts,
+    node_distribution,
+    surveyed,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.analysis import Value
     from arcwise.typing import FloatArray
 
 
@@ -38,12 +45,6 @@ INTERVALS = [
 
 MANY = 1e18
 """Reports after which a standard error is small beside everything here."""
-
-
-def ends(value: Value) -> tuple[float, float]:
-    assert value.low is not None
-    assert value.high is not None
-    return value.low, value.high
 
 
 @pytest.mark.parametrize("example", INTERVALS, ids=repr)
@@ -148,8 +149,7 @@ def test_clamp_has_the_range_of_variances_that_brute_force_finds(epsilon: float,
 def test_a_bounded_bias_gives_a_range_that_holds_the_truth(pile: list[float], reports: int) -> None:
     # 10 ranges at 0.95, of fixed seeds; the bias alone makes them wider than the errors do.
     mechanism = clamped_normal(0.5)
-    counts = drawn_counts(mechanism, node_distribution(mechanism, pile), reports, 5)
-    found = spread(Survey(mechanism, counts))
+    found = spread(surveyed(mechanism, pile, reports, 5))
     low, high = ends(found.variance)
     assert found.variance.value is None
     assert "no numbers per code" in found.variance.note
@@ -176,8 +176,8 @@ def test_coverage_of_the_variance(mechanism: Mechanism, population: str) -> None
     values = generator.beta(2, 5, 5000) if population == "skewed" else generator.uniform(size=5000)
     law = node_distribution(mechanism, values)
     found = [spread(Survey(mechanism, drawn_counts(mechanism, law, 3000, seed))) for seed in range(300)]
-    assert sum(each.variance.contains(float(values.var())) for each in found) >= 269
-    assert sum(each.standard_deviation.contains(float(values.std())) for each in found) >= 269
+    assert covered([each.variance for each in found], float(values.var())) >= 269
+    assert covered([each.standard_deviation for each in found], float(values.std())) >= 269
     # The point is unbiased but for what rounding adds beyond h^2/6: 4 standard errors of the average.
     points = np.array([each.variance.value for each in found if each.variance.value is not None])
     assert len(points) == 300
@@ -205,7 +205,7 @@ def test_one_report_and_reports_of_no_population() -> None:
 @pytest.mark.parametrize("placement", ["inset", "clamp"])
 def test_extreme_domains_keep_the_deviation_and_tell_no_variance(domain: Interval, placement: str) -> None:
     extreme, plain = (OptimalPiecewise(each, 1.0, placement=placement) for each in (domain, UNIT))  # type: ignore[arg-type]
-    counts = drawn_counts(plain, node_distribution(plain, np.linspace(0.2, 0.9, 99)), 10_000, 1)
+    counts = surveyed(plain, np.linspace(0.2, 0.9, 99), 10_000, 1).counts
     one, other = spread(Survey(plain, counts)).standard_deviation, spread(Survey(extreme, counts))
     assert np.divide(ends(other.standard_deviation), domain.length) == pytest.approx(ends(one))
     assert (other.variance.value, other.variance.low, other.variance.high) == (None, None, None)

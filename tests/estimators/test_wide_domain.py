@@ -10,12 +10,12 @@ import pytest
 from arcwise.analysis import estimate, post_stratify, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
+from tests.support.known import bounded, there
 
 
 def notes(task: Task, population: str, n: int, seed: int = 1) -> str:
     counts = simulate_counts(task, population, n, np.random.default_rng(seed))
-    mean = estimate(task, counts).mean
-    assert mean is not None
+    mean = there(estimate(task, counts).mean)
     return mean.note
 
 
@@ -61,8 +61,7 @@ def test_strata_are_told_and_circles_are_not() -> None:
     task = Task("x", Interval(0, 10_000), 2.0)
     rng = np.random.default_rng(1)
     strata = {name: simulate_counts(task, "normal:30,8", 100_000, rng) for name in "ab"}
-    mean = post_stratify(task, strata, {"a": 1, "b": 1}).mean
-    assert mean is not None
+    mean = there(post_stratify(task, strata, {"a": 1, "b": 1}).mean)
     assert "nine in ten" in mean.note
     heading = Task("x", Circle(360), 4.0)
     assert "nine in ten" not in str(
@@ -74,16 +73,12 @@ def test_a_mean_that_leaves_its_domain_is_told_and_not_clipped() -> None:
     task = Task("x", Interval(0, 100), 0.5)
     rng = np.random.default_rng(1)
     counts = simulate_counts(task, "atom:0", 200, rng)
-    found = estimate(task, counts).mean
-    assert found is not None
-    assert found.low is not None
+    found = bounded(estimate(task, counts).mean)
     assert found.low < 0.0
     assert (
         "reaches outside the domain, where no mean is: the part inside holds the mean as often" in found.note
     )
-    whole = post_stratify(task, {"a": counts, "b": counts}, {"a": 1, "b": 1}).mean
-    assert whole is not None
-    assert whole.low is not None
+    whole = bounded(post_stratify(task, {"a": counts, "b": counts}, {"a": 1, "b": 1}).mean)
     assert ("reaches outside" in whole.note) == (whole.low < 0.0)
 
 

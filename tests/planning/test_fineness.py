@@ -32,6 +32,7 @@ from arcwise.mechanisms import (
 from arcwise.mechanisms.moments import TOO_COARSE
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.known import there
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,8 +87,7 @@ def test_the_worst_error_of_a_coarse_grid_and_of_the_closed_form(
     circular = made is OptimalCircular
     domain = {"domain": TURN} if circular else {}
     mechanism = made(epsilon=9.7, nodes=41, power=power, **domain)  # type: ignore[operator]
-    found = fineness(mechanism, power=power)  # on so few nodes both powers have the same window
-    assert found is not None
+    found = there(fineness(mechanism, power=power))  # on so few nodes both powers have the same window
     assert found.closed == pytest.approx(least_error(9.7, power, circular=circular), rel=1e-9)
     units = [k / (4 * 41) for k in range(4 * steps + 1)]
     assert found.grid == pytest.approx(max(row_error(mechanism, x, power) for x in units), rel=1e-9)
@@ -108,8 +108,7 @@ def test_the_worst_variance_of_a_coarse_grid() -> None:
         for t in [k / 100 for k in range(101)]
     )
     assert worst_unit_variance(mechanism) == pytest.approx(worst, rel=1e-4)
-    found = fineness(mechanism)
-    assert found is not None
+    found = there(fineness(mechanism))
     assert found.grid == pytest.approx(worst, rel=1e-4)
     # Zhao et al. print the variance for inputs t in [-1, 1]; at t = 1, and a quarter of it for [0, 1].
     e = math.exp(11.3)
@@ -173,16 +172,12 @@ def test_128_nodes_warn_and_the_nodes_they_name_are_enough(
             return OptimalCircular(TURN, epsilon, nodes=nodes)
         return clamped(epsilon, nodes=nodes)
 
-    found = fineness(made(128))
-    assert found is not None
+    found = there(fineness(made(128)))
     assert found.ratio == pytest.approx(ratio, rel=0.015)
-    assert found.enough is not None
-    assert f"--nodes {found.enough}" in found.warning()
-    finer = fineness(made(found.enough))
-    assert finer is not None
+    assert f"--nodes {there(found.enough)}" in found.warning()
+    finer = there(fineness(made(there(found.enough))))
     assert 1 <= finer.ratio + 1e-4 < TOO_COARSE + 1e-4
-    default = fineness(made(None))
-    assert default is not None
+    default = there(fineness(made(None)))
     assert default.warning() == ""
 
 
@@ -195,8 +190,7 @@ def test_the_default_grid_is_fine_up_to_16_5(goal: str, epsilon: float) -> None:
     if kernel.codes <= 1024:
         found = max(row_error(mechanism, x / (4 * kernel.nodes), 1.0) for x in range(3))
         assert found <= TOO_COARSE * closed
-    grid = fineness(mechanism)
-    assert grid is not None
+    grid = there(fineness(mechanism))
     assert grid.ratio <= TOO_COARSE
     assert grid.closed == pytest.approx(closed, rel=1e-6)
     if epsilon <= 6.2:
@@ -216,8 +210,7 @@ def test_beyond_that_the_grid_of_a_value_is_as_fine_as_it_may_be_and_a_warning_s
 
 @pytest.mark.parametrize("epsilon", [*mostly_slow([k / 10 for k in range(166, 201)], every=8), 19.4, 19.5])
 def test_a_direction_loses_little_up_to_the_largest_epsilon(epsilon: float) -> None:
-    grid = fineness(OptimalCircular(TURN, epsilon))
-    assert grid is not None
+    grid = there(fineness(OptimalCircular(TURN, epsilon)))
     assert grid.closed == pytest.approx(least_error(epsilon, 1.0, circular=True), rel=1e-6)
     assert grid.ratio <= (TOO_COARSE if epsilon <= 19.4 else 1.0625)
     assert bool(grid.warning()) is (epsilon > 19.4)
@@ -231,17 +224,14 @@ def test_mechanisms_without_a_closed_form_or_with_values_of_their_own_have_none(
 @pytest.mark.parametrize("mechanism_type", [Piecewise, PiecewiseTransformation, SquareWave])
 @pytest.mark.parametrize("epsilon", [0.7, 3.3, 6.6])
 def test_the_fitted_grids_are_fine(mechanism_type: type, epsilon: float) -> None:
-    found = fineness(mechanism_type(UNIT, epsilon))
-    assert found is not None
+    found = there(fineness(mechanism_type(UNIT, epsilon)))
     assert found.ratio == pytest.approx(1.0, abs=0.02)
 
 
 @pytest.mark.parametrize("mechanism_type", [VonMises, Purkayastha])
 def test_smooth_densities_on_a_circle_need_few_nodes(mechanism_type: type) -> None:
-    found = fineness(mechanism_type(TURN, 15.2))
-    coarse = fineness(mechanism_type(TURN, 15.2, nodes=12))
-    assert found is not None
-    assert coarse is not None
+    found = there(fineness(mechanism_type(TURN, 15.2)))
+    coarse = there(fineness(mechanism_type(TURN, 15.2, nodes=12)))
     assert found.ratio == pytest.approx(1.0, abs=0.01)
     assert coarse.warning()
 

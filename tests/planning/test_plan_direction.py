@@ -18,6 +18,7 @@ from arcwise.analysis.simulate import Atoms, Population, as_population, code_law
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, VonMises
+from tests.support.known import bounded, there
 
 if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
@@ -83,8 +84,7 @@ def test_surveys_have_the_planned_error(epsilon: float, text: str, n: int) -> No
         moment = first_moment(Survey(mechanism, row)).z
         value = math.atan2(moment[1], moment[0]) / (2 * math.pi)
         if number < 20:  # what an estimate says, without its interval, which takes long
-            said = direction(Survey(mechanism, row)).value
-            assert said is not None
+            said = there(direction(Survey(mechanism, row)).value)
             assert math.remainder(said - value, 1.0) == pytest.approx(0.0, abs=1e-12)
         squares.append(((value - truth + 0.5) % 1.0 - 0.5) ** 2)
     assert within_chance(squares, predicted)
@@ -119,8 +119,7 @@ def test_the_worst_population_exists(length: float) -> None:
 @pytest.mark.parametrize("error", [0.3, 0.05, 1e-3])
 def test_numbers_of_reports_invert_errors(error: float) -> None:
     curve = DirectionCurve(OptimalCircular(UNIT, 1.0), None, 0.5)
-    n = curve.reports(error)
-    assert n is not None
+    n = there(curve.reports(error))
     assert curve.error(n) <= error
     assert n == 5 or curve.error(math.floor(n * (1 - 1e-6)) - 1) > error
 
@@ -132,9 +131,7 @@ def test_half_widths_are_those_of_intervals(length: float, n: int) -> None:
     half = math.acos(length) / (2 * math.pi)
     law = Atoms([0.3 - half, 0.3 + half])
     curve = DirectionCurve(mechanism, law, 0.5)
-    result = direction(Survey(mechanism, n * code_law(mechanism, law)))
-    assert result.low is not None
-    assert result.high is not None
+    result = bounded(direction(Survey(mechanism, n * code_law(mechanism, law))))
     assert (result.high - result.low) / 2 == pytest.approx(curve.half_width(n, 0.95), rel=1e-3)
 
 

@@ -16,6 +16,7 @@ from arcwise.analysis.simulate import as_population
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise
+from tests.support.known import there
 
 LINE, TURN = Interval(0, 1), Circle(1)
 
@@ -106,16 +107,15 @@ def test_the_planned_number_of_reports_reaches_the_error(
 ) -> None:
     """New surveys and seeds. The plan left two standard errors of its own, here are three more: 1 in 10^5."""
     made = plan(domain, goal="distribution", epsilon=2.0, error=error, population=population, compare=False)
-    assert made.asked is not None
     mechanism = OptimalPiecewise(LINE, 2.0) if isinstance(domain, Interval) else OptimalCircular(TURN, 2.0)
     law = as_population(population, domain)
     found = domain.length * np.array(
         [survey_error(mechanism, law, made.reports, np.random.default_rng([99, k])) for k in range(60)]
     )
     chance = found.std(ddof=1) / math.sqrt(found.size)
-    assert found.mean() <= made.asked + 3 * chance
+    assert found.mean() <= there(made.asked) + 3 * chance
     # And not from far too many reports: the error is no less than what the margins explain.
-    assert found.mean() >= 0.7 * made.asked - 5 * chance
+    assert found.mean() >= 0.7 * there(made.asked) - 5 * chance
 
 
 def test_the_error_is_the_largest_of_the_populations() -> None:

@@ -31,6 +31,7 @@ from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewi
 from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded, there
 
 if TYPE_CHECKING:
     from arcwise.typing import IntArray
@@ -145,15 +146,13 @@ def test_directions_have_the_planned_error(step: int, population: str) -> None:
     law = as_population(population, domain)
     curve = DirectionCurve(mechanism, law, 0.5)
     codes = code_law(mechanism, law)
-    exact = direction(Survey(mechanism, codes * 1e12), level=0.95).value
-    assert exact is not None
+    exact = there(direction(Survey(mechanism, codes * 1e12), level=0.95).value)
     squares = []
     for number, row in enumerate(surveys(mechanism, law, n, seed=2)[:1500].astype(np.float64)):
         moment = first_moment(Survey(mechanism, row)).z
         found = 24 * math.atan2(moment[1], moment[0]) / (2 * math.pi)
         if number < 20:  # what an estimate says, without its interval, which takes long
-            said = direction(Survey(mechanism, row)).value
-            assert said is not None
+            said = there(direction(Survey(mechanism, row)).value)
             assert math.remainder(said - found, 24) == pytest.approx(0.0, abs=1e-9)
         squares.append((math.remainder(found - exact, 24) / 24) ** 2)
     chance = 4.9 * np.std(squares, ddof=1) / math.sqrt(len(squares))  # 1e-6
@@ -279,9 +278,6 @@ def test_a_planned_task_is_the_one_that_is_estimated() -> None:
     made = plan(RATINGS, epsilon=2.0, error=0.1, compare=False)
     task = Task("x", RATINGS, 2.0, goal="mean", mechanism=minimax(RATINGS, 2.0))
     counts = simulate_counts(task, "0.5*atom:0 + 0.5*atom:10", made.reports, np.random.default_rng(8))
-    found = estimate(task, counts).mean
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
+    found = bounded(estimate(task, counts).mean)
     assert made.chosen.half_width == pytest.approx((found.high - found.low) / 2, rel=0.1)
     assert Duchi.name not in made.summary()

@@ -20,6 +20,7 @@ from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group, Task
 from arcwise.tasks.group_budget import wang_sample
 from tests.support.cases import mostly_slow
+from tests.support.known import bounded, there
 
 DOMAINS: dict[str, Domain] = {"direction": Circle(360), "distance": Interval(-5, 45)}
 VALUE = {"distance": "value"}
@@ -54,9 +55,7 @@ def test_the_error_of_an_estimate_is_that_of_many_reports() -> None:
     task = Task("x", Interval(0, 1), 1.0)
     counts = np.array([0.0, 1.0]) @ task.mechanism.kernel.probabilities([0, 127]) * 5e8
     counts += np.array([1.0, 0.0]) @ task.mechanism.kernel.probabilities([0, 127]) * 5e8
-    found = mean(Survey(task.mechanism, counts))
-    assert found.low is not None
-    assert found.high is not None
+    found = bounded(mean(Survey(task.mechanism, counts)))
     error = (found.high - found.low) / 2 / 1.959964
     assert report_error(Interval(3, 7), 1.0) == pytest.approx(1e9 * error**2, rel=1e-4)
 
@@ -77,8 +76,7 @@ def test_the_error_of_a_number_of_tasks_against_surveys(sample: int) -> None:
         for task, number in zip(group.tasks, devices, strict=True):
             rows = task.mechanism.kernel.probabilities([0, task.mechanism.kernel.nodes - 1]).mean(axis=0)
             counts = generator.multinomial(number, rows / rows.sum()).astype(np.float64)
-            value = mean(Survey(task.mechanism, counts)).value
-            assert value is not None
+            value = there(mean(Survey(task.mechanism, counts)).value)
             squares += (value - 0.5) ** 2
     expected = sample_errors(domains, 4.0)[sample - 1]
     assert expected.sample == sample

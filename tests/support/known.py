@@ -6,7 +6,7 @@ from typing import TypeVar, cast
 
 from arcwise.analysis import Value
 
-__all__ = ["Bounded", "Known", "bounded", "known", "there", "width"]
+__all__ = ["Bounded", "Known", "bounded", "ends", "known", "there", "width"]
 
 Part = TypeVar("Part")
 
@@ -40,6 +40,10 @@ def known(value: Value | None) -> Known:
     """Return a value, which must have a number and an interval."""
     assert bounded(value).value is not None, value
     return cast("Known", value)
+
+
+def ends(value: Value | None) -> tuple[float, float]:
+    return bounded(value).low, bounded(value).high
 
 
 def width(value: Value | None) -> float:

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
+from arcwise.analysis.estimators.survey import Survey
 from arcwise.domains import Interval
 from arcwise.kernels.rounding import nearest_rows
-from arcwise.mechanisms import DesignedTable
+from arcwise.mechanisms import DesignedTable, Mechanism
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike
 
-    from arcwise.mechanisms import Mechanism
+    from arcwise.analysis import Value
     from arcwise.typing import FloatArray
 
 
-__all__ = ["clamped_normal", "drawn_counts", "expected_counts", "node_distribution"]
+__all__ = ["clamped_normal", "covered", "drawn_counts", "expected_counts", "node_distribution", "surveyed"]
 
 
 def node_distribution(mechanism: Mechanism, values: ArrayLike) -> FloatArray:
@@ -43,6 +46,16 @@ def drawn_counts(mechanism: Mechanism, nodes: FloatArray, n: int, seed: int) -> 
     codes = nodes @ mechanism.kernel.matrix()
     drawn = np.random.default_rng(seed).multinomial(n, codes / codes.sum())
     return drawn.astype(np.float64)
+
+
+def surveyed(mechanism: Mechanism, values: ArrayLike, n: int, seed: int) -> Survey:
+    """Return a survey of n reports, each of one of `values`."""
+    return Survey(mechanism, drawn_counts(mechanism, node_distribution(mechanism, values), n, seed))
+
+
+def covered(estimates: Iterable[Value], truth: float, period: float | None = None) -> int:
+    """Return how many intervals hold the truth."""
+    return sum(each.contains(truth, period=period) for each in estimates)
 
 
 def clamped_normal(deviation: float, nodes: int = 33) -> DesignedTable:
