@@ -62,9 +62,7 @@ def band_holds(one: Case, counts: IntArray) -> bool:
     return holds_everywhere(one, cdf_band(Survey(mechanism, numbers)))
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "n"), [(1.0, 100_000), pytest.param(4.0, 100_000, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("epsilon", "n"), [(1.0, 100_000), (4.0, 100_000)])
 @pytest.mark.slow
 def test_bands_of_an_atom_between_two_nodes(epsilon: float, n: int) -> None:
     one = case(ATOM, epsilon)
@@ -105,9 +103,7 @@ def test_quantiles_of_a_circle_with_four_atoms(origin: float) -> None:
     assert min(held.values()) >= fewest(surveys)
 
 
-@pytest.mark.parametrize(
-    ("n", "surveys"), [(1_000_000, 8), pytest.param(100_000, 30, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("n", "surveys"), [(1_000_000, 8), (100_000, 30)])
 @pytest.mark.slow
 def test_a_share_of_whole_numbers_holds_what_is_at_its_end(n: int, surveys: int) -> None:
     """P(X <= 59) of scores that nobody told arcwise are whole."""
@@ -118,7 +114,7 @@ def test_a_share_of_whole_numbers_holds_what_is_at_its_end(n: int, surveys: int)
     assert sum(inside(each.share(0, 59), truth) for each in found) >= fewest(surveys)
 
 
-@pytest.mark.parametrize(("epsilon", "surveys"), [(8.0, 10), pytest.param(4.0, 40, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("epsilon", "surveys"), [(8.0, 10), (4.0, 40)])
 @pytest.mark.slow
 def test_a_share_of_a_place_where_nobody_is(epsilon: float, surveys: int) -> None:
     one = case(Named("two-percent", "0 to 1", "uniform:0.613,0.633"), epsilon)

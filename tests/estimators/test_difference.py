@@ -20,7 +20,7 @@ DOMAIN = Interval(-20, 180)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [pytest.param((2000, 2000), marks=pytest.mark.slow), (400, 20_000)])
+@pytest.mark.parametrize("sizes", [(2000, 2000), (400, 20_000)])
 def test_coverage_of_differences(sizes: tuple[int, int]) -> None:
     """400 surveys of two tasks: 4 standard errors of a coverage of 0.95 are 0.044 (false alarm 6e-5)."""
     first, second = OptimalPiecewise(DOMAIN, 2.0), SquareWave(DOMAIN, 1.0)

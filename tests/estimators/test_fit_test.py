@@ -143,7 +143,7 @@ CORNER = OptimalPiecewise(Interval(0, 1), 8.0)
 CORNER_RING = OptimalCircular(Circle(360), 8.0, nodes=128)
 
 
-@pytest.mark.parametrize("epsilon", [10.0, pytest.param(12.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("epsilon", [10.0, 12.0])
 @pytest.mark.slow
 def test_a_code_with_nearly_all_reports_does_not_stand_out(epsilon: float) -> None:
     """Codes that are rarer than expected make it look too frequent, in units of its own small spread."""

@@ -32,23 +32,9 @@ LINE, CIRCLE = Interval(0, 100), Circle(360)
     ("domain", "epsilon", "populations", "sizes", "weights"),
     [
         (LINE, 1.0, ("normal:30,10", "normal:60,10"), (4000, 1000), (1.0, 3.0)),
-        pytest.param(
-            LINE,
-            6.0,
-            ("atom:20", "0.5*atom:20 + 0.5*atom:80", "uniform"),
-            (500, 100, 60),
-            (1.0, 2.0, 1.0),
-            marks=pytest.mark.slow,
-        ),
+        (LINE, 6.0, ("atom:20", "0.5*atom:20 + 0.5*atom:80", "uniform"), (500, 100, 60), (1.0, 2.0, 1.0)),
         (Interval(0, 10, step=1), 2.0, ("normal:3,1", "0.5*atom:0 + 0.5*atom:10"), (2000, 500), (2.0, 1.0)),
-        pytest.param(
-            CIRCLE,
-            2.0,
-            ("vonmises:30,2", "vonmises:120,1"),
-            (1000, 3000),
-            (0.5, 0.25),
-            marks=pytest.mark.slow,
-        ),
+        (CIRCLE, 2.0, ("vonmises:30,2", "vonmises:120,1"), (1000, 3000), (0.5, 0.25)),
     ],
 )
 @pytest.mark.slow

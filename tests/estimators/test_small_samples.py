@@ -106,8 +106,8 @@ def test_differences_are_covered(name: str) -> None:
     assert sum(each.contains(other_centre - centre) for each in found) >= 177
 
 
-@pytest.mark.parametrize("population", ["uniform:0,0.02", pytest.param("beta:2,5", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("n", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("population", ["uniform:0,0.02", "beta:2,5"])
+@pytest.mark.parametrize("n", [30, 200])
 @pytest.mark.slow
 def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -> None:
     mechanism, drawn = OptimalPiecewise(UNIT, 8.0), as_population(population, UNIT)
@@ -127,8 +127,8 @@ def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -
     ("population", "epsilon", "n"),
     [
         ("atom:0.13", 8.0, 30),
-        pytest.param("0.95*atom:0.1 + 0.05*atom:0.4", 12.0, 30, marks=pytest.mark.slow),
-        pytest.param("0.99*normal:0.1,0.02 + 0.01*atom:0.35", 8.0, 100, marks=pytest.mark.slow),
+        ("0.95*atom:0.1 + 0.05*atom:0.4", 12.0, 30),
+        ("0.99*normal:0.1,0.02 + 0.01*atom:0.35", 8.0, 100),
         # Along one line: |Z|^2 has one degree of freedom and not two.
         ("0.52*atom:0 + 0.48*atom:0.5", 12.0, 1000),
     ],

@@ -24,10 +24,8 @@ MOST = int(binom.isf(1e-4, SURVEYS, 0.05))
 @pytest.mark.parametrize(
     ("mechanism", "population", "sizes"),
     [
-        pytest.param(OptimalPiecewise(LINE, 1.0), "normal:40,12", (2000, 500), marks=pytest.mark.slow),
-        pytest.param(
-            OptimalPiecewise(LINE, 8.0), "0.5*atom:20 + 0.5*atom:80", (30, 30), marks=pytest.mark.slow
-        ),
+        (OptimalPiecewise(LINE, 1.0), "normal:40,12", (2000, 500)),
+        (OptimalPiecewise(LINE, 8.0), "0.5*atom:20 + 0.5*atom:80", (30, 30)),
         (OptimalPiecewise(Interval(0, 10, step=1), 4.0), "0.9*atom:0 + 0.1*uniform", (300, 5000)),
         (OptimalCircular(CIRCLE, 2.0), "0.5*atom:0 + 0.5*vonmises:90,3", (1000, 1000)),
     ],
