@@ -1,11 +1,9 @@
 """`audit`: right mechanisms raise no alarm, wrong ones do, and its bounds are exact."""
 
-from __future__ import annotations
-
 import json
 import math
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +20,6 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Group, Task
 from tests.support.audited import RIGHT, UNIT, WRONG, Audited, naive_laplace, right, warner
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LEVEL = 1 - 1e-5
 """Each audit of a right mechanism raises a false alarm with a probability of at most 1e-5."""

@@ -1,7 +1,5 @@
 """The hypothesis-testing region: against every subset of codes, and against what privacy alone allows."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,12 +1,9 @@
 """The certificate beside the truth: every input of every device, every count, in integers."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import reduce
 from itertools import combinations_with_replacement, permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,11 +11,9 @@ import pytest
 from arcwise.analysis.central_privacy.blanket import blanket_of
 from arcwise.analysis.central_privacy.statement import central, central_witness
 from arcwise.kernels import CirculantKernel, TableKernel, WindowKernel
+from arcwise.kernels.base import Kernel
 from arcwise.kernels.certificate import UNIT
 from tests.support.cases import mostly_slow
-
-if TYPE_CHECKING:
-    from arcwise.kernels.base import Kernel
 
 Law = dict[tuple[int, ...], int]
 

@@ -1,9 +1,8 @@
 """The promise of a task: which local epsilon keeps it, what commands make of it, what a device charges."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -17,9 +16,6 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.tasks import Caps, CentralStatement, Group, Task
 from tests.support.known import there
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AGE = Interval(0, 100)
 ONCE = CentralStatement(1.0, 1e-8, 10_000)

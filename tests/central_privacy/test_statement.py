@@ -1,12 +1,10 @@
 """The central certificate: figures worked out elsewhere, composition, groups, liars, and what it says."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +19,9 @@ from arcwise.kernels import CirculantKernel, TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import Hybrid, OptimalPiecewise, Piecewise, ThreeOutputs
 from arcwise.tasks import CentralStatement, Task
+from arcwise.typing import FloatArray
 from benchmarks.speed.certificates import random_table
 from tests.support.cases import mostly_slow
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
 
 
 def inset(epsilon: float) -> Task:

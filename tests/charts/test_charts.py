@@ -1,15 +1,13 @@
 """Charts as SVG: what they say equals the estimate, texts lie apart and are legible, names are text."""
 
-from __future__ import annotations
-
 import math
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import numpy as np
@@ -19,6 +17,7 @@ from hypothesis import strategies as st
 
 from arcwise.analysis import Estimate, Series, Value, estimate
 from arcwise.analysis.charts import Axis, Chart, Layer, charts_of, drawer, small_chart, stylesheet, svg
+from arcwise.analysis.charts.model import Shape
 from arcwise.analysis.charts.scale import text_width
 from arcwise.analysis.estimators.comparison import compare_samples
 from arcwise.analysis.timeseries.result import Point
@@ -26,11 +25,6 @@ from arcwise.domains import Circle, Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
 from tests.support.known import there
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from arcwise.analysis.charts.model import Shape
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert(1)</script> \"'&\x00\x1b]]>\ud800 $x$ " + "W" * 60

@@ -1,10 +1,8 @@
 """Bodies decoded by the thousand: the decisions of `decode_batch` for every body, however hostile."""
 
-from __future__ import annotations
-
 import struct
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import msgpack
 import numpy as np
@@ -17,9 +15,6 @@ from arcwise.analysis.counting.bodies import read_fields
 from arcwise.errors import ParameterError, WireError
 from arcwise.wire import MAX_BODY_BYTES, MAX_EPOCH, Batch, decode_batch, encode_batch
 from tests.support.lake import MOST_CODES, NOW, bodies, expected, on_the_wire, same_counts, some_rows, tasks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 GOOD = encode_batch(Batch(bytes(range(32)), bytes(range(16)), 20_000, bytes(10)))
 EPOCHS = st.one_of(

@@ -3,16 +3,15 @@
 By hand: ``make test-spark`` makes an environment of its own for it, because pyspark takes 400 MB.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,9 +27,6 @@ from tests.support.lake import (
     some_rows,
     tasks,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytest.importorskip("pyspark", reason="pyspark is not installed here: make test-spark")
 if shutil.which("java") is None:

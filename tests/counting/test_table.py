@@ -1,13 +1,12 @@
 """`count_table` on engines that run here: the integers and the rejects of plain loops, everywhere."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis
 import psycopg
@@ -33,10 +32,6 @@ from tests.support.lake import (
     tasks,
 )
 from tests.support.postgres import fresh_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 RULES: dict[str, Any] = {"now": NOW, "max_batch_codes": MOST_CODES}
 SEEDS = (1, pytest.param(2, marks=pytest.mark.slow))

@@ -1,13 +1,8 @@
 """Designs of this folder's tests: each is made once, and none is read from or left in a user's cache."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)

@@ -1,7 +1,5 @@
 """One plain linear program, without symmetry, cuts or multipliers: what the clever ones are compared with."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

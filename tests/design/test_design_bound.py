@@ -1,7 +1,5 @@
 """The lower bound: a certificate that holds whatever the solver returns, and that no mechanism beats."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import pairwise

@@ -1,11 +1,11 @@
 """The designs on disk: found again, and never trusted."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
+from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +13,6 @@ from arcwise.analysis.design import designer as module
 from arcwise.analysis.design import minimax, worst_case
 from arcwise.analysis.design.search import find_table
 from arcwise.domains import Circle, Interval
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 SMALL: dict[str, Any] = {"outputs": 4, "nodes": 5}
 

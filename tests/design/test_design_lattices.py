@@ -1,7 +1,5 @@
 """Designs on the values of a lattice: exact, optimal by the dual bound, and what they gain."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import cache

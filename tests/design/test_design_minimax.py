@@ -3,8 +3,6 @@
 `reference_design.json` holds worst cases of published mechanisms, and optima found on a grid by other means.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

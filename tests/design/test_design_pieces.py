@@ -1,7 +1,5 @@
 """The m-piece framework: found by optimisation, equal to the closed forms; and what lies beyond pieces."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Designs for a population: unbiased everywhere, of least variance there, bounded where it is another."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from functools import cache
 from typing import Any

@@ -1,13 +1,12 @@
 """Worst cases over all inputs against dense sampling of inputs, and programs against plain ones."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from arcwise.analysis.design import program
 from arcwise.analysis.design.integers import exact_bias, integer_table, symmetric_row
@@ -23,9 +22,6 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from tests.design.plain import brute_force
 from tests.support.known import there
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 seeds = st.integers(0, 2**32 - 1)
 DENSE = 4001

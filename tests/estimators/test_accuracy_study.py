@@ -3,8 +3,6 @@
 The whole study is ``python -m benchmarks.studies.accuracy``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize

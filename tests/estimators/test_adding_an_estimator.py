@@ -1,7 +1,5 @@
 """`docs/contributing/adding-an-estimator.md` on a copy of the analysis: its files, its changes, its tests."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

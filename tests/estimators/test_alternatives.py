@@ -1,9 +1,6 @@
 """Plain and smoothed EM: the published steps, their stopping rules, and what they are worse at."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -17,12 +14,9 @@ from arcwise.analysis.likelihood.em import fit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalPiecewise
+from arcwise.typing import FloatArray, IntArray
 from tests.support.strategies import mechanisms
 from tests.support.surveys import drawn_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray, IntArray
-
 
 LINE = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
 

@@ -5,9 +5,7 @@ count is below its bound with probability 1e-4 at most, so these find gross fail
 rest (``python -m benchmarks.studies.coverage``).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,15 +15,10 @@ from arcwise.analysis import estimate
 from arcwise.analysis.estimators.band import cdf_band
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import code_law, multinomial
+from arcwise.typing import IntArray
 from benchmarks.studies.coverage_parts import Case, case, holds_everywhere
 from benchmarks.studies.populations import Named
 from benchmarks.studies.truths import inside
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from arcwise.typing import IntArray
-
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 

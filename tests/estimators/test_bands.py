@@ -1,10 +1,7 @@
 """The simultaneous band, bins, arcs and quantiles of a circle."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,12 +19,9 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.known import there
 from tests.support.surveys import drawn_counts, node_distribution, surveyed
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
-
 
 CLOCK = Circle(24)
 

@@ -1,7 +1,5 @@
 """Blocks of epochs: whatever sums of them are shown, none and no combination holds fewer than the minimum."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,11 +1,8 @@
 """Bounds that hold for every population: what makes them valid, on every mechanism, whatever the reports."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -25,14 +22,11 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from arcwise.typing import BoolArray, FloatArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 from tests.support.surveys import drawn_counts
-
-if TYPE_CHECKING:
-    from arcwise.typing import BoolArray, FloatArray
-
 
 EXAMPLES = [*ALL_EXAMPLES, *LATTICE_EXAMPLES]
 

@@ -1,14 +1,13 @@
 """Two samples, or one and a given population, compared: bounds by brute force, coverage, what is shown."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from arcwise.analysis import Value
 from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
 from arcwise.analysis.estimators.difference import direction_difference, length_difference
@@ -27,9 +26,6 @@ from arcwise.tasks import Task
 from tests.support.known import bounded, there, width
 from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts
-
-if TYPE_CHECKING:
-    from arcwise.analysis import Value
 
 LINE, CIRCLE, SCORES = Interval(0, 100), Circle(360), Interval(0, 10, step=1)
 GAP = "0.5*uniform:0,20 + 0.5*uniform:80,100"

@@ -3,13 +3,11 @@
 The whole study is ``python -m benchmarks.studies.coverage``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
 from io import StringIO
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,9 +37,6 @@ from benchmarks.studies.coverage_study import (
 from benchmarks.studies.populations import Named, domain_of, random_population, read, wanted
 from benchmarks.studies.truths import atoms
 from tests.support.known import there
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 QUICK = ("beta25", "five-ratings", "eleven-ratings", "five-weekdays", "wind-in-tens")
 """Of the list; lattices take a third of the time."""

@@ -1,7 +1,5 @@
 """Differences of two means: exact expectations, coverage, ranges where a mean is one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

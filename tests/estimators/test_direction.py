@@ -1,16 +1,14 @@
 """The direction and the resultant length: exact moments, Fieller's arc, coverage."""
 
-from __future__ import annotations
-
 import cmath
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arcwise.analysis import Value
 from arcwise.analysis.estimators.direction import (
     Moment,
     direction,
@@ -22,15 +20,11 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.typing import FloatArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, known, there
-from tests.support.surveys import covered, surveyed
-
-if TYPE_CHECKING:
-    from arcwise.analysis import Value
-    from arcwise.mechanisms.circular import CircularMechanism
-    from arcwise.typing import FloatArray
-from tests.support.surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.surveys import covered, drawn_counts, expected_counts, node_distribution, surveyed
 
 HEADING = Circle(360)
 NO_POPULATION = "no population is likely to produce these counts"

@@ -1,7 +1,5 @@
 """The fitted distribution: its grid, its bins, thinning, and how near it comes to the population."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Results as JSON objects, and back: every number, note and word of them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

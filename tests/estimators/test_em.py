@@ -1,8 +1,6 @@
 """EM: equal to the dense textbook step, never downhill, and certified."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,10 +14,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, WindowKernel
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.typing import FloatArray
 from tests.support.strategies import mechanisms
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
 
 
 def dense_step(matrix: FloatArray, counts: FloatArray, f: FloatArray) -> FloatArray:

@@ -1,7 +1,5 @@
 """`estimate` as a whole: what it returns for which task, its JSON, its errors, and merging of counts."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

@@ -1,23 +1,18 @@
 """Every registered mechanism: a survey through `estimate`, and what it says against what was asked."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from arcwise.analysis import Estimate, estimate
 from arcwise.domains import Interval
+from arcwise.mechanisms import Mechanism
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
 from tests.support.known import bounded, known, there
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
-
-if TYPE_CHECKING:
-    from arcwise.mechanisms import Mechanism
 
 REPORTS = 20_000
 

@@ -1,10 +1,7 @@
 """The fit test: its statistics, its level and power on fixed surveys, the surplus, and what liars can do."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -30,13 +27,10 @@ from arcwise.kernels import TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray, IntArray
 from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray, IntArray
-
 
 LINE = OptimalPiecewise(Interval(0, 10), 1.0)
 SMALL = OptimalPiecewise(Interval(0, 1), 1.0, nodes=24)

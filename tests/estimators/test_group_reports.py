@@ -1,9 +1,7 @@
 """Groups: intervals for all devices when some were drawn, and what the numbers of reports tell."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +19,8 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Group, Task
+from arcwise.typing import FloatArray, IntArray
 from tests.support.known import bounded, there
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray, IntArray
 
 DELAY = Task("delay", Interval(0, 1), 6.0)
 HEADING = Task("heading", Circle(360), 6.0)

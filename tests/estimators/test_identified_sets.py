@@ -3,8 +3,6 @@
 The study is ``python -m benchmarks.studies.clamped``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom

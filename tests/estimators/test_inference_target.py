@@ -1,9 +1,7 @@
 """Whom an interval speaks about: users' own mean, variance, direction and length against the population's."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +19,11 @@ from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.mechanisms.circular import CircularMechanism
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.cases import mostly_slow
 from tests.support.known import there
 from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
-
 
 UNIT = Interval(0, 1)
 

@@ -1,9 +1,5 @@
 """Estimates of tasks on a lattice, beside what the expected counts of a known population must give."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 
@@ -17,11 +13,9 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray, IntArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, there
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray, IntArray
 
 SCORES = Interval(0, 100, step=1)
 RATINGS = Interval(-1, 4, step=0.5)

@@ -1,9 +1,7 @@
 """The certified maximum of the likelihood, and the information matrix of window kernels on the way there."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +18,9 @@ from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.typing import FloatArray
 from tests.support.known import there
 from tests.support.surveys import drawn_counts
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
 
 
 @pytest.mark.parametrize("n", [1, 2**53])

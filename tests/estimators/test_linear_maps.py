@@ -1,9 +1,5 @@
 """The two linear maps of each kind of kernel, and EM on them: all agree with the dense matrix."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,12 +25,10 @@ from arcwise.kernels import CirculantKernel, Kernel, TableKernel, WindowKernel
 from arcwise.kernels.rounding import integer_row, nearest_rows
 from arcwise.mechanisms import DesignedCircular, DesignedTable, Mechanism
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.known import bounded, there
 from tests.support.strategies import ALL_EXAMPLES, Example, mechanisms
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
 
 
 def table_of(kernel: Kernel) -> TableKernel:

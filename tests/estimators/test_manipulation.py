@@ -1,10 +1,7 @@
 """What liars can do: by brute force over all ways to lie, on real estimates, and by random lies."""
 
-from __future__ import annotations
-
 import itertools
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -26,12 +23,9 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.known import there
 from tests.support.surveys import expected_counts, node_distribution
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
-
 
 LINE = OptimalPiecewise(Interval(0, 10), 1.0)
 SMALL = OptimalPiecewise(Interval(2, 6), 1.0, nodes=12)

@@ -1,12 +1,10 @@
 """The mean: unbiased in exact arithmetic, its interval, and the identified set of the clamp placement."""
 
-from __future__ import annotations
-
 import math
 import sys
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -21,12 +19,10 @@ from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.typing import FloatArray
 from tests.support.known import bounded, there
 from tests.support.strategies import epsilons
 from tests.support.surveys import covered, drawn_counts, expected_counts, node_distribution, surveyed
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
 
 DOMAIN = Interval(-20, 180)
 

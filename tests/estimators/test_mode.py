@@ -1,8 +1,6 @@
 """The mode: windows on intervals and circles, atoms and narrow cells at the ends, its interval."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,13 +15,10 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.known import bounded, known, there, width
 from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution, surveyed
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
-
 
 AGE = Interval(0, 100)
 HEADING = Circle(360)

@@ -1,7 +1,5 @@
 """How many modes reports show, and pictures with as many."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import combinations_with_replacement, pairwise

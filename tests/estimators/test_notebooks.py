@@ -1,12 +1,11 @@
 """What notebooks show: pictures of what a result holds, HTML without markup of others, privacy in words."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from functools import cache
 from html.parser import HTMLParser
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from xml.dom import minidom
 
 import numpy as np
@@ -25,10 +24,6 @@ from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Task
 from tests.support.cases import mostly_slow
 from tests.support.known import there
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 HOSTILE = "--><script>alert(1)</script><b onload='x'>\"&$x^$"
 UNIT = "<i>&\"'</i>$^$"

@@ -1,7 +1,5 @@
 """Populations from strata with known weights: coverage, one stratum, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The quadratic programs behind bounds of shares: as far as is asked for, in few steps, several at once."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,11 +14,8 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.surveys import drawn_counts
-
-if TYPE_CHECKING:
-    from arcwise.typing import FloatArray
-
 
 MECHANISMS = [
     OptimalPiecewise(Interval(0, 1), 0.25, nodes=64),

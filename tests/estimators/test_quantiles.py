@@ -1,7 +1,5 @@
 """Quantiles of an interval: the point, fine grids, end zones and atoms at the ends, and coverage."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

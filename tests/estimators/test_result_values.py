@@ -1,9 +1,8 @@
 """Values that behave: numbers, formats, arithmetic that is refused, places on circles, one line as repr."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,9 +25,6 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
 from tests.support.known import bounded, known, there
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 KNOWN = Value(52.694123, 51.9, 53.5, "a method")
 RANGE = Value(None, 40.0, 60.0, "a range")

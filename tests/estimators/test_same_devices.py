@@ -1,7 +1,5 @@
 """Reports of the same devices: intervals that allow for it, what they say, and how wide they are."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from itertools import product

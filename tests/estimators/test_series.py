@@ -1,12 +1,11 @@
 """Estimates over time: points are merged epochs, gaps are gaps, directions go across the wrap."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Callable
 from datetime import datetime, timezone
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,10 +27,6 @@ from arcwise.tasks import DAY, Task
 from tests.support.known import there
 from tests.support.strategies import tasks
 from tests.support.surveys import drawn_counts, expected_counts, node_distribution
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 UNIT = Interval(0, 1)
 DELAY = Task("delay <min>", Interval(0, 100), 2.0)

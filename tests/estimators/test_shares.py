@@ -1,7 +1,5 @@
 """Shares of the population between two values: exact expectations, edges, a small coverage study."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 from typing import Any

@@ -4,11 +4,8 @@ Surveys are seeded. At a coverage of 0.95 fewer than 177 of 200 and 86 of 100 ha
 there are 72 such counts, so chance fails this file once in 140 seeds.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import lognorm
 
+from arcwise.analysis import Value
 from arcwise.analysis.estimators.difference import mean_difference
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.empirical import empirical_reach
@@ -36,13 +34,9 @@ from arcwise.analysis.simulate import (
 )
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import LaplaceMechanism, Mechanism, OptimalCircular, OptimalPiecewise
+from arcwise.typing import FloatArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, ends
-
-if TYPE_CHECKING:
-    from arcwise.analysis import Value
-    from arcwise.typing import FloatArray
-
 
 UNIT, TURN = Interval(0, 1), Circle(1)
 FINE = np.linspace(0.0, 1.0, 20_001)

@@ -1,7 +1,5 @@
 """Tests of one population: levels over populations and mechanisms, power, and what they are made of."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import binom

@@ -1,7 +1,5 @@
 """The tidy table: the same rows as CSV, JSON and frames, for every kind of task."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The mean where reports decode with a bias: numbers per code, their bias and their variance, coverage."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

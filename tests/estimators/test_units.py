@@ -1,8 +1,7 @@
 """The unit and the description of a task, where people read its estimates."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +10,6 @@ from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORDS = "How long you waited <for the bus>"
 WAIT = Task("wait", Interval(0, 60), 1.0, unit="min", description=WORDS)

@@ -3,8 +3,6 @@
 The study is ``python -m benchmarks.studies.harmonics``.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 

@@ -1,9 +1,7 @@
 """Variance and standard deviation: exact expectations, rounding, ranges against brute force, coverage."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from arcwise.analysis.likelihood.distribution import uniform_start
 from arcwise.domains import Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalPiecewise, RandomizedResponse, SquareWave
 from arcwise.mechanisms.registry import MECHANISMS
+from arcwise.typing import FloatArray
 from tests.support.known import ends
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example, epsilons
 from tests.support.surveys import (
@@ -27,12 +26,6 @@ from tests.support.surveys import (
     node_distribution,
     surveyed,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from arcwise.typing import FloatArray
-
 
 UNIT = Interval(0, 1)
 DOMAIN = Interval(-20, 180)

@@ -1,7 +1,5 @@
 """Notes where an estimate says too little: domains far too wide, and means that leave their domain."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The least width of any honest interval (`benchmarks.studies.widths`) against what is known exactly."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

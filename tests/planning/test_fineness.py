@@ -1,12 +1,10 @@
 """What a grid adds to the closed form's error, at large epsilon: against sums of their own, row by row."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -33,10 +31,6 @@ from arcwise.mechanisms.moments import TOO_COARSE
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
 from tests.support.known import there
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 UNIT, TURN = Interval(0, 1), Circle(1)
 

@@ -1,12 +1,11 @@
 """`plan`: every permutation of the three, what it says, and that its commands make what it planned with."""
 
-from __future__ import annotations
-
 import json
 import math
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,10 +24,6 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 MINUTES, HEADING = Interval(0, 180), Circle(360)
 

@@ -1,9 +1,6 @@
 """The planned error of directions: by draws, random populations, surveys. False alarms: 1e-6 a case."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -18,11 +15,9 @@ from arcwise.analysis.simulate import Atoms, Population, as_population, code_law
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, VonMises
+from arcwise.mechanisms.circular import CircularMechanism
+from arcwise.typing import IntArray
 from tests.support.known import bounded, there
-
-if TYPE_CHECKING:
-    from arcwise.mechanisms.circular import CircularMechanism
-    from arcwise.typing import IntArray
 
 UNIT = Circle(1)
 SURVEYS = 2500

@@ -1,7 +1,5 @@
 """The planned error of distributions: the distance, the users, and whether surveys reach what was planned."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,10 +1,8 @@
 """Plans, comparisons and splits on lattices: exact by brute force over the values, and against surveys."""
 
-from __future__ import annotations
-
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,11 +28,9 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse
 from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
+from arcwise.typing import IntArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, there
-
-if TYPE_CHECKING:
-    from arcwise.typing import IntArray
 
 RATINGS = Interval(0, 10, step=1)
 HOURS = Circle(24, step=1)

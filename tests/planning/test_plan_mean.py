@@ -1,10 +1,8 @@
 """The planned error of means: exact against brute force, and against surveys. False alarms: 1e-6 a case."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,12 +29,9 @@ from arcwise.mechanisms import (
     StaircaseMechanism,
 )
 from arcwise.mechanisms.moments import variances
+from arcwise.typing import IntArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, there
-
-if TYPE_CHECKING:
-    from arcwise.typing import IntArray
-
 
 UNIT = Interval(0, 1)
 MAKERS: dict[str, Any] = {

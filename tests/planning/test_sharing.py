@@ -1,7 +1,5 @@
 """Shares of one epsilon: the best number of tasks in a round, and the best split between tasks."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

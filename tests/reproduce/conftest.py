@@ -1,15 +1,10 @@
 """Reproductions solve fewer programs in the tests, and keep designs out of the user's cache."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from arcwise.papers import interval_laws, opm_distribution, opm_gap, unbiased_variance
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture(scope="session", autouse=True)

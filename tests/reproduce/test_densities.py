@@ -1,7 +1,5 @@
 """The densities that the papers draw, beside a computation of their own from what the papers define."""
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 

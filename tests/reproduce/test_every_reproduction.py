@@ -1,11 +1,9 @@
 """What holds for every reproduction: it agrees with what is printed, and writes numbers and a picture."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -14,9 +12,6 @@ from arcwise.analysis.plotting.style import new_figure, plain_log
 from arcwise.cli import main
 from arcwise.papers import reproductions, write_outcome
 from tests.support.outcomes import outcome
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NAMES = list(reproductions())
 # Whatever takes the outcome of one is slow; so are the slowest pictures, of which others are like them.

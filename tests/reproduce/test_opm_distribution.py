@@ -1,7 +1,5 @@
 """Why the goal "distribution" takes the inset window: the clamp hides where in an end zone users are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """`arcwise simulate`, as a user types it."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

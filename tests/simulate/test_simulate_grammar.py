@@ -1,7 +1,5 @@
 """Populations written in a line: what the line means, and what errors say is allowed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import lognorm, pareto

@@ -1,10 +1,8 @@
 """Populations: exact distribution functions, integrals, means, moments, quantiles and draws."""
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -28,9 +26,6 @@ from arcwise.analysis.simulate import (
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL, RECORDS
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LAWS: dict[str, Population] = {
     "histogram": Histogram([0.1, 0.2, 0.7, 0.9], [0.3, 0.0, 0.7]),

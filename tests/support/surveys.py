@@ -6,9 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pytest
 from scipy.stats import norm
 
+from arcwise.analysis.estimators.direction import direction, first_moment
 from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.simulate import code_law, multinomial
 from arcwise.domains import Interval
 from arcwise.kernels.rounding import nearest_rows
 from arcwise.mechanisms import DesignedTable, Mechanism
@@ -22,7 +25,16 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-__all__ = ["clamped_normal", "covered", "drawn_counts", "expected_counts", "node_distribution", "surveyed"]
+__all__ = [
+    "clamped_normal",
+    "covered",
+    "drawn_counts",
+    "expected_counts",
+    "many_counts",
+    "node_distribution",
+    "surveyed",
+    "turns_of",
+]
 
 
 def node_distribution(mechanism: Mechanism, values: ArrayLike) -> FloatArray:
@@ -51,6 +63,25 @@ def drawn_counts(mechanism: Mechanism, nodes: FloatArray, n: int, seed: int) -> 
 def surveyed(mechanism: Mechanism, values: ArrayLike, n: int, seed: int) -> Survey:
     """Return a survey of n reports, each of one of `values`."""
     return Survey(mechanism, drawn_counts(mechanism, node_distribution(mechanism, values), n, seed))
+
+
+def many_counts(mechanism: Mechanism, law: Population, n: int, surveys: int, *, seed: int) -> IntArray:
+    """Return the counts of many surveys of n reports, a row each."""
+    codes = code_law(mechanism, law)
+    weights = np.broadcast_to(codes, (surveys, codes.size))
+    return multinomial(np.full(surveys, n), weights, np.random.default_rng(seed))
+
+
+def turns_of(mechanism: CircularMechanism, counts: IntArray) -> list[float]:
+    """Return the direction that each row of counts gives, from -1/2 to 1/2; the first as an estimate says it."""
+    moments = [first_moment(Survey(mechanism, row)).z for row in counts.astype(np.float64)]
+    turns = [math.atan2(y, x) / (2 * math.pi) for x, y in moments]
+    period = mechanism.domain.length
+    for row, turn in zip(counts[:20], turns, strict=False):  # its interval takes long
+        said = direction(Survey(mechanism, row.astype(np.float64))).value
+        assert said is not None
+        assert math.remainder(said / period - turn, 1.0) == pytest.approx(0.0, abs=1e-12)
+    return turns
 
 
 def covered(estimates: Iterable[Value], truth: float, period: float | None = None) -> int:
