@@ -231,10 +231,8 @@ def test_labels_of_any_time_lie_apart(start: int, seconds: int) -> None:
 def test_labels_around_any_circle_lie_apart(period: float, unit: str | None) -> None:
     of = an_estimate("direction")
     edges = tuple(edge * (period / 360.0) for edge in there(of.distribution).edges)
-    scaled = replace(
-        of, unit=unit, domain=Circle(period), bins={}, distribution=replace(there(of.distribution), edges=edges),
-        direction=None,
-    )  # fmt: skip
+    fit = replace(there(of.distribution), edges=edges)
+    scaled = replace(of, unit=unit, domain=Circle(period), bins={}, distribution=fit, direction=None)
     for chart in charts_of(scaled):
         check_texts(chart)
 

@@ -128,20 +128,17 @@ def test_plain_lists_and_any_integer_type_are_taken() -> None:
 
 def test_counts_out_of_bounds() -> None:
     k = AGE.mechanism.kernel.codes
-    with pytest.raises(ParameterError, match=rf"shape \({k},\), one number per code; got \(3,\)"):
-        estimate(AGE, [1, 2, 3])
-    with pytest.raises(ParameterError, match="must be integers, got dtype float64"):
-        estimate(AGE, np.ones(k))
-    with pytest.raises(ParameterError, match="must be integers, got dtype bool"):
-        estimate(AGE, np.ones(k, dtype=bool))
-    negative = np.ones(k, dtype=np.int64)
-    negative[4] = -2
-    with pytest.raises(ParameterError, match="at least 0, got -2 for code 4"):
-        estimate(AGE, negative)
-    with pytest.raises(ParameterError, match="no reports yet"):
-        estimate(AGE, np.zeros(k, dtype=np.int64))
-    with pytest.raises(ParameterError, match="sum to at most"):
-        estimate(AGE, np.full(k, 2**50))
+    wrong: Any
+    for wrong, message in (
+        ([1, 2, 3], rf"shape \({k},\), one number per code; got \(3,\)"),
+        (np.ones(k), "must be integers, got dtype float64"),
+        (np.ones(k, dtype=bool), "must be integers, got dtype bool"),
+        ([1, 1, 1, 1, -2] + [1] * (k - 5), "at least 0, got -2 for code 4"),
+        ([0] * k, "no reports yet"),
+        (np.full(k, 2**50), "sum to at most"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            estimate(AGE, wrong)
     # Exactly the largest sum is taken, one more is not, and a sum beyond 64 bits does not wrap.
     most = np.zeros(k, dtype=np.int64)
     most[k // 2] = 2**53

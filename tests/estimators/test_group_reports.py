@@ -203,6 +203,7 @@ def test_tasks_that_miss_values_are_told() -> None:
 
 def test_the_table_shows_all_tasks() -> None:
     found = group_reports(THREE, {"delay": 2000, "heading": 2010, "speed": 1990})
+    assert repr(found).startswith("<GroupReports of 'three': delay ")
     lines = str(found).splitlines()
     assert lines[0] == "group three: a device reports 2 of 3 tasks in a round"
     assert lines[1].split() == ["delay", "2,000", "reports,", "3,000", "[2,925,", "3,077]", "devices"]

@@ -14,10 +14,21 @@ from arcwise.analysis.simulate import code_law, multinomial, parse_population
 from arcwise.analysis.simulate.truth import Truth
 from arcwise.domains import Interval
 from arcwise.tasks import Task
+from arcwise.typing import IntArray
 from benchmarks.studies.clamped import covers, errors, populations, possible, zone
-from tests.support.known import bounded
+from tests.support.known import bounded, width
 
 NAMES = tuple(populations(0.1))
+
+
+def clamped(epsilon: float) -> Task:
+    return Task("a", Interval(0, 1), epsilon, goal="value")
+
+
+def drawn(task: Task, name: str) -> IntArray:
+    """Return the counts of 100,000 reports of one of the populations."""
+    law = code_law(task.mechanism, populations(zone(task))[name])
+    return multinomial(np.int64(100_000), law, np.random.default_rng(1))
 
 
 @pytest.mark.slow
@@ -44,7 +55,7 @@ def test_sets_hold_the_truth() -> None:
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("name", NAMES)
 def test_many_reports_leave_the_identified_set_and_no_more(epsilon: float, name: str) -> None:
-    task = Task("a", Interval(0, 1), epsilon, goal="value")
+    task = clamped(epsilon)
     population = populations(zone(task))[name]
     law = code_law(task.mechanism, population)
     counts = np.rint(1e14 * law)
@@ -59,26 +70,16 @@ def test_many_reports_leave_the_identified_set_and_no_more(epsilon: float, name:
 
 
 def test_a_mean_in_the_middle_is_nearly_a_point() -> None:
-    task = Task("a", Interval(0, 1), 2.0, goal="value")
-    population = populations(zone(task))["around the middle"]
-    law = code_law(task.mechanism, population)
-    told = bounded(
-        mean(
-            Survey(
-                task.mechanism,
-                multinomial(np.int64(100_000), law, np.random.default_rng(1)).astype(np.float64),
-            )
-        )
-    )
-    assert told.high - told.low <= 6 * errors(task, law, 100_000) < 0.025
+    task, name = clamped(2.0), "around the middle"
+    law = code_law(task.mechanism, populations(zone(task))[name])
+    assert width(mean(Survey.of(task, drawn(task, name)))) <= 6 * errors(task, law, 100_000) < 0.025
 
 
 def test_quantiles_of_a_pile_in_an_end_zone_take_in_the_zone() -> None:
-    task = Task("a", Interval(0, 1), 1.0, goal="value")
+    task = clamped(1.0)
     told = []
     for name in ("spread in the low zone", "at its inner edge"):
-        law = code_law(task.mechanism, populations(zone(task))[name])
-        result = estimate(task, multinomial(np.int64(100_000), law, np.random.default_rng(1)))
+        result = estimate(task, drawn(task, name))
         for value in list(result.quantiles.values())[:3]:
             assert value.value is None
             assert value.low == 0.0
@@ -89,9 +90,8 @@ def test_quantiles_of_a_pile_in_an_end_zone_take_in_the_zone() -> None:
 
 
 def test_half_at_each_end_leaves_the_median_open() -> None:
-    task = Task("a", Interval(0, 1), 2.0, goal="value")
-    law = code_law(task.mechanism, populations(zone(task))["half at each end"])
-    result = estimate(task, multinomial(np.int64(100_000), law, np.random.default_rng(1)))
+    task = clamped(2.0)
+    result = estimate(task, drawn(task, "half at each end"))
     low, median, high = (result.quantile(level) for level in (0.05, 0.5, 0.95))
     assert median.low is not None
     assert median.high is not None
@@ -118,7 +118,7 @@ def test_a_share_inside_an_end_zone_may_be_all_of_it(low: int, high: int) -> Non
 @pytest.mark.parametrize("line", ["atom:0", "0.5*atom:0 + 0.5*atom:1", "uniform"])
 def test_few_honest_reports_are_held_and_not_accused(epsilon: float, n: int, line: str) -> None:
     """60 surveys: at 0.95, more than 11 misses have a probability of 5e-5; a note has one of 3e-4."""
-    task = Task("a", Interval(0, 1), epsilon, goal="value")
+    task = clamped(epsilon)
     population = parse_population(line, task.domain)
     law, generator = code_law(task.mechanism, population), np.random.default_rng(n)
     surveys = [
@@ -131,7 +131,7 @@ def test_few_honest_reports_are_held_and_not_accused(epsilon: float, n: int, lin
 
 
 def test_counts_of_no_population_are_named() -> None:
-    task = Task("a", Interval(0, 1), 2.0, goal="value")
+    task = clamped(2.0)
     counts = np.zeros(task.mechanism.kernel.codes)
     counts[1:-1] = 1000.0
     assert "manipulated" in mean(Survey(task.mechanism, counts)).note

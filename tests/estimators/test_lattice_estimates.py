@@ -7,7 +7,6 @@ from arcwise.analysis import estimate
 from arcwise.analysis.estimators.mode import mode
 from arcwise.analysis.estimators.shares import share
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
@@ -30,11 +29,15 @@ def population(domain: Domain, seed: int = 1) -> FloatArray:
     return shares
 
 
+def by_node(mechanism: Mechanism, shares: FloatArray) -> FloatArray:
+    """Return the law of the nodes, from that of the values."""
+    nodes = mechanism.place_nodes(np.arange(shares.size, dtype=np.float64)).astype(int)
+    return np.bincount(nodes, shares, minlength=mechanism.kernel.nodes).astype(np.float64)
+
+
 def expected(mechanism: Mechanism, shares: FloatArray) -> IntArray:
     """Return the expected counts of the codes, in whole reports."""
-    nodes = mechanism.place_nodes(np.arange(shares.size, dtype=np.float64)).astype(int)
-    mass = np.bincount(nodes, shares, minlength=mechanism.kernel.nodes)
-    return np.rint(REPORTS * (mass @ mechanism.kernel.matrix())).astype(np.int64)
+    return np.rint(REPORTS * (by_node(mechanism, shares) @ mechanism.kernel.matrix())).astype(np.int64)
 
 
 @pytest.mark.parametrize("domain", [SCORES, RATINGS], ids=str)
@@ -90,22 +93,12 @@ def test_direction_and_length_are_those_of_the_values(domain: Circle, epsilon: f
 def test_a_share_has_both_of_its_ends(domain: Domain) -> None:
     mechanism = Task("x", domain, 4.0).mechanism
     shares, values = population(domain), domain.values()
-    counts = expected(mechanism, shares).astype(np.float64)
-    nodes = mechanism.place_nodes(np.arange(shares.size, dtype=np.float64)).astype(int)
-    truth = np.bincount(nodes, shares, minlength=shares.size).astype(np.float64)
+    counts, truth = expected(mechanism, shares).astype(np.float64), by_node(mechanism, shares)
     third, last = shares.size // 3, shares.size - 1
-    for low, high in (
-        (0, third),
-        (third, third),
-        (third, last),
-        (1, third - 1),
-        (0, last),
-        (0, 0),
-        (last, last),
-    ):
-        found = bounded(
-            share(Survey(mechanism, counts, probabilities=truth), float(values[low]), float(values[high]))
-        )
+    ends = ((0, third), (third, third), (third, last), (1, third - 1), (0, last), (0, 0), (last, last))
+    for low, high in ends:
+        survey = Survey(mechanism, counts, probabilities=truth)
+        found = bounded(share(survey, float(values[low]), float(values[high])))
         exact = min(float(shares[low : high + 1].sum()), 1.0 - 1e-12)
         assert found.value == pytest.approx(exact, abs=2e-12)
         assert found.low - 1e-12 <= exact <= found.high
@@ -257,12 +250,9 @@ def test_the_mode_of_few_values_is_a_value_and_its_set_holds(domain: Domain, eps
         first, second = generator.choice(values.size, 2, replace=False)
         shares[first] += 0.52 * (1 - shares.sum())
         shares[second] += 1 - shares.sum()
-        nodes = task.mechanism.place_nodes(np.arange(values.size, dtype=np.float64)).astype(int)
-        law = np.bincount(nodes, shares, minlength=values.size) @ task.mechanism.kernel.matrix()
+        law = by_node(task.mechanism, shares) @ task.mechanism.kernel.matrix()
         counts = generator.multinomial(n, law / law.sum())
-        numbers = counts.astype(np.float64)
-        fitted = fit_held_out(task.mechanism, numbers).probabilities
-        found = mode(Survey(task.mechanism, numbers, probabilities=fitted))
+        found = mode(Survey.of(task, counts))
         if survey == 0:
             shown = estimate(task, counts, bands=True).mode
             assert shown == (found.on_circle(domain.length) if domain.circular else found)

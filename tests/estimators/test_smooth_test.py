@@ -156,9 +156,8 @@ def test_a_report_that_the_population_cannot_give_speaks_against_it() -> None:
     mechanism = example.make(2.0)
     law = np.zeros(mechanism.kernel.nodes)
     law[0] = 1.0
-    counts = simulate_counts(
-        mechanism, mechanism.domain.from_unit(np.zeros(1)), 1000, np.random.default_rng(7)
-    )
+    start = mechanism.domain.from_unit(np.zeros(1))
+    counts = simulate_counts(mechanism, start, 1000, np.random.default_rng(7))
     assert same_as(mechanism, counts, law).p > 0.01
     impossible = np.flatnonzero(mechanism.kernel.matrix()[0] == 0.0)
     for code in impossible[[0, -1]]:

@@ -16,7 +16,6 @@ import pytest
 
 from arcwise.analysis import compare_reference, compare_samples, estimate, post_stratify, series, tidy_rows
 from arcwise.analysis.csv_rows import write_rows
-from arcwise.analysis.estimators.groups import group_reports
 from arcwise.analysis.estimators.result import Estimate
 from arcwise.analysis.tidy import COLUMNS, in_unit
 from arcwise.domains import Circle, Interval
@@ -229,8 +228,3 @@ def test_a_task_without_reports_has_no_rows() -> None:
     document = {"task": "x", "task_id": "", "epsilon": 1.0, "n": 0}
     assert list(tidy_rows(document)) == []
     assert render(document, "csv").decode() == ",".join(COLUMNS) + "\r\n"
-
-
-def test_a_group_has_one_table() -> None:
-    reports = {task.name: int(the_counts(task).sum()) for task in GROUP.tasks}
-    assert repr(group_reports(GROUP, reports)).startswith("<GroupReports of 'trip': minutes ")

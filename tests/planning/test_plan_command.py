@@ -57,9 +57,8 @@ def test_directions_say_what_was_assumed() -> None:
 
 @pytest.mark.slow
 def test_distributions_tell_each_population() -> None:
-    text = good(
-        "--domain", "0:1", "--goal", "distribution", "--epsilon", "4", "--reports", "300", "--no-compare"
-    )
+    given = "--domain 0:1 --goal distribution --epsilon 4 --reports 300 --no-compare"
+    text = good(*given.split())
     assert "expected Wasserstein-1 distance" in text
     assert "by case    uniform 0." in text
     assert "two-bumps 0." in text

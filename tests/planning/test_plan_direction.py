@@ -8,28 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from arcwise.analysis.estimators.direction import direction, first_moment
+from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.planning.direction import DirectionCurve, rms_angle
-from arcwise.analysis.simulate import Atoms, Population, as_population, code_law, multinomial
+from arcwise.analysis.simulate import Atoms, as_population, code_law
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, VonMises
-from arcwise.mechanisms.circular import CircularMechanism
-from arcwise.typing import IntArray
 from tests.support.known import bounded, there
+from tests.support.surveys import many_counts, turns_of
 
 UNIT = Circle(1)
 SURVEYS = 2500
 SIGMA = float(norm.isf(5e-7))
-
-
-def surveys(mechanism: CircularMechanism, law: Population, n: int, *, seed: int) -> IntArray:
-    """Return the counts of many surveys, shape (SURVEYS, K)."""
-    codes = code_law(mechanism, law)
-    return multinomial(
-        np.full(SURVEYS, n), np.broadcast_to(codes, (SURVEYS, codes.size)), np.random.default_rng(seed)
-    )
 
 
 def within_chance(squares: list[float], predicted: float) -> bool:
@@ -73,16 +64,8 @@ def test_surveys_have_the_planned_error(epsilon: float, text: str, n: int) -> No
     mechanism, law = OptimalCircular(UNIT, epsilon), as_population(text, UNIT)
     truth = float(np.angle(law.trigonometric_moment())) / (2 * math.pi)
     predicted = DirectionCurve(mechanism, law, 0.5).error(n)
-    counts = surveys(mechanism, law, n, seed=2)
-    squares = []
-    for number, row in enumerate(counts.astype(np.float64)):
-        moment = first_moment(Survey(mechanism, row)).z
-        value = math.atan2(moment[1], moment[0]) / (2 * math.pi)
-        if number < 20:  # what an estimate says, without its interval, which takes long
-            said = there(direction(Survey(mechanism, row)).value)
-            assert math.remainder(said - value, 1.0) == pytest.approx(0.0, abs=1e-12)
-        squares.append(((value - truth + 0.5) % 1.0 - 0.5) ** 2)
-    assert within_chance(squares, predicted)
+    found = turns_of(mechanism, many_counts(mechanism, law, n, SURVEYS, seed=2))
+    assert within_chance([((value - truth + 0.5) % 1.0 - 0.5) ** 2 for value in found], predicted)
 
 
 @pytest.mark.slow
@@ -90,7 +73,7 @@ def test_surveys_have_the_planned_error(epsilon: float, text: str, n: int) -> No
 def test_no_population_of_a_length_is_worse_than_the_worst(
     data: st.DataObject, epsilon: float, von_mises: bool
 ) -> None:
-    mechanism: CircularMechanism = VonMises(UNIT, epsilon) if von_mises else OptimalCircular(UNIT, epsilon)
+    mechanism = (VonMises if von_mises else OptimalCircular)(UNIT, epsilon)
     places = np.array(data.draw(st.lists(st.floats(0, 0.999), min_size=1, max_size=5)))
     law = Atoms(places)
     length = abs(law.trigonometric_moment())

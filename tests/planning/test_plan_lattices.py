@@ -11,7 +11,7 @@ from scipy.stats import chi2, wasserstein_distance
 
 from arcwise.analysis import estimate
 from arcwise.analysis.design import minimax, worst_case
-from arcwise.analysis.estimators.direction import direction, first_moment
+from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.wasserstein import wasserstein
@@ -22,26 +22,19 @@ from arcwise.analysis.planning import best_sample, best_shares, plan, report_err
 from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.distribution import survey_error
 from arcwise.analysis.planning.mean import MeanCurve
-from arcwise.analysis.simulate import as_population, code_law, multinomial, simulate_counts
+from arcwise.analysis.simulate import as_population, code_law, simulate_counts
 from arcwise.cli import main
 from arcwise.domains import Circle, Domain, Interval
-from arcwise.mechanisms import Duchi, Mechanism, OptimalCircular, OptimalPiecewise, RandomizedResponse
+from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise, RandomizedResponse
 from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
-from arcwise.typing import IntArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, there
+from tests.support.surveys import many_counts, turns_of
 
 RATINGS = Interval(0, 10, step=1)
 HOURS = Circle(24, step=1)
 SURVEYS = 3000
-
-
-def surveys(mechanism: Mechanism, population: Any, n: int, *, seed: int) -> IntArray:
-    """Return the counts of many surveys, shape (SURVEYS, K)."""
-    codes = code_law(mechanism, as_population(population, mechanism.domain))
-    weights = np.broadcast_to(codes, (SURVEYS, codes.size))
-    return multinomial(np.full(SURVEYS, n), weights, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +67,7 @@ def test_surveys_have_the_planned_error(name: str, population: str) -> None:
     # The law of the values: by their nearest values, summed one by one.
     values = law.quantiles((np.arange(200_000) + 0.5) / 200_000)
     truth = float(np.rint(10 * values).mean())
-    counts = surveys(mechanism, law, n, seed=1)
+    counts = many_counts(mechanism, law, n, SURVEYS, seed=1)
     results = [mean(Survey(mechanism, row.astype(np.float64))) for row in counts[:5]]
     numbers = np.array([result.value for result in results], dtype=np.float64)
     decoded = counts @ mechanism.values / n
@@ -143,14 +136,8 @@ def test_directions_have_the_planned_error(step: int, population: str) -> None:
     curve = DirectionCurve(mechanism, law, 0.5)
     codes = code_law(mechanism, law)
     exact = there(direction(Survey(mechanism, codes * 1e12), level=0.95).value)
-    squares = []
-    for number, row in enumerate(surveys(mechanism, law, n, seed=2)[:1500].astype(np.float64)):
-        moment = first_moment(Survey(mechanism, row)).z
-        found = 24 * math.atan2(moment[1], moment[0]) / (2 * math.pi)
-        if number < 20:  # what an estimate says, without its interval, which takes long
-            said = there(direction(Survey(mechanism, row)).value)
-            assert math.remainder(said - found, 24) == pytest.approx(0.0, abs=1e-9)
-        squares.append((math.remainder(found - exact, 24) / 24) ** 2)
+    turns = turns_of(mechanism, many_counts(mechanism, law, n, SURVEYS, seed=2)[:1500])
+    squares = [math.remainder(turn - exact / 24, 1.0) ** 2 for turn in turns]
     chance = 4.9 * np.std(squares, ddof=1) / math.sqrt(len(squares))  # 1e-6
     assert abs(np.mean(squares) - curve.error(n) ** 2) <= chance
 

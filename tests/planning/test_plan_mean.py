@@ -16,7 +16,7 @@ from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.planning import plan
 from arcwise.analysis.planning.mean import MeanCurve, number_moments, worst_variance
-from arcwise.analysis.simulate import Atoms, Population, as_population, code_law, multinomial, simulate_counts
+from arcwise.analysis.simulate import Atoms, as_population, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import (
@@ -29,9 +29,9 @@ from arcwise.mechanisms import (
     StaircaseMechanism,
 )
 from arcwise.mechanisms.moments import variances
-from arcwise.typing import IntArray
 from tests.support.cases import mostly_slow
 from tests.support.known import bounded, there
+from tests.support.surveys import many_counts
 
 UNIT = Interval(0, 1)
 MAKERS: dict[str, Any] = {
@@ -51,13 +51,6 @@ def made(name: str, epsilon: float) -> Mechanism:
     return mechanism
 
 
-def surveys(mechanism: Mechanism, law: Population, n: int, *, seed: int) -> IntArray:
-    """Return the counts of many surveys, shape (SURVEYS, K)."""
-    codes = code_law(mechanism, law)
-    weights = np.broadcast_to(codes, (SURVEYS, codes.size))
-    return multinomial(np.full(SURVEYS, n), weights, np.random.default_rng(seed))
-
-
 def within_chance(simulated: float, predicted: float, repeats: int = SURVEYS) -> bool:
     """Return whether an average of squared errors is one of normal errors but for a chance of 1e-6."""
     low, high = chi2.ppf([5e-7, 1 - 5e-7], repeats) / repeats
@@ -72,13 +65,12 @@ def test_surveys_have_the_planned_error(name: str, epsilon: float, population: s
     mechanism = made(name, epsilon)
     law, n = as_population(population, UNIT), 4000
     curve = MeanCurve(mechanism, law, "population")
-    counts = surveys(mechanism, law, n, seed=1)
+    counts = many_counts(mechanism, law, n, SURVEYS, seed=1)
     values = mean_numbers(mechanism, n).values
     estimates = counts @ values / n
     assert within_chance(float(((estimates - law.mean()) ** 2).mean()), curve.error(n))
-    result = bounded(
-        mean(Survey(mechanism, counts[0].astype(np.float64)))
-    )  # the estimator's own average, and its interval
+    # The estimator's own average, and its interval.
+    result = bounded(mean(Survey(mechanism, counts[0].astype(np.float64))))
     assert result.value == pytest.approx(estimates[0], abs=1e-12)
     half = curve.half_width(n, 0.95)
     # A sample variance of n numbers, none of them far out, is right within a tenth.
@@ -91,7 +83,7 @@ def test_the_planned_number_of_reports_reaches_the_error(name: str) -> None:
     curve = MeanCurve(mechanism, law, "population")
     n = there(curve.reports(0.02))
     assert curve.error(n) <= 0.02 < curve.error(n - 1)
-    counts = surveys(mechanism, law, n, seed=2)
+    counts = many_counts(mechanism, law, n, SURVEYS, seed=2)
     estimates = counts @ mean_numbers(mechanism, n).values / n
     assert within_chance(float(((estimates - law.mean()) ** 2).mean()), 0.02)
 

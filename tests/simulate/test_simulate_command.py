@@ -44,12 +44,7 @@ def test_what_is_simulated_is_estimated() -> None:
         "age.json",
         "--distribution",
         line,
-        "--reports",
-        "1e12",
-        "--seed",
-        "3",
-        "-o",
-        "counts.json",
+        *["--reports", "1e12", "--seed", "3", "-o", "counts.json"],
     )
     counts = json.loads(Path("counts.json").read_text())
     task = Task.load("age.json")
@@ -75,10 +70,8 @@ def test_counts_go_through_a_pipe(lines: bool) -> None:
     ]
     text = good(*args, *(["--lines"] if lines else []))
     assert text.count("\n") == (128 if lines else 1)
-    direction = json.loads(good("estimate", "heading.json", "--counts", "-", "--json", text=text))[
-        "direction"
-    ]
-    assert direction["value"] == pytest.approx(90, abs=2)
+    found = json.loads(good("estimate", "heading.json", "--counts", "-", "--json", text=text))
+    assert found["direction"]["value"] == pytest.approx(90, abs=2)
 
 
 def test_without_a_seed_counts_are_new() -> None:

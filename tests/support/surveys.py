@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from arcwise.analysis.estimators.direction import direction, first_moment
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.simulate import code_law, multinomial
+from arcwise.analysis.simulate import Population, code_law, multinomial
 from arcwise.domains import Interval
 from arcwise.kernels.rounding import nearest_rows
 from arcwise.mechanisms import DesignedTable, Mechanism
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from arcwise.analysis import Value
-    from arcwise.typing import FloatArray
+    from arcwise.mechanisms.circular import CircularMechanism
+    from arcwise.typing import FloatArray, IntArray
 
 
 __all__ = [
@@ -73,7 +74,7 @@ def many_counts(mechanism: Mechanism, law: Population, n: int, surveys: int, *, 
 
 
 def turns_of(mechanism: CircularMechanism, counts: IntArray) -> list[float]:
-    """Return the direction that each row of counts gives, from -1/2 to 1/2; the first as an estimate says it."""
+    """Return the direction of each row of counts in turns, the first ones also as an estimate says them."""
     moments = [first_moment(Survey(mechanism, row)).z for row in counts.astype(np.float64)]
     turns = [math.atan2(y, x) / (2 * math.pi) for x, y in moments]
     period = mechanism.domain.length
