@@ -1,10 +1,10 @@
 """`arcwise count`, and that its files and its sources go on to `arcwise estimate`."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,12 +18,7 @@ from arcwise.tasks import Task
 from arcwise.wire import Batch, pack_codes
 from tests.support.lake import Row, arrow_table
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Command = Callable[..., Result]
-
+Command = Callable[..., Result]
 DELAY = Task("delay", Interval(0, 100), 2.0)
 HEADING = Task("heading", Circle(360), 2.0)
 DAY = 20_000

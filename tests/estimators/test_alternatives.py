@@ -1,6 +1,7 @@
 """Plain and smoothed EM: the published steps, their stopping rules, and what they are worse at."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,15 +109,16 @@ def test_alternatives_are_shown_under_their_name() -> None:
 
 def test_arguments_out_of_bounds() -> None:
     counts = np.ones(LINE.kernel.codes, dtype=np.int64)
-    for function in (plain_em, smoothed_em):
-        with pytest.raises(ParameterError, match="tolerance must be positive, got 0"):
-            function(LINE, counts, tolerance=0)
-        with pytest.raises(ParameterError, match="max_iterations must be at least 1, got 0"):
-            function(LINE, counts, max_iterations=0)
-        with pytest.raises(ParameterError, match="at least one report"):
-            function(LINE, 0 * counts)
-        with pytest.raises(ParameterError, match="must have the shape"):
-            function(LINE, counts[1:])
+    options: dict[str, Any]
+    for wrong, options, message in (
+        (counts, {"tolerance": 0}, "tolerance must be positive, got 0"),
+        (counts, {"max_iterations": 0}, "max_iterations must be at least 1, got 0"),
+        (0 * counts, {}, "at least one report"),
+        (counts[1:], {}, "must have the shape"),
+    ):
+        for function in (plain_em, smoothed_em):
+            with pytest.raises(ParameterError, match=message):
+                function(LINE, wrong, **options)
 
 
 @settings(max_examples=25)

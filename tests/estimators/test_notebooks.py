@@ -143,12 +143,8 @@ def test_pictures_take_axes_of_ones_own(label: str, kind: str) -> None:
     figure = Figure()
     ax = figure.subplots(subplot_kw=polar)
     assert result.plot(ax=ax) is ax
-    assert (
-        ax.get_title()
-        .replace("\n", "")
-        .replace(" ", "")
-        .startswith(whole.get_suptitle().replace("\n", "").replace(" ", "")[:20])
-    )
+    title, suptitle = ("".join(text.split()) for text in (ax.get_title(), whole.get_suptitle()))
+    assert title.startswith(suptitle[:20])
     assert ax.get_xlabel() or ax.get_ylabel()
     several = Figure().subplots(1, len(whole.axes), subplot_kw=polar, squeeze=False)
     assert result.plot(ax=several) is several

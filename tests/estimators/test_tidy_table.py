@@ -155,9 +155,8 @@ def test_numbers_have_their_unit() -> None:
         assert frame[name] == "min"
     assert frame["variance"] == "min^2"
     assert frame["share 0:5"] is None
-    assert a_result("lattice").to_frame("polars").filter(pl.col("estimate") == "variance")["unit"][0] == (
-        "(km/h)^2"
-    )
+    lattice = a_result("lattice").to_frame("polars")
+    assert lattice.filter(pl.col("estimate") == "variance")["unit"][0] == "(km/h)^2"
     apart = a_result("interval", "difference").to_frame("pandas").set_index("estimate")["unit"]
     assert (apart["difference mean"], apart["difference quantile 0.5"]) == ("min", "min")
     assert a_result("interval", "difference").to_dict()["unit"] == "min"

@@ -13,8 +13,7 @@ from tests.support.known import bounded, there
 
 def notes(task: Task, population: str, n: int, seed: int = 1) -> str:
     counts = simulate_counts(task, population, n, np.random.default_rng(seed))
-    mean = there(estimate(task, counts).mean)
-    return mean.note
+    return there(estimate(task, counts).mean).note
 
 
 @pytest.mark.parametrize(
@@ -62,9 +61,8 @@ def test_strata_are_told_and_circles_are_not() -> None:
     mean = there(post_stratify(task, strata, {"a": 1, "b": 1}).mean)
     assert "nine in ten" in mean.note
     heading = Task("x", Circle(360), 4.0)
-    assert "nine in ten" not in str(
-        estimate(heading, simulate_counts(heading, "vonmises:20,500", 50_000, rng))
-    )
+    counts = simulate_counts(heading, "vonmises:20,500", 50_000, rng)
+    assert "nine in ten" not in str(estimate(heading, counts))
 
 
 def test_a_mean_that_leaves_its_domain_is_told_and_not_clipped() -> None:

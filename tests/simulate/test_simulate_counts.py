@@ -1,11 +1,10 @@
 """Simulated counts: exact expectations, the multinomial law, agreement with devices that really report."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import time
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -34,16 +33,11 @@ from arcwise.errors import DomainError, ParameterError
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Task
+from arcwise.typing import FloatArray
 from tests.support.strategies import ALL_EXAMPLES, Example
 from tests.support.surveys import node_distribution
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from arcwise.typing import FloatArray
-
-    Density: TypeAlias = Callable[[FloatArray], FloatArray]
-
+Density: TypeAlias = Callable[[FloatArray], FloatArray]
 LINE = OptimalPiecewise(Interval(-20, 180), 1.0, nodes=40)
 CLAMP = OptimalPiecewise(Interval(-20, 180), 1.0, placement="clamp", nodes=40)
 TURN = OptimalCircular(Circle(360), 1.0, nodes=45)

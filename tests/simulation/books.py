@@ -1,20 +1,15 @@
 """What a device must have spent: a list of all charges, and what its file says beside it."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 from arcwise.client.accounts import EVERYTHING
+from arcwise.tasks import Task
 from arcwise.wire import decode_batch
 from tests.simulation.server import Report, reports_of
 from tests.simulation.tasks import CAPS, GROUP, SOLO, TASKS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from arcwise.tasks import Task
 
 __all__ = ["Books", "Charge", "Contents", "costs_of", "read"]
 

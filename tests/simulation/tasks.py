@@ -1,16 +1,11 @@
 """What the fleet reports: every value is a number of its own, and the draws let it through as its code."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import random
 
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Group, Task
-
-if TYPE_CHECKING:
-    import random
 
 __all__ = ["CAPS", "GROUP", "SOLO", "TASKS", "Draws", "value_of"]
 

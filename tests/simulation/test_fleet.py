@@ -6,8 +6,6 @@ could still undo, no cap is ever exceeded; and once all is well again, what is q
 ``ARCWISE_SIMULATIONS=10000 pytest tests/simulation`` runs so many instead, other ones each time.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path
