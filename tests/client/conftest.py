@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +16,7 @@ from arcwise.tasks import Caps, Task
 from tests.support.clock import Clock
 from tests.support.ledgers import fresh_ledgers
 from tests.support.recorder import Recorder
+from tests.support.twins import Twin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
 @pytest.fixture
 def recorder() -> Recorder:
     return Recorder()
+
+
+@pytest.fixture(params=["sync", "async"])
+def twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
+    """Give each kind of client: what is tested with it holds for both."""
+    with closing(Twin(request.param)) as twin:
+        yield twin
 
 
 @pytest.fixture

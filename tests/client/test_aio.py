@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,11 +10,11 @@ import pytest
 from arcwise.client import AsyncUplink, Counters, MemoryLedger, Outcome
 from arcwise.errors import DomainError, ParameterError, UnknownTaskError
 from arcwise.randomness import InsecureSeededRandomness
+from tests.support.recorder import AsyncRecorder
 from tests.support.unlimited import AsyncClient
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
 
@@ -24,37 +23,9 @@ URL = "http://127.0.0.1:1"
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-class AsyncRecorder:
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
-        self.cancelled = 0
-
-    async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
-    ) -> tuple[int, str | None]:
-        self.recorder.busy.set()
-        try:
-            while not self.recorder.go.is_set():
-                await asyncio.sleep(0.002)
-        except asyncio.CancelledError:
-            self.cancelled += 1
-            raise
-        return self.recorder.answer(url, body, headers, timeout)
-
-    async def close(self) -> None:
-        self.recorder.close()
-
-
 @pytest.fixture
 def transport(recorder: Recorder) -> AsyncRecorder:
     return AsyncRecorder(recorder)
-
-
-async def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.002)
 
 
 def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: Task) -> None:
@@ -71,6 +42,9 @@ def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: T
             assert await client.flush(60)
             assert await client.pending() == 0
             assert await client.counters() == Counters(sent=3, refused={"capped": 1})
+        with pytest.raises(RuntimeError, match="closed"):
+            await client.report("delay", 1)
+        assert await client.close()
 
     asyncio.run(run())
     assert recorder.codes == 3
@@ -104,76 +78,6 @@ def test_a_request_that_somebody_else_cancels_is_network_trouble(
     assert recorder.codes == 1
 
 
-def test_leaving_the_block_flushes(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
-    async def run() -> None:
-        async with AsyncClient(URL, tasks=[heading], transport=transport) as client:
-            for n in range(10):
-                assert await client.report("heading", n)
-        with pytest.raises(RuntimeError, match="closed"):
-            await client.report("heading", 1)
-        assert await client.close()
-
-    asyncio.run(run())
-    assert recorder.codes == 10
-
-
-def test_full_batches_and_the_interval(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
-    async def run() -> None:
-        async with AsyncUplink(URL, transport=transport, batch_size=5, interval=3600) as uplink:
-            client = AsyncClient(uplink, tasks=[heading])
-            for n in range(7):
-                await client.report("heading", n)
-            await wait_until(lambda: len(recorder.posts) == 1)
-            assert await client.pending() >= 2
-        async with AsyncUplink(URL, transport=transport, batch_size=5, interval=0.1) as uplink:
-            begun = time.monotonic()
-            client = AsyncClient(uplink, tasks=[heading])
-            for n in range(3):
-                await client.report("heading", n)
-            await wait_until(lambda: len(recorder.posts) == 3)
-            assert time.monotonic() - begun >= 0.1
-
-    asyncio.run(run())
-    assert [len(post.batch.codes) for post in recorder.posts] == [5, 2, 3]
-
-
-def test_trouble_sends_the_same_bytes_again(
-    recorder: Recorder, transport: AsyncRecorder, heading: Task
-) -> None:
-    recorder.script.extend([503, ValueError("a bug"), 404])
-
-    async def run() -> Counters:
-        async with AsyncUplink(URL, transport=transport) as uplink:
-            client = AsyncClient(uplink, tasks=[heading])
-            await client.report("heading", 1)
-            assert await asyncio.wait_for(client.flush(3600), 60)  # it does not wait for its timeout
-            return await uplink.counters()
-
-    assert asyncio.run(run()) == Counters(sent=1)
-    assert len(recorder.posts) == 4
-    assert len({post.body for post in recorder.posts}) == 1
-
-
-def test_a_request_that_hangs(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
-    recorder.go.clear()
-
-    async def run() -> Counters:
-        uplink = AsyncUplink(URL, transport=transport)
-        client = AsyncClient(uplink, tasks=[heading])
-        await client.report("heading", 1)
-        assert not await client.flush(0.03)
-        assert await client.pending() == 1
-        assert await client.close()  # a shared uplink is left alone
-        assert await client.pending() == 1
-        assert not await uplink.close(0.03)
-        assert not recorder.posts  # the request was not waited for
-        return await uplink.counters()
-
-    assert asyncio.run(run()) == Counters(dropped={"closed": 1})
-    assert transport.cancelled == 1
-    assert recorder.closed == 1
-
-
 def test_an_uplink_outlives_a_loop_that_ended(
     recorder: Recorder, transport: AsyncRecorder, heading: Task
 ) -> None:
@@ -184,7 +88,7 @@ def test_an_uplink_outlives_a_loop_that_ended(
     async def first() -> None:
         recorder.go.clear()
         await client.report("heading", 1)
-        await wait_until(recorder.busy.is_set)
+        await until(recorder.busy.is_set)
 
     async def second() -> None:
         recorder.go.set()
@@ -254,7 +158,7 @@ def test_a_flush_ends_although_another_one_renewed_the_sender(
             recorder.go.clear()
             await client.report("heading", 1)
             flush = asyncio.create_task(client.flush(3600))
-            await wait_until(recorder.busy.is_set)
+            await until(recorder.busy.is_set)
             (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
             sender.cancel()
             await asyncio.wait([sender])

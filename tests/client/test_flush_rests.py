@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import AsyncHttpxTransport, AsyncUplink, FileLedger, HttpxTransport, Ledger, Uplink
+from arcwise.client import FileLedger, Ledger, Uplink
+from arcwise.client.base_uplink import BaseUplink
 from tests.support.scripted import Answer, serving
-from tests.support.unlimited import AsyncClient, Client
+from tests.support.unlimited import Client
+from tests.support.waiting import Started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from arcwise.client.outbox import Step
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 HANG = 60
@@ -29,24 +30,18 @@ MOST_STEPS = 10
 three reports may wake the sender, too, for the same two."""
 
 
-class CountingUplink(Uplink):
-    """Counts the steps of the sender; each asks the queue, which in a file means a transaction."""
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Count the steps of the sender; each asks the queue, which in a file means a transaction."""
+    steps: list[None] = []
+    look = BaseUplink._next
 
-    steps = 0
+    def counted(uplink: BaseUplink) -> Step:
+        steps.append(None)
+        return look(uplink)
 
-    def _next(self) -> Step:
-        self.steps += 1
-        return super()._next()
-
-
-class AsyncCountingUplink(AsyncUplink):
-    """The same on an event loop."""
-
-    steps = 0
-
-    def _next(self) -> Step:
-        self.steps += 1
-        return super()._next()
+    monkeypatch.setattr(BaseUplink, "_next", counted)
+    return steps
 
 
 @pytest.fixture(autouse=True)
@@ -69,41 +64,16 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         yield url
 
 
-def test_the_sender_rests_while_a_flush_waits(url: str, ledger: Ledger, heading: Task) -> None:
-    uplink = CountingUplink(
-        url, ledger=ledger, batch_size=1, interval=600, transport=HttpxTransport(trust_env=False)
-    )
-    client = Client(uplink, tasks=[heading], ledger=ledger)
+def test_the_sender_rests_while_a_flush_waits(
+    url: str, twin: Twin, ledger: Ledger, heading: Task, steps: list[None]
+) -> None:
+    uplink = twin.uplink(url, ledger=ledger, batch_size=1, interval=600, transport=twin.http(trust_env=False))
+    client = twin.client(uplink, tasks=[heading], ledger=ledger)
     for _ in range(3):
         assert client.report("heading", 1.0)
     assert not client.flush(TIMEOUT)
     assert not uplink.close(TIMEOUT)
-    assert uplink.steps <= MOST_STEPS
-
-
-def test_the_sender_rests_while_a_flush_waits_on_an_event_loop(
-    url: str, ledger: Ledger, heading: Task
-) -> None:
-    async def run() -> int:
-        uplink = AsyncCountingUplink(
-            url, ledger=ledger, batch_size=1, interval=600, transport=AsyncHttpxTransport(trust_env=False)
-        )
-        client = AsyncClient(uplink, tasks=[heading], ledger=ledger)
-        for _ in range(3):
-            assert await client.report("heading", 1.0)
-        assert not await client.flush(TIMEOUT)
-        assert not await uplink.close(TIMEOUT)
-        return uplink.steps
-
-    assert asyncio.run(run()) <= MOST_STEPS
-
-
-def flushing(client: Client) -> tuple[threading.Thread, list[bool]]:
-    """Flush from another thread, and for longer than this test may take."""
-    results: list[bool] = []
-    thread = threading.Thread(target=lambda: results.append(client.flush(10 * HANG)), daemon=True)
-    thread.start()
-    return thread, results
+    assert len(steps) <= MOST_STEPS
 
 
 def test_a_flush_ends_when_somebody_opts_out(
@@ -115,11 +85,10 @@ def test_a_flush_ends_when_somebody_opts_out(
     # Else the queue is that of other devices, too, and is left alone.
     client._owns_uplink = True
     assert client.report("heading", 1.0)
-    thread, results = flushing(client)
+    flush = Started(lambda: client.flush(10 * HANG))
     assert recorder.busy.wait(HANG)
     client.opt_out()
-    thread.join(HANG)
-    assert results == [True]
+    assert flush.result()
     client.close(0)
 
 
@@ -135,8 +104,7 @@ def test_a_flush_sees_what_another_process_has_sent(
             assert theirs.report("heading", 1.0)
             theirs.flush(0)
             assert recorder.busy.wait(HANG)
-            thread, results = flushing(client)
+            flush = Started(lambda: client.flush(10 * HANG))
             recorder.go.set()
-            thread.join(HANG)
-            assert results == [True]
+            assert flush.result()
     assert len(recorder.posts) == 1

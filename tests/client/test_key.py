@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -10,37 +9,26 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
-from arcwise.client import AsyncRecordingTransport, HttpxTransport, RecordingTransport, Uplink
+from arcwise.client import HttpxTransport, RecordingTransport, Uplink
 from arcwise.errors import ParameterError
 from tests.support.scripted import serving
-from tests.support.unlimited import AsyncClient, Client
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task
+    from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 KEY = f"arcwise_ingest_{'5ec2e7' * 2}_{'5ec2e7' * 10}5ec2"
 URL = "https://reports.example"
 
 
-def test_the_key_travels_as_a_bearer_token(heading: Task) -> None:
-    transport = RecordingTransport()
-    with Client(URL, tasks=[heading], transport=transport, key=KEY) as client:
+def test_the_key_travels_as_a_bearer_token(twin: Twin, recorder: Recorder, heading: Task) -> None:
+    with twin.client(URL, tasks=[heading], transport=twin.transport(recorder), key=KEY) as client:
         client.report("heading", 12.0)
-    (request,) = transport.requests
+    (request,) = recorder.posts
     assert request.headers["Authorization"] == f"Bearer {KEY}"
     assert sorted(request.headers) == ["Authorization", "Content-Type", "User-Agent"]
-
-
-def test_the_key_travels_from_a_loop_too(heading: Task) -> None:
-    transport = AsyncRecordingTransport()
-
-    async def run() -> None:
-        async with AsyncClient(URL, tasks=[heading], transport=transport, key=KEY) as client:
-            await client.report("heading", 12.0)
-
-    asyncio.run(run())
-    (request,) = transport.requests
-    assert request.headers["Authorization"] == f"Bearer {KEY}"
 
 
 @pytest.mark.parametrize(

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncRecordingTransport, MemoryLedger, Outcome, Uplink
+from arcwise.client import Outcome, Uplink
 from arcwise.domains import Circle
 from arcwise.randomness import SystemRandomness
 from arcwise.tasks import Caps, Group, Task
 from tests.support.stepped import SteppedUplink
-from tests.support.unlimited import AsyncClient, Client
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from arcwise.client import Ledger
     from tests.support.clock import Clock
     from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 ONE = Task("one", Circle(360), epsilon=1.0, caps=Caps(lifetime=6.0))
@@ -55,24 +55,25 @@ class Failing(SystemRandomness):
     ],
 )
 def test_nothing_is_charged(
-    ledger: Ledger, recorder: Recorder, draws: int, name: str, value: Any, options: Any, error: Exception
+    twin: Twin,
+    ledger: Ledger,
+    recorder: Recorder,
+    draws: int,
+    name: str,
+    value: Any,
+    options: Any,
+    error: Exception,
 ) -> None:
     tasks = [ONE] if name == "one" else [{"all": ALL, "some": SOME}[name]]
     source = Failing(draws, error)
-    with Client(
-        Uplink(URL, ledger=ledger, transport=recorder),
-        tasks=tasks,
-        ledger=ledger,
-        randomness=source,
-        **options,
-    ) as client:
+    with twin.uplink(URL, ledger=ledger, transport=twin.transport(recorder)) as uplink:
+        client = twin.client(uplink, tasks=tasks, ledger=ledger, randomness=source, **options)
         assert client.report(name, value) is Outcome.NO_RANDOMNESS
         assert client.budget().epsilon == 0.0
         assert client.pending == 0
         assert client.counters.refused == {"no-randomness": 1}
         source.broken = False
         assert client.report(name, value) is Outcome.ACCEPTED
-        client._uplink.close()
     assert recorder.posts
 
 
@@ -124,20 +125,6 @@ def test_an_answer_that_cannot_be_noted_loses_no_batch(
     first, again = recorder.posts
     assert first.body == again.body
     uplink.close()
-
-
-def test_it_is_the_same_on_an_event_loop() -> None:
-    async def run() -> None:
-        source = Failing(0, OSError())
-        async with AsyncClient(
-            URL, tasks=[ONE], ledger=MemoryLedger(), transport=AsyncRecordingTransport(), randomness=source
-        ) as client:
-            assert await client.report("one", 1.0) is Outcome.NO_RANDOMNESS
-            assert (await client.budget("one")).epsilon == 0.0
-            source.broken = False
-            assert await client.report("one", 1.0) is Outcome.ACCEPTED
-
-    asyncio.run(run())
 
 
 def no_bytes(_: int) -> bytes:

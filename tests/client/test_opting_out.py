@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from arcwise.client import (
-    AsyncRecordingTransport,
     Counters,
     Event,
     FileLedger,
@@ -18,23 +16,23 @@ from arcwise.client import (
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.stepped import SteppedUplink
-from tests.support.unlimited import AsyncClient, Client
+from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 
 
 def test_nothing_is_reported_until_the_device_opts_in(
-    ledger: Ledger, recorder: Recorder, heading: Task, delay: Task
+    twin: Twin, ledger: Ledger, recorder: Recorder, heading: Task, delay: Task
 ) -> None:
     events: list[Event] = []
-    with Client(
-        URL, tasks=[heading, delay], ledger=ledger, transport=recorder, interval=3600, on_event=events.append
-    ) as client:
+    options = {"transport": twin.transport(recorder), "interval": 3600, "on_event": events.append}
+    with twin.client(URL, tasks=[heading, delay], ledger=ledger, **options) as client:
         for _ in range(3):
             assert client.report("heading", 1.0)
         assert client.report("delay", 1.0)
@@ -110,23 +108,6 @@ def test_a_request_under_way_counts_once(device_ledger: Ledger, recorder: Record
         assert client.flush(60)
         assert client.counters == Counters(dropped={"opted-out": 1})
     assert recorder.codes == 1
-
-
-def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
-    transport = AsyncRecordingTransport()
-
-    async def run() -> Counters:
-        async with AsyncClient(URL, tasks=[heading], ledger=ledger, transport=transport) as client:
-            assert await client.report("heading", 1.0)
-            await client.opt_out()
-            assert await client.report("heading", 1.0) is Outcome.OPTED_OUT
-            await client.opt_in()
-            assert await client.report("heading", 1.0)
-            assert await client.flush(60)
-            return await client.counters()
-
-    assert asyncio.run(run()) == Counters(sent=1, dropped={"opted-out": 1}, refused={"opted-out": 1})
-    assert len(transport.batches) == 1
 
 
 HOUR = Task("hour", Circle(24), epsilon=1.0, caps=Caps(lifetime=4.0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
 import ssl
@@ -14,15 +13,15 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from arcwise.client import AsyncHttpxTransport, HttpxTransport
+from arcwise.client import HttpxTransport
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from arcwise.client.transport import Response
     from arcwise.tasks import Task
+    from tests.support.twins import Twin
 
 TIMEOUT = 0.25
 SERVED = 2.0
@@ -100,29 +99,6 @@ def sip(connection: socket.socket, _step: int) -> None:
         raise ConnectionError
 
 
-@pytest.fixture(params=["sync", "async"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-class Poster:
-    """A transport of either kind, used from code that waits."""
-
-    def __init__(self, kind: str, **options: object) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._transport = {"sync": HttpxTransport, "async": AsyncHttpxTransport}[kind](**options)
-
-    def post(self, url: str, body: bytes = b"", timeout: float = TIMEOUT) -> Response:
-        answer = self._transport.post(url, body, {}, timeout)
-        return answer if isinstance(answer, tuple) else self._loop.run_until_complete(answer)
-
-    def close(self) -> None:
-        closed = self._transport.close()
-        if closed is not None:
-            self._loop.run_until_complete(closed)
-        self._loop.close()
-
-
 @contextlib.contextmanager
 def slow(step: Callable[[socket.socket, int], object], *, served: int = 0) -> Iterator[Slow]:
     with contextlib.closing(Slow(step, served=served)) as server:
@@ -130,45 +106,45 @@ def slow(step: Callable[[socket.socket, int], object], *, served: int = 0) -> It
 
 
 @pytest.mark.parametrize("step", [drip, stall])
-def test_a_head_that_never_ends(kind: str, step: Callable[[socket.socket, int], object]) -> None:
-    with slow(step) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
+def test_a_head_that_never_ends(twin: Twin, step: Callable[[socket.socket, int], object]) -> None:
+    with slow(step) as server, contextlib.closing(twin.http(trust_env=False)) as transport:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
-            poster.post(f"http://{server.address}")
+            transport.post(f"http://{server.address}", b"", {}, TIMEOUT)
         assert server.most_steps < MOST_STEPS / 2
 
 
 @pytest.mark.slow
-def test_a_request_that_is_never_taken(kind: str) -> None:
-    with slow(sip) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
+def test_a_request_that_is_never_taken(twin: Twin) -> None:
+    with slow(sip) as server, contextlib.closing(twin.http(trust_env=False)) as transport:
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
-            poster.post(f"http://{server.address}", bytes(2**26), 4 * TIMEOUT)
+            transport.post(f"http://{server.address}", bytes(2**26), {}, 4 * TIMEOUT)
         assert server.most_steps < 2**26 / 131_072 / 2
 
 
 @pytest.mark.slow
-def test_a_connection_that_is_used_again(kind: str) -> None:
-    with slow(drip, served=2) as server, contextlib.closing(Poster(kind, trust_env=False)) as poster:
+def test_a_connection_that_is_used_again(twin: Twin) -> None:
+    with slow(drip, served=2) as server, contextlib.closing(twin.http(trust_env=False)) as transport:
         for _ in range(2):
-            assert poster.post(f"http://{server.address}", timeout=SERVED) == (204, None)
+            assert transport.post(f"http://{server.address}", b"", {}, SERVED) == (204, None)
             time.sleep(SERVED)  # each request has a time of its own
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
-            poster.post(f"http://{server.address}")
+            transport.post(f"http://{server.address}", b"", {}, TIMEOUT)
         assert len(server.steps) == 1
         assert server.most_steps < MOST_STEPS / 2
 
 
-def test_a_proxy(kind: str) -> None:
+def test_a_proxy(twin: Twin) -> None:
     with (
         slow(drip) as server,
-        contextlib.closing(Poster(kind, trust_env=False, proxy=f"http://{server.address}")) as poster,
+        contextlib.closing(twin.http(trust_env=False, proxy=f"http://{server.address}")) as transport,
     ):
         for url in ("http://reports.example", "https://reports.example"):
             with pytest.raises((TimeoutError, httpx.TimeoutException)):
-                poster.post(url)
+                transport.post(url, b"", {}, TIMEOUT)
         assert server.most_steps < MOST_STEPS / 2
 
 
-def test_an_encrypted_head(kind: str, tmp_path: Path) -> None:
+def test_an_encrypted_head(twin: Twin, tmp_path: Path) -> None:
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost"]
     command += ["-addext", "subjectAltName=IP:127.0.0.1", "-out", str(certificate), "-keyout", str(key)]
@@ -180,9 +156,9 @@ def test_an_encrypted_head(kind: str, tmp_path: Path) -> None:
         server.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         server.tls.load_cert_chain(certificate, key)
         trusted = ssl.create_default_context(cafile=str(certificate))
-        poster = Poster(kind, trust_env=False, verify=trusted)
-        with contextlib.closing(poster), pytest.raises((TimeoutError, httpx.TimeoutException)):
-            poster.post(f"https://{server.address}")
+        transport = twin.http(trust_env=False, verify=trusted)
+        with contextlib.closing(transport), pytest.raises((TimeoutError, httpx.TimeoutException)):
+            transport.post(f"https://{server.address}", b"", {}, TIMEOUT)
         assert server.most_steps < MOST_STEPS / 2
 
 

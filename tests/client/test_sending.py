@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncUplink, Uplink
+from arcwise.client import Uplink
 from arcwise.errors import ParameterError
-from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 
@@ -65,33 +64,10 @@ BAD_TIMEOUTS = [None, "x", float("nan"), float("inf"), -1, True, 10**400]
 
 
 @pytest.mark.parametrize("timeout", BAD_TIMEOUTS, ids=range(len(BAD_TIMEOUTS)))
-def test_bad_timeouts(heading: Task, timeout: Any) -> None:
-    with Uplink(URL) as uplink, Client(URL, tasks=[heading]) as client:
-        for method in (
-            uplink.flush,
-            uplink.close,
-            client.flush,
-            client.close,
-            Client(uplink, tasks=[heading]).close,
-        ):
+def test_bad_timeouts(twin: Twin, heading: Task, timeout: Any) -> None:
+    with twin.uplink(URL) as uplink, twin.client(URL, tasks=[heading]) as client:
+        sharing = twin.client(uplink, tasks=[heading])
+        for method in (uplink.flush, uplink.close, client.flush, client.close, sharing.close):
             with pytest.raises(ParameterError, match=r"timeout must be .* got "):
                 method(timeout)
         uplink._start()  # not closed
-
-
-@pytest.mark.parametrize("timeout", BAD_TIMEOUTS, ids=range(len(BAD_TIMEOUTS)))
-def test_bad_timeouts_on_a_loop(heading: Task, timeout: Any) -> None:
-    async def run() -> None:
-        async with AsyncUplink(URL) as uplink, AsyncClient(URL, tasks=[heading]) as client:
-            for method in (
-                uplink.flush,
-                uplink.close,
-                client.flush,
-                client.close,
-                AsyncClient(uplink, tasks=[heading]).close,
-            ):
-                with pytest.raises(ParameterError, match=r"timeout must be .* got "):
-                    await method(timeout)
-            uplink._start()  # not closed
-
-    asyncio.run(run())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -24,6 +24,7 @@ from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
     from arcwise.tasks import Task
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:9"
 ELSEWHERE = "http://proxy.example:3128"
@@ -53,27 +54,16 @@ STAYING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "ALL_PROXY", "http_proxy"])
-@pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_proxy_of_the_environment_sees_nothing_that_is_for_this_machine(
-    delay: Task, kind: str, variable: str, monkeypatch: pytest.MonkeyPatch
+    twin: Twin, delay: Task, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options: dict[str, Any] = {"tasks": [delay], "ledger": MemoryLedger(), **SEEDED, **KEYED}
-
-    async def report(url: str) -> None:
-        async with AsyncClient(url, **options) as client:
-            assert await client.report("delay", 1.0)
-            assert await client.flush(60)
-
     with serving(lambda _: (204, {})) as (proxy, proxied), serving(lambda _: (204, {})) as (url, arrived):
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(variable, proxy)
-        if kind == "sync":
-            with Client(url, **options) as client:
-                assert client.report("delay", 1.0)
-                assert client.flush(60)
-        else:
-            asyncio.run(report(url))
+        with twin.client(url, tasks=[delay], ledger=MemoryLedger(), **SEEDED, **KEYED) as client:
+            assert client.report("delay", 1.0)
+            assert client.flush(60)
     assert (len(proxied), len(arrived)) == (0, 1)
 
 
@@ -121,27 +111,13 @@ def test_a_key_may_go_sealed_by_a_relay(delay: Task) -> None:
     Client(URL, tasks=[delay], ledger=MemoryLedger(), transport=sends, key=KEY).close(0)
 
 
-@pytest.mark.parametrize("kind", [HttpxTransport, AsyncHttpxTransport])
-def test_a_name_that_leads_elsewhere_gets_no_byte(
-    kind: type[HttpxTransport | AsyncHttpxTransport], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_leads_elsewhere_gets_no_byte(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if localhost were another machine: no address counts as this one's."""
     monkeypatch.setattr(transport, "is_loopback", lambda _: False)
-
-    async def post(url: str) -> None:
-        sends = kind()
-        try:
-            answer = sends.post(url, b"", {}, 5.0)
-            if not isinstance(answer, tuple):
-                await answer
-        finally:
-            closed = sends.close()
-            if closed is not None:
-                await closed
-
     with (
         serving(lambda _: (204, {})) as (url, arrived),
+        closing(twin.http()) as sends,
         pytest.raises(ConnectionError, match="its name leads to another one"),
     ):
-        asyncio.run(post(url))
+        sends.post(url, b"", {}, 5.0)
     assert not arrived

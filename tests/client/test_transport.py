@@ -9,10 +9,7 @@ import socket
 import subprocess
 import sys
 import textwrap
-import threading
 import warnings
-from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -22,76 +19,39 @@ from arcwise.client import AsyncHttpxTransport, HttpxTransport
 from arcwise.client.transport import user_agent
 from arcwise.errors import ParameterError
 from tests.support.forks import fork_unseen
-from tests.support.scripted import serving
+from tests.support.scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
+    from tests.support.twins import Twin
+
 HEADERS = {"Content-Type": "application/x", "User-Agent": "arcwise/1"}
 
 
-class Sink(BaseHTTPRequestHandler):
-    """Remembers the headers and bodies it is sent; tries to make clients remember something."""
-
-    protocol_version = "HTTP/1.1"
-    seen: list[tuple[dict[str, str], bytes]]
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
-        self.send_response(301 if self.path == "/moved" else 202)
-        self.send_header("Location", "/elsewhere")
-        self.send_header("Set-Cookie", "device=42; Path=/")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *args: object) -> None:
-        pass
+def remembering(request: Request) -> Answer:
+    """Try to make a client remember something."""
+    status = 301 if request.path == "/moved" else 202
+    return status, {"Location": "/elsewhere", "Set-Cookie": "device=42; Path=/"}
 
 
-@pytest.fixture
-def sink() -> Iterator[tuple[str, list[tuple[dict[str, str], bytes]]]]:
-    seen: list[tuple[dict[str, str], bytes]] = []
-    handler = type("Handler", (Sink,), {"seen": seen})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}", seen
-        server.shutdown()
-
-
-def check_seen(url: str, seen: list[tuple[dict[str, str], bytes]]) -> None:
-    host = url.removeprefix("http://")
+def check_sent(transport: Any) -> None:
+    """Check that twice exactly what was given goes out, and nothing that an answer would have remembered."""
+    with serving(remembering) as (url, seen):
+        assert transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)  # not followed
+        assert transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
+        transport.close()
     headers = {
-        "host": host,
+        "host": url.removeprefix("http://"),
         "content-length": "5",
         "content-type": "application/x",
         "user-agent": "arcwise/1",
     }
-    assert seen == [(headers, b"hello")] * 2  # no cookie the second time, no Accept-Encoding, nothing else
+    assert [(request.headers, request.body) for request in seen] == [(headers, b"hello")] * 2
 
 
-def test_nothing_goes_out_but_what_was_given(sink: tuple[str, list[tuple[dict[str, str], bytes]]]) -> None:
-    url, seen = sink
-    transport = HttpxTransport(trust_env=False)
-    assert transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)  # not followed
-    assert transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
-    transport.close()
-    check_seen(url, seen)
-
-
-def test_async_nothing_goes_out_but_what_was_given(
-    sink: tuple[str, list[tuple[dict[str, str], bytes]]],
-) -> None:
-    url, seen = sink
-
-    async def run() -> None:
-        transport = AsyncHttpxTransport(trust_env=False)
-        assert await transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)
-        assert await transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
-        await transport.close()
-
-    asyncio.run(run())
-    check_seen(url, seen)
+def test_nothing_goes_out_but_what_was_given(twin: Twin) -> None:
+    check_sent(twin.http(trust_env=False))
 
 
 def busy(request: httpx.Request) -> httpx.Response:
@@ -100,37 +60,24 @@ def busy(request: httpx.Request) -> httpx.Response:
     return httpx.Response(503, headers={"Retry-After": "7"})
 
 
-def test_httpx_options_and_retry_after_pass_through() -> None:
-    transport = HttpxTransport(transport=httpx.MockTransport(busy))
-    assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
-    transport.close()
-    assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")  # opens again
-    transport.close()
+def test_httpx_options_and_retry_after_pass_through(twin: Twin) -> None:
+    transport = twin.http(transport=httpx.MockTransport(busy))
+    for _ in range(2):  # opens again
+        assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
+        transport.close()
 
 
-def test_a_given_client_stays_open_and_adds_no_headers() -> None:
-    with httpx.Client(
+def test_a_given_client_stays_open_and_adds_no_headers(twin: Twin) -> None:
+    with twin.httpx(
         transport=httpx.MockTransport(busy), headers={"X-Device": "42"}, follow_redirects=True
     ) as client:
-        transport = HttpxTransport(client)
+        transport = twin.http(client)
         assert transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
         transport.close()
         assert not client.is_closed
 
 
-def test_a_given_async_client_stays_open_and_adds_no_headers() -> None:
-    async def run() -> None:
-        mock = httpx.MockTransport(busy)
-        async with httpx.AsyncClient(transport=mock, headers={"X-Device": "42"}) as client:
-            transport = AsyncHttpxTransport(client)
-            assert await transport.post("https://a.example", b"", HEADERS, 3.0) == (503, "7")
-            await transport.close()
-            assert not client.is_closed
-
-    asyncio.run(run())
-
-
-def app_client(kind: type[httpx.Client | httpx.AsyncClient], hooked: list[object]) -> Any:
+def app_client(twin: Twin, hooked: list[object]) -> Any:
     """Return an app's own client, with everything that would say who the device is."""
 
     def hook(seen: object) -> None:
@@ -139,8 +86,8 @@ def app_client(kind: type[httpx.Client | httpx.AsyncClient], hooked: list[object
     async def async_hook(seen: object) -> None:
         hooked.append(seen)
 
-    chosen = hook if kind is httpx.Client else async_hook
-    return kind(
+    chosen = hook if twin.kind == "sync" else async_hook
+    return twin.httpx(
         auth=("device", "42"),
         cookies={"device": "42"},
         headers={"X-Device": "42", "User-Agent": "Device/42"},
@@ -152,58 +99,32 @@ def app_client(kind: type[httpx.Client | httpx.AsyncClient], hooked: list[object
     )
 
 
-def test_nothing_of_a_given_client_but_its_connections_takes_part(
-    sink: tuple[str, list[tuple[dict[str, str], bytes]]],
-) -> None:
+def test_nothing_of_a_given_client_but_its_connections_takes_part(twin: Twin) -> None:
     """It would send its own authentication in place of the key, and keep the server's cookies."""
-    url, seen = sink
     hooked: list[object] = []
-    client = app_client(httpx.Client, hooked)
-    with client:
-        transport = HttpxTransport(client)
-        assert transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)
-        assert transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
-        transport.close()
+    with app_client(twin, hooked) as client:
+        transport = twin.http(client)
+        check_sent(transport)
         assert dict(client.cookies) == {"device": "42"}  # the app's own one, from before
-    check_seen(url, seen)
     assert hooked == []
     with pytest.raises(RuntimeError, match="is closed"):
-        transport.post(url, b"hello", HEADERS, 5.0)
+        transport.post("https://a.example", b"hello", HEADERS, 5.0)
 
 
-def test_nothing_of_a_given_async_client_but_its_connections_takes_part(
-    sink: tuple[str, list[tuple[dict[str, str], bytes]]],
-) -> None:
-    url, seen = sink
-    hooked: list[object] = []
-
-    async def run() -> None:
-        async with app_client(httpx.AsyncClient, hooked) as client:
-            transport = AsyncHttpxTransport(client)
-            assert await transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)
-            assert await transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
-            await transport.close()
-            assert dict(client.cookies) == {"device": "42"}
-
-    asyncio.run(run())
-    check_seen(url, seen)
-    assert hooked == []
-
-
-def test_the_key_is_sent_and_not_the_authentication_of_a_given_client() -> None:
+def test_the_key_is_sent_and_not_the_authentication_of_a_given_client(twin: Twin) -> None:
     headers = {**HEADERS, "Authorization": "Bearer arcwise"}
-    with serving(lambda _: (204, {})) as (url, requests), app_client(httpx.Client, []) as client:
-        HttpxTransport(client).post(url, b"", headers, 5.0)
+    with serving(lambda _: (204, {})) as (url, requests), app_client(twin, []) as client:
+        twin.http(client).post(url, b"", headers, 5.0)
     assert requests[0].headers["authorization"] == "Bearer arcwise"
 
 
 @pytest.mark.parametrize("name", ["X-Device", "Cookie", "Referer", "traceparent"])
-def test_headers_are_those_of_reports(name: str) -> None:
+def test_headers_are_those_of_reports(twin: Twin, name: str) -> None:
     with (
         serving(lambda _: (204, {})) as (url, requests),
         pytest.raises(ParameterError, match=f"headers must be among Content-Type, .*; got {name}"),
     ):
-        HttpxTransport().post(url, b"", {**HEADERS, name: "42"}, 5.0)
+        twin.http().post(url, b"", {**HEADERS, name: "42"}, 5.0)
     assert not requests
 
 
@@ -213,13 +134,11 @@ def test_a_client_of_the_other_kind_is_refused() -> None:
             kind(client)  # type: ignore[arg-type]
 
 
-def test_network_trouble_is_raised() -> None:
+def test_network_trouble_is_raised(twin: Twin) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # bound, not listening: refused
-        transport = HttpxTransport(trust_env=False)
         with pytest.raises(httpx.ConnectError):
-            transport.post(f"http://127.0.0.1:{unused.getsockname()[1]}", b"", HEADERS, 3.0)
-        transport.close()
+            twin.http(trust_env=False).post(f"http://127.0.0.1:{unused.getsockname()[1]}", b"", HEADERS, 3.0)
 
 
 class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
@@ -237,26 +156,20 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield part
 
 
-@pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("body", [None, Endless()], ids=["read already", "one that no 204 has"])
-def test_the_body_of_a_204_is_left_alone(kind: str, body: Endless | None) -> None:
+def test_the_body_of_a_204_is_left_alone(twin: Twin, body: Endless | None) -> None:
     headers = {"Content-Encoding": "gzip"}  # which nothing opens
     network = httpx.MockTransport(lambda _: httpx.Response(204, headers=headers, stream=body))
-    if kind == "sync":
-        answer = HttpxTransport(transport=network).post("https://reports.example", b"", HEADERS, 5.0)
-    else:
-        asynchronous = AsyncHttpxTransport(transport=network)
-        answer = asyncio.run(asynchronous.post("https://reports.example", b"", HEADERS, 5.0))
-    assert answer == (204, None)
+    transport = twin.http(transport=network)
+    assert transport.post("https://reports.example", b"", HEADERS, 5.0) == (204, None)
     assert body is None or body.parts == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("language", ["python", "c"])
 @pytest.mark.parametrize("ids", ["different", "same"])
 def test_a_child_writes_on_no_connection_of_its_parent(
-    kind: str, language: str, ids: str, monkeypatch: pytest.MonkeyPatch
+    twin: Twin, language: str, ids: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if ids == "same":  # as where parent and child are the first processes of their PID namespaces
         if language == "c" and sys.platform != "linux":
@@ -264,31 +177,22 @@ def test_a_child_writes_on_no_connection_of_its_parent(
         same = os.getpid()
         monkeypatch.setattr(os, "getpid", lambda: same)
     fork: Callable[[], int] = os.fork if language == "python" else fork_unseen
-    transport = {"sync": HttpxTransport, "async": AsyncHttpxTransport}[kind](trust_env=False)
-
-    def post(loop: asyncio.AbstractEventLoop) -> None:
-        answer = transport.post(url, b"", HEADERS, 5.0)
-        if not isinstance(answer, tuple):
-            answer = loop.run_until_complete(answer)
-        assert answer == (204, None)
-
-    with serving(lambda _: (204, {})) as (url, seen), closing(asyncio.new_event_loop()) as loop:
-        post(loop)
+    transport = twin.http(trust_env=False)
+    with serving(lambda _: (204, {})) as (url, seen):
+        assert transport.post(url, b"", HEADERS, 5.0) == (204, None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
             pid = fork()
         if pid == 0:
             status = 1
             try:
-                post(asyncio.new_event_loop())
-                status = 0
+                twin.loop = asyncio.new_event_loop()
+                status = 0 if transport.post(url, b"", HEADERS, 5.0) == (204, None) else 1
             finally:
                 os._exit(status)
         assert os.waitpid(pid, 0)[1] == 0
-        post(loop)
-        closed = transport.close()
-        if closed is not None:
-            loop.run_until_complete(closed)
+        assert transport.post(url, b"", HEADERS, 5.0) == (204, None)
+        transport.close()
     mine, childs, mine_again = (request.peer for request in seen)
     assert mine == mine_again != childs
 
@@ -353,10 +257,9 @@ def test_the_user_agent_names_the_library_only() -> None:
         assert fact.lower() not in user_agent().lower()
 
 
-@pytest.mark.parametrize("kind", [HttpxTransport, AsyncHttpxTransport])
-def test_a_wrong_option_is_refused_at_once(kind: type[HttpxTransport | AsyncHttpxTransport]) -> None:
+def test_a_wrong_option_is_refused_at_once(twin: Twin) -> None:
     """Not with the first request, where it would look like network trouble and be tried for ever."""
     with pytest.raises(ParameterError, match=r"options must be among .* proxy, .*; got headers, prox"):
-        kind(prox="http://127.0.0.1:1", headers={"X-Device": "7"})
+        twin.http(prox="http://127.0.0.1:1", headers={"X-Device": "7"})
     with pytest.raises(ParameterError, match="either an httpx client or options"):
-        kind(object(), trust_env=False)  # type: ignore[arg-type]
+        twin.http(object(), trust_env=False)

@@ -15,11 +15,11 @@ from arcwise.client.memory.outbox import MemoryOutbox
 from arcwise.domains import Circle
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
+from tests.support.waiting import Started, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 
@@ -39,23 +39,6 @@ def fill(uplink: Uplink, task: Task, count: int, epoch: int = 0) -> None:
         put(uplink, task, epoch, code % 100)
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
-
-
-def in_time(call: Callable[[], bool]) -> bool:
-    """Return what a call returns that has an hour and must not take it."""
-    results: list[bool] = []
-    thread = threading.Thread(target=lambda: results.append(call()), daemon=True)
-    thread.start()
-    thread.join(60)
-    assert results, "it waits for its timeout"
-    return results[0]
-
-
 def test_a_request(recorder: Recorder, heading: Task) -> None:
     with Uplink("https://reports.example/base/", transport=recorder, request_timeout=3) as uplink:
         fill(uplink, heading, 3, epoch=20_000)
@@ -69,15 +52,22 @@ def test_a_request(recorder: Recorder, heading: Task) -> None:
     assert (post.batch.epoch, post.batch.codes) == (20_000, b"\0\1\2")
 
 
-def test_a_full_batch_goes_at_once_and_the_rest_after_the_interval(recorder: Recorder, heading: Task) -> None:
-    with Uplink(URL, transport=recorder, batch_size=5, interval=3600) as uplink:
-        fill(uplink, heading, 7)
-        wait_until(lambda: len(recorder.posts) == 1)
+def test_a_full_batch_goes_at_once_and_the_rest_after_the_interval(
+    twin: Twin, recorder: Recorder, heading: Task
+) -> None:
+    def report(uplink: Any, count: int) -> None:
+        client = twin.client(uplink, tasks=[heading])
+        assert all(client.report("heading", n) for n in range(count))
+
+    transport = twin.transport(recorder)
+    with twin.uplink(URL, transport=transport, batch_size=5, interval=3600) as uplink:
+        report(uplink, 7)
+        twin.until(lambda: len(recorder.posts) == 1)
         assert uplink.pending >= 2
-    with Uplink(URL, transport=recorder, batch_size=5, interval=0.1) as uplink:
+    with twin.uplink(URL, transport=transport, batch_size=5, interval=0.1) as uplink:
         begun = time.monotonic()
-        fill(uplink, heading, 3)
-        wait_until(lambda: len(recorder.posts) == 3)
+        report(uplink, 3)
+        twin.until(lambda: len(recorder.posts) == 3)
         assert time.monotonic() - begun >= 0.1
     assert [len(post.batch.codes) for post in recorder.posts] == [5, 2, 3]
 
@@ -93,15 +83,17 @@ def test_no_thread_before_the_first_report(recorder: Recorder) -> None:
     assert recorder.closed == 1
 
 
-@pytest.mark.parametrize("trouble", [503, 500, 429, 408, 200, 202, 302, OSError("down"), ValueError("a bug")])
+@pytest.mark.parametrize(
+    "trouble", [503, 500, 429, 408, 404, 200, 202, 302, OSError("down"), ValueError("a bug")]
+)
 def test_trouble_sends_the_same_bytes_again(
-    recorder: Recorder, heading: Task, trouble: int | Exception
+    twin: Twin, recorder: Recorder, heading: Task, trouble: int | Exception
 ) -> None:
     recorder.script.extend([trouble, trouble])
-    with Uplink(URL, transport=recorder) as uplink:
-        fill(uplink, heading, 4)
-        assert uplink.flush(60)
-        assert uplink.counters == Counters(sent=4)
+    with twin.client(URL, tasks=[heading], transport=twin.transport(recorder)) as client:
+        assert all(client.report("heading", n) for n in range(4))
+        assert client.flush(60)
+        assert client.counters == Counters(sent=4)
     assert len(recorder.posts) == 3
     assert len({post.body for post in recorder.posts}) == 1
 
@@ -174,19 +166,8 @@ def test_old_reports_expire(recorder: Recorder, heading: Task) -> None:
     recorder.script.extend([503] * 10_000)
     with Uplink(URL, transport=recorder, max_age_days=0.05 / 86_400) as uplink:
         fill(uplink, heading, 2)
-        assert in_time(lambda: uplink.flush(3600))  # dropped for good is an end too
+        assert Started(lambda: uplink.flush(3600)).result()  # dropped for good is an end too
         assert uplink.counters == Counters(dropped={"expired": 2})
-
-
-def test_flush_keeps_its_timeout_while_a_request_hangs(recorder: Recorder, heading: Task) -> None:
-    recorder.go.clear()
-    with Uplink(URL, transport=recorder) as uplink:
-        fill(uplink, heading, 1)
-        assert not uplink.flush(0.05)
-        assert not recorder.posts  # the request was not waited for
-        assert uplink.pending == 1
-        recorder.go.set()
-        assert uplink.flush(60)
 
 
 @pytest.mark.slow
@@ -219,28 +200,33 @@ def test_flush_waits_for_a_request_under_way(recorder: Recorder, heading: Task) 
 
 def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: Task, delay: Task) -> None:
     recorder.go.clear()
-    results = []
     with Uplink(URL, transport=recorder, interval=60) as uplink:
         fill(uplink, heading, 1)
-        thread = threading.Thread(target=lambda: results.append(uplink.flush(60)))
-        thread.start()
+        flush = Started(lambda: uplink.flush(60))
         assert recorder.busy.wait(60)
         fill(uplink, delay, 1)
         recorder.go.set()
-        thread.join()
-        assert results == [True]
+        assert flush.result()
         assert uplink.pending == 1
 
 
-def test_close_drops_what_is_left_in_time(recorder: Recorder, heading: Task) -> None:
+def test_a_request_that_hangs(twin: Twin, recorder: Recorder, heading: Task) -> None:
+    """A flush and a close keep their timeouts; what a close leaves is dropped."""
     recorder.go.clear()
-    uplink = Uplink(URL, transport=recorder)
-    fill(uplink, heading, 3)
+    transport = twin.transport(recorder)
+    uplink = twin.uplink(URL, transport=transport)
+    client = twin.client(uplink, tasks=[heading])
+    assert all(client.report("heading", n) for n in range(3))
+    assert not client.flush(0.05)
+    assert client.close()  # a shared uplink is left alone
+    assert client.pending == uplink.pending == 3
     assert not uplink.close(0.05)
     assert not recorder.posts  # the request was not waited for
     assert uplink.counters == Counters(dropped={"closed": 3})
+    if twin.kind == "async":
+        assert transport.cancelled == recorder.closed == 1
     recorder.go.set()
-    wait_until(lambda: recorder.closed == 1)
+    twin.until(lambda: recorder.closed == 1)
     assert uplink.counters == Counters(dropped={"closed": 3})
     assert not uplink.close()  # it does nothing again, and tells the same
 
@@ -321,12 +307,6 @@ def test_a_closed_uplink_takes_no_reports(recorder: Recorder) -> None:
         uplink._start()
 
 
-def test_leaving_the_block_flushes(recorder: Recorder, heading: Task) -> None:
-    with Uplink(URL, transport=recorder) as uplink:
-        fill(uplink, heading, 3)
-    assert uplink.counters == Counters(sent=3)
-
-
 def test_one_bad_batch_does_not_block_the_others(recorder: Recorder, heading: Task, delay: Task) -> None:
     recorder.by_task[heading.id] = 500
     with Uplink(URL, transport=recorder) as uplink:
@@ -373,15 +353,12 @@ def test_nothing_left_at_the_close_includes_what_came_during_its_flush(
     recorder.go.clear()
     uplink = Uplink(URL, transport=recorder, interval=60)
     fill(uplink, heading, 1)
-    results: list[bool] = []
-    closer = threading.Thread(target=lambda: results.append(uplink.close(5)))
-    closer.start()
+    close = Started(lambda: uplink.close(5))
     assert recorder.busy.wait(60)
     fill(uplink, delay, 1)
     recorder.go.set()
-    closer.join()
+    assert not close.result()
     assert uplink.counters == Counters(sent=1, dropped={"closed": 1})
-    assert results == [False]
 
 
 class NoRandomnessAtFirst(Environment):

@@ -1,7 +1,8 @@
-"""A transport that records what it is given instead of sending it."""
+"""Transports that record what they are given instead of sending it."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,3 +64,26 @@ class Recorder:
         return sum(
             len(batch.codes) for batch in {post.batch.batch_id: post.batch for post in self.posts}.values()
         )
+
+
+class AsyncRecorder:
+    """A `Recorder` for an event loop."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self.cancelled = 0
+
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
+    ) -> tuple[int, str | None]:
+        self.recorder.busy.set()
+        try:
+            while not self.recorder.go.is_set():
+                await asyncio.sleep(0.002)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return self.recorder.answer(url, body, headers, timeout)
+
+    async def close(self) -> None:
+        self.recorder.close()

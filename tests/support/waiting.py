@@ -1,20 +1,56 @@
-"""Waiting on an event loop for what other threads bring about."""
+"""Waiting for what other threads bring about, and starting them."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import threading
+import time
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["until"]
+__all__ = ["PATIENCE", "Started", "in_threads", "until", "wait_until"]
+
+PATIENCE = 60.0
+"""Seconds after which something hangs."""
+
+T = TypeVar("T")
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Let the loop go on until a condition holds, for ten seconds at most."""
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it did not happen within ten seconds")
+    """Let the loop go on until a condition holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        await asyncio.sleep(0.002)
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    """Let other threads go on until a condition holds."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.002)
+
+
+class Started(Generic[T]):
+    """A call in a thread of its own, which no test that ends waits for."""
+
+    def __init__(self, call: Callable[[], T]) -> None:
+        self._told: list[T] = []
+        self._thread = threading.Thread(target=lambda: self._told.append(call()), daemon=True)
+        self._thread.start()
+
+    def result(self, patience: float = PATIENCE) -> T:
+        """Return what the call returns, in time."""
+        self._thread.join(patience)
+        assert not self._thread.is_alive(), "it hangs"
+        (told,) = self._told
+        return told
+
+
+def in_threads(*calls: Callable[[], T], patience: float = PATIENCE) -> list[T]:
+    """Return what several calls return that are made at the same time."""
+    started = [Started(call) for call in calls]
+    return [each.result(patience) for each in started]
