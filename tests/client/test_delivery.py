@@ -1,6 +1,11 @@
+"""What an answer means for a batch, and how long a client waits after it."""
+
 from __future__ import annotations
 
+import json
 import math
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,8 +19,10 @@ from arcwise.client.delivery import (
     classify,
     retry_after_seconds,
 )
+from tests.vectors.make import FOLDER
 
 HOUR, DAY = 3600.0, 86_400.0
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 
 @pytest.mark.parametrize(
@@ -42,6 +49,26 @@ def test_only_204_counts_as_sent_and_only_an_error_drops(status: int) -> None:
     assert (classify(status) is Verdict.SENT) == (status == 204)
     if status < 400:
         assert classify(status) is not Verdict.DROP
+
+
+def test_the_vectors_say_the_same() -> None:
+    answers = json.loads((FOLDER / "answers.json").read_text(encoding="ascii"))
+    for status, verdict in answers["statuses"].items():
+        assert classify(int(status)).value == verdict
+    assert set(answers["statuses"].values()) == {verdict.value for verdict in Verdict}
+    for case in answers["retry_after"]:
+        assert retry_after_seconds(case["text"]) == case["seconds"], case["text"]
+    for case in answers["backoff"]:
+        assert backoff_seconds(case["failures"], case["uniform"]) == case["seconds"]
+
+
+def test_the_page_says_the_same() -> None:
+    """Each row that names statuses and nothing else has what a client does in bold."""
+    rows = re.findall(r"^\| ([0-9, ]+) \|.*\*\*(\w+)\*\*.*\|$", PAGE.read_text("utf-8"), re.MULTILINE)
+    stated = {int(status): verdict for statuses, verdict in rows for status in statuses.split(",")}
+    assert len(stated) == 12
+    assert stated == {status: classify(status).value for status in stated}
+    assert set(stated.values()) == {verdict.value for verdict in Verdict}
 
 
 def test_backoff_doubles_from_a_second_to_an_hour() -> None:

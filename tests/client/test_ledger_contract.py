@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import secrets
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,9 +17,13 @@ from hypothesis import strategies as st
 
 from arcwise.client import Budget, FileLedger, Ledger, MemoryLedger, PostgresLedgers
 from arcwise.client.accounts import Item
+from arcwise.domains import Circle
 from arcwise.kernels.certificate import UNIT
-from tests.support.charges import transaction
+from arcwise.tasks import Caps, Task
+from tests.support.charges import charge, spent, transaction
 from tests.support.ledgers import fresh_ledgers
+from tests.support.waiting import in_threads
+from tests.vectors.make import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,7 +90,8 @@ class Truth:
         )
 
 
-def charge(ledger: Ledger, bill: Bill, now: float) -> bool:
+def charge_all(ledger: Ledger, bill: Bill, now: float) -> bool:
+    """Charge a bill at a Unix time; return whether the caps allowed all of it."""
     with transaction(ledger, now) as opened:
         return opened.charge(bill)
 
@@ -135,33 +141,36 @@ STEPS = st.sampled_from([0.0, 0.25, 1.0, 10.0]) | st.floats(-60, 60)
 CAPPED = st.tuples(*map(caps, ACCOUNTS))
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("kinds", ["memory", pytest.param("all", marks=pytest.mark.slow)])
 @given(st.data(), CAPPED, st.lists(STEPS, max_size=40))
 @settings(max_examples=60)
 def test_every_ledger_grants_exactly_what_the_caps_allow(
-    postgres: PostgresLedgers, data: st.DataObject, capped: tuple[Item, ...], steps: list[float]
+    request: pytest.FixtureRequest,
+    kinds: str,
+    data: st.DataObject,
+    capped: tuple[Item, ...],
+    steps: list[float],
 ) -> None:
     """All of a bill or none of it, whatever the clock does, and through a restart."""
     truth, clock = Truth(), 1000.0
-    memory = MemoryLedger()
+    ledgers: list[Ledger] = [MemoryLedger()]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as opened:
-        hosted = hosted_ledger(postgres)
         path = Path(folder) / "ledger.db"
-        file = opened.enter_context(FileLedger(path, create=True, relaxed=True))
+        if kinds == "all":
+            ledgers.append(hosted_ledger(request.getfixturevalue("postgres")))
+            ledgers.append(opened.enter_context(FileLedger(path, create=True, relaxed=True)))
         for step in steps:
             clock = max(0.0, clock + step)
             bill = data.draw(charges(st.just(capped)))
             truth.time = max(truth.time, clock)
             allowed = truth.allows(bill)
-            granted = {charge(ledger, bill, clock) for ledger in (memory, file, hosted)}
-            assert granted == {allowed}
+            assert {charge_all(ledger, bill, clock) for ledger in ledgers} == {allowed}
             if allowed:
                 truth.enter(bill)
-            if data.draw(st.integers(0, 9)) == 0:
-                file.close()
-                file = opened.enter_context(FileLedger(path, relaxed=True))
-            budgets = [ledger.budget(bill, clock) for ledger in (memory, file, hosted)]
-            assert budgets == [truth.budget(bill)] * 3
+            if kinds == "all" and data.draw(st.integers(0, 9)) == 0:
+                opened.close()
+                ledgers[-1] = opened.enter_context(FileLedger(path, relaxed=True))
+            assert [ledger.budget(bill, clock) for ledger in ledgers] == [truth.budget(bill)] * len(ledgers)
     for item in capped:  # and so in every window of ledger time
         for _, end, _, _ in truth.charges:
             inside = [c for c in truth.charges if c[0] == item.account and end - item.window < c[1] <= end]
@@ -186,8 +195,8 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
             clock = max(0.0, clock + step)
             bill = data.draw(charges(CAPPED))
             truth.time = max(truth.time, clock)
-            granted = charge(memory, bill, clock)
-            assert charge(file, bill, clock) is charge(hosted, bill, clock) is granted
+            granted = charge_all(memory, bill, clock)
+            assert charge_all(file, bill, clock) is charge_all(hosted, bill, clock) is granted
             if granted:
                 assert truth.allows(bill)
                 truth.enter(bill)
@@ -208,28 +217,72 @@ def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[i
     ):
         for ledger in (MemoryLedger(), file):
             item = Item("first", "first", 1, 0, rolling=1, window=windows[0])
-            assert charge(ledger, (item,), 1000.0)
+            assert charge_all(ledger, (item,), 1000.0)
             now = 1000.0 + pause
             for window in windows:
                 if pause < window:
-                    assert not charge(ledger, (item._replace(window=window),), now)
+                    assert not charge_all(ledger, (item._replace(window=window),), now)
                 else:  # a charge of nothing is always granted, and lets the window change
-                    assert charge(ledger, (item._replace(window=window, epsilon=0),), now)
+                    assert charge_all(ledger, (item._replace(window=window, epsilon=0),), now)
             last = item._replace(window=windows[-1])
-            assert charge(ledger, (last,), now + windows[-1])
+            assert charge_all(ledger, (last,), now + windows[-1])
 
 
-def test_a_refusal_is_remembered_as_a_time() -> None:
+def test_a_refusal_is_remembered_as_a_time(ledger: Ledger) -> None:
     """Else a clock that was set back would let a charge into the window that the refusal had ended."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        FileLedger(Path(folder) / "ledger.db", create=True) as file,
-    ):
-        for ledger in (MemoryLedger(), file):
-            rolling = Item("first", "first", 1, 0, rolling=1, window=100)
-            spent = Item("second", "second", 1, 0, lifetime=1)
-            assert charge(ledger, (rolling, spent), 1000.0)
-            assert not charge(ledger, (rolling, spent), 2000.0)
-            assert charge(ledger, (rolling,), 1050.0)  # at ledger time 2000
-            assert not charge(ledger, (rolling,), 2099.0)
-            assert charge(ledger, (rolling,), 2100.0)
+    rolling = Item("first", "first", 1, 0, rolling=1, window=100)
+    spent = Item("second", "second", 1, 0, lifetime=1)
+    assert charge_all(ledger, (rolling, spent), 1000.0)
+    assert not charge_all(ledger, (rolling, spent), 2000.0)
+    assert charge_all(ledger, (rolling,), 1050.0)  # at ledger time 2000
+    assert not charge_all(ledger, (rolling,), 2099.0)
+    assert charge_all(ledger, (rolling,), 2100.0)
+
+
+VECTORS = json.loads((FOLDER / "ledger.json").read_text(encoding="ascii"))
+
+
+@pytest.mark.parametrize("case", VECTORS.values(), ids=VECTORS)
+def test_ledgers_grant_what_the_vectors_say(ledger: Ledger, case: Any) -> None:
+    task = Task.from_bytes(bytes.fromhex(case["task"]))
+    assert [charge(ledger, task, now) for now in case["times"]] == case["granted"]
+    assert spent(ledger, task) == case["spent"]
+
+
+def task(epsilon: float = 1.0, **caps: float) -> Task:
+    return Task("t", Circle(360), epsilon, caps=Caps(**caps))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "charges", "micro"),
+    [
+        (0.1, 1000, 100_000_000),  # exactly: floats would not add up to 100
+        (0.123_456_1, 1, 123_457),  # rounded up to a millionth
+    ],
+)
+def test_what_is_spent_adds_up_in_millionths(epsilon: float, charges: int, micro: int) -> None:
+    ledger, uncapped = MemoryLedger(), task(epsilon)
+    assert all(charge(ledger, uncapped, now) for now in range(charges))
+    assert spent(ledger, uncapped) == micro
+
+
+def test_tasks_are_charged_apart_and_equal_ones_together(ledger: Ledger) -> None:
+    assert [charge(ledger, task(lifetime=1.0), 0.0) for _ in range(2)] == [True, False]
+    assert charge(ledger, task(2.0, lifetime=2.0), 0.0)
+    assert spent(ledger, task(lifetime=1.0)) == 1_000_000
+    assert spent(ledger, task(2.0, lifetime=2.0)) == 2_000_000
+
+
+def test_a_charge_made_with_the_clock_back_counts_at_ledger_time(ledger: Ledger) -> None:
+    capped = task(rolling=1.0, window=100)
+    charge(ledger, task(2.0), 1000.0)  # the ledger's time is one for all tasks
+    assert [charge(ledger, capped, now) for now in (0.0, 1099.0, 1100.0)] == [True, False, True]
+
+
+@pytest.mark.usefixtures("restless")
+@pytest.mark.parametrize("caps", [{"lifetime": 15_000.0}, {"rolling": 15_000.0}])
+def test_threads_together_do_not_exceed_a_cap(caps: dict[str, float]) -> None:
+    ledger, capped = MemoryLedger(), task(**caps)
+    granted = in_threads(*[lambda: sum(charge(ledger, capped, 0.0) for _ in range(2000))] * 8)
+    assert sum(granted) == 15_000
+    assert spent(ledger, capped) == 15_000_000_000

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import FileLedger, Ledger, MemoryLedger, PostgresLedgers
 from arcwise.client.delivery import STEPS, asked_seconds
 from tests.support.clock import Clock
-from tests.support.ledgers import ledger_schema, ledger_url
+from tests.support.ledgers import ledger_opener
 from tests.support.recorder import Recorder
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import Client
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from arcwise.client import Ledger
     from arcwise.client.ledger import QueueOwner
     from arcwise.tasks import Task
 
@@ -40,31 +40,6 @@ class Jitter(Clock):
 
     def uniform(self) -> float:
         return self._generator.random()
-
-
-def opener(kind: str, folder: Path, device: int, left: ExitStack) -> Callable[[], tuple[Ledger, QueueOwner]]:
-    """Return what opens the ledger of a device and its queue, as each of its processes does."""
-    if kind == "memory":
-        memory = MemoryLedger()
-        return lambda: (memory, memory)
-    if kind == "file":
-        path = folder / f"{device}.db"
-        FileLedger(path, create=True).close()
-
-        def open_file() -> tuple[Ledger, QueueOwner]:
-            ledger = left.enter_context(FileLedger(path))
-            return ledger, ledger
-
-        return open_file
-    schema = left.enter_context(ledger_schema())
-    with PostgresLedgers(ledger_url(), create=True, schema=schema) as ledgers:
-        ledgers.create_account("somebody")
-
-    def open_database() -> tuple[Ledger, QueueOwner]:
-        ledgers = left.enter_context(PostgresLedgers(ledger_url(), schema=schema))
-        return ledgers.account("somebody"), ledgers
-
-    return open_database
 
 
 def seconds_until_the_next(
@@ -120,7 +95,11 @@ def test_a_wait_that_a_server_names_does_not_name_the_device(
     with ExitStack() as left:
         waited = [
             seconds_until_the_next(
-                opener(kind, tmp_path, device, left), Jitter(device), (status, str(told)), delay, restart
+                left.enter_context(ledger_opener(kind, tmp_path / f"{device}.db")),
+                Jitter(device),
+                (status, str(told)),
+                delay,
+                restart,
             )
             for device, told in enumerate(TOLD)
         ]
@@ -138,8 +117,8 @@ def test_what_is_written_down_is_the_drawn_time(tmp_path: Path, delay: Task, kin
     """The ledger of a device that was told 500 seconds holds no time that is 500 seconds away."""
     clock, recorder = Jitter(0), Recorder()
     recorder.script.append((503, "500"))
-    with ExitStack() as left:
-        ledger, owner = opener(kind, tmp_path, 0, left)()
+    with ledger_opener(kind, tmp_path / "ledger.db") as open_ledger:
+        ledger, owner = open_ledger()
         uplink = SteppedUplink(URL, ledger=owner, interval=0, transport=recorder, environment=clock)
         assert Client(uplink, tasks=[delay], ledger=ledger).report("delay", 1.0)
         wait = uplink.send()

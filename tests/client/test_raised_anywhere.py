@@ -9,9 +9,8 @@ import inspect
 import os
 import signal
 import sys
-import threading
 from collections import defaultdict
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,28 +21,36 @@ from arcwise.client import (
     AsyncRecordingTransport,
     Client,
     FileLedger,
-    Ledger,
     MemoryLedger,
     Outcome,
-    PostgresLedgers,
     RecordingTransport,
     Uplink,
 )
-from arcwise.client.ledger import QueueOwner
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.forks import in_child
-from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
+from tests.support.ledgers import fresh_ledgers, ledger_opener
 from tests.support.stepped import SteppedUplink
+from tests.support.waiting import Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from arcwise.client import Ledger
+    from arcwise.client.ledger import QueueOwner
     from tests.support.recorder import Recorder
 
 TASK = Task("task", Circle(360), epsilon=1.0, caps=Caps(lifetime=100_000.0))
 URL = "http://127.0.0.1:1"
+
+
+RELAXED: dict[str, dict[str, Any]] = {
+    "memory": {},
+    "file": {"relaxed": True, "busy_timeout": 30},
+    "postgres": {"relaxed": True, "busy_timeout": 30, "connections": 1},
+}
+"""Options of each kind of ledger."""
 
 
 class Signal(BaseException):
@@ -96,76 +103,35 @@ def raised(act: Callable[[], object], profile: SignalsAt) -> Signal | None:
     return None
 
 
-def outcome(client: Client, *, other_thread: bool) -> Outcome | None:
-    outcomes: list[Outcome] = []
-    if not other_thread:
-        return client.report("task", 1.0)
-    thread = threading.Thread(target=lambda: outcomes.append(client.report("task", 1.0)), daemon=True)
-    thread.start()
-    thread.join(20)
-    return outcomes[0] if outcomes else None
+def outcome(client: Client, *, other_thread: bool) -> Outcome:
+    report = partial(client.report, "task", 1.0)
+    return Started(report).result() if other_thread else report()
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])
 def test_a_ledger_is_free_after_an_exception_at_any_place(
     tmp_path: Path, recorder: Recorder, kind: str
 ) -> None:
-    ledger: Ledger = MemoryLedger()
-    if kind == "file":
-        ledger = FileLedger(tmp_path / "ledger.db", create=True, relaxed=True)
-    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
-    client = Client(uplink, tasks=[TASK], ledger=ledger)
-    client.report("task", 1.0)
-    place = 1
-    kept = []  # as `sys.last_exc` does, and a notebook
-    while (interrupted := raised(lambda: client.report("task", 1.0), SignalsAt(place))) is not None:
-        kept.append(interrupted)
-        assert outcome(client, other_thread=place % 2 == 0) is Outcome.ACCEPTED, place
-        place += 1
-    assert place > 50
-    # What was interrupted is charged and queued, or neither, or in memory charged alone.
-    spent = client.budget("task").epsilon
-    assert place + 1 <= client.pending <= spent <= 2 * place
-    uplink.expedite()
-    assert client.pending == 0  # each code that was pending is there, and no other
-    uplink.close(0)
+    with ledger_opener(kind, tmp_path / "ledger.db", **RELAXED[kind]) as handle:
+        client, uplink = made(handle(), recorder)
+        client.report("task", 1.0)
+        place = 1
+        kept = []  # as `sys.last_exc` does, and a notebook
+        while (interrupted := raised(lambda: client.report("task", 1.0), SignalsAt(place))) is not None:
+            kept.append(interrupted)
+            assert outcome(client, other_thread=place % 2 == 0) is Outcome.ACCEPTED, place
+            place += 1
+        assert place > 50
+        # What was interrupted is charged and queued, or neither, or in memory charged alone.
+        spent = client.budget("task").epsilon
+        assert place + 1 <= client.pending <= spent <= 2 * place
+        uplink.expedite()
+        assert client.pending == 0  # each code that was pending is there, and no other
+        uplink.close(0)
 
 
-Handle = tuple[QueueOwner | None, Ledger]
-"""What an uplink is made with, and what a client."""
-
-
-@contextmanager
-def handles_of(kind: str, folder: Path) -> Iterator[Callable[[], Handle]]:
-    """Give a function that opens what is spent and queued once more, as another process would."""
-    with ExitStack() as stack:
-        if kind == "memory":
-            memory = MemoryLedger()
-            yield lambda: (None, memory)
-        elif kind == "file":
-            path = folder / "ledger.db"
-            FileLedger(path, create=True).close()
-
-            def file() -> Handle:
-                ledger = stack.enter_context(FileLedger(path, relaxed=True, busy_timeout=30))
-                return ledger, ledger
-
-            yield file
-        else:
-            schema = stack.enter_context(ledger_schema())
-            options: dict[str, Any] = {"schema": schema, "relaxed": True, "busy_timeout": 30}
-            with PostgresLedgers(ledger_url(), create=True, **options) as made:
-                made.create_account("somebody")
-
-            def database() -> Handle:
-                ledgers = stack.enter_context(PostgresLedgers(ledger_url(), **options, connections=1))
-                return ledgers, ledgers.account("somebody")
-
-            yield database
-
-
-def made(handle: Handle, recorder: Recorder) -> tuple[Client, SteppedUplink]:
-    owner, ledger = handle
+def made(handle: tuple[Ledger, QueueOwner], recorder: Recorder) -> tuple[Client, SteppedUplink]:
+    ledger, owner = handle
     uplink = SteppedUplink(URL, ledger=owner, transport=recorder)
     return Client(uplink, tasks=[TASK], ledger=ledger), uplink
 
@@ -247,7 +213,7 @@ def test_whoever_keeps_an_exception_keeps_no_ledger(
     modules = SignalsAt().modules if kind == "memory" else LOCKS
     place, more = 0, True
     kept: list[Signal | None] = []
-    with handles_of(kind, tmp_path) as handle:
+    with ledger_opener(kind, tmp_path / "ledger.db", **RELAXED[kind]) as handle:
         others, _ = made(handle(), recorder)
         mine = handle()
         while more:
@@ -329,12 +295,8 @@ def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: s
     while more:
         profile = interrupted_report(client, place)
         more = profile.reached >= place
-        flushed: list[bool] = []
         # In another thread: this one may own what it was interrupted at.
-        thread = threading.Thread(target=lambda done=flushed: done.append(client.flush(30)), daemon=True)
-        thread.start()
-        thread.join(60)
-        assert flushed == [True], profile.raised_in
+        assert Started(partial(client.flush, 30)).result(), profile.raised_in
         place += 1
     assert place > 20
     uplink.close()

@@ -1,21 +1,25 @@
-"""Ledgers of many accounts in a real PostgreSQL, each time in a schema of their own."""
+"""Ledgers of each kind; those of many accounts in a real PostgreSQL, each time in a schema of their own."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from arcwise.client import PostgresLedgers
+from arcwise.client import FileLedger, MemoryLedger, PostgresLedgers
 from tests.support.postgres import own_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-__all__ = ["fresh_ledgers", "ledger_schema", "ledger_url"]
+    from arcwise.client import Ledger
+    from arcwise.client.ledger import QueueOwner
+
+__all__ = ["fresh_ledgers", "ledger_opener", "ledger_schema", "ledger_url"]
 
 
 def ledger_url() -> str:
@@ -41,3 +45,33 @@ def fresh_ledgers(url: str | None = None, **options: Any) -> Iterator[PostgresLe
         PostgresLedgers(url or ledger_url(), create=True, schema=schema, **options) as ledgers,
     ):
         yield ledgers
+
+
+@contextmanager
+def ledger_opener(kind: str, path: Path, **options: Any) -> Iterator[Callable[[], tuple[Ledger, QueueOwner]]]:
+    """Give what opens a device's ledger and its queue once more, as each of its processes does.
+
+    One in memory is always the same; one in a file is made at the path; one in a database has an account.
+    """
+    with ExitStack() as stack:
+        if kind == "memory":
+            memory = MemoryLedger()
+            yield lambda: (memory, memory)
+        elif kind == "file":
+            FileLedger(path, create=True).close()
+
+            def file() -> tuple[Ledger, QueueOwner]:
+                ledger = stack.enter_context(FileLedger(path, **options))
+                return ledger, ledger
+
+            yield file
+        else:
+            schema = stack.enter_context(ledger_schema())
+            with PostgresLedgers(ledger_url(), create=True, schema=schema) as made:
+                made.create_account("somebody")
+
+            def database() -> tuple[Ledger, QueueOwner]:
+                ledgers = stack.enter_context(PostgresLedgers(ledger_url(), schema=schema, **options))
+                return ledgers.account("somebody"), ledgers
+
+            yield database
