@@ -37,6 +37,12 @@ def twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
         yield twin
 
 
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Name the event loop of tests that are coroutines."""
+    return "asyncio"
+
+
 @pytest.fixture
 def restless() -> Iterator[None]:
     """Let threads take turns as often as they can, so that a missing lock shows."""

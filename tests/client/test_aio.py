@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:1"
 
-pytestmark = pytest.mark.usefixtures("quick")
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("quick")]
 
 
 @pytest.fixture
@@ -28,30 +28,27 @@ def transport(recorder: Recorder) -> AsyncRecorder:
     return AsyncRecorder(recorder)
 
 
-def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: Task) -> None:
-    async def run() -> None:
-        async with AsyncClient(URL, tasks=[delay], ledger=MemoryLedger(), transport=transport) as client:
-            outcomes = [await client.report("delay", 5) for _ in range(4)]
-            assert outcomes == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED]
-            assert (await client.budget("delay")).epsilon == 6.0
-            with pytest.raises(DomainError):
-                await client.report("delay", 1e9)
-            with pytest.raises(UnknownTaskError, match="'delay'"):
-                await client.report("speed", 1)
-            assert await client.pending() == 3
-            assert await client.flush(60)
-            assert await client.pending() == 0
-            assert await client.counters() == Counters(sent=3, refused={"capped": 1})
-        with pytest.raises(RuntimeError, match="closed"):
-            await client.report("delay", 1)
-        assert await client.close()
-
-    asyncio.run(run())
+async def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: Task) -> None:
+    async with AsyncClient(URL, tasks=[delay], ledger=MemoryLedger(), transport=transport) as client:
+        outcomes = [await client.report("delay", 5) for _ in range(4)]
+        assert outcomes == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED]
+        assert (await client.budget("delay")).epsilon == 6.0
+        with pytest.raises(DomainError):
+            await client.report("delay", 1e9)
+        with pytest.raises(UnknownTaskError, match="'delay'"):
+            await client.report("speed", 1)
+        assert await client.pending() == 3
+        assert await client.flush(60)
+        assert await client.pending() == 0
+        assert await client.counters() == Counters(sent=3, refused={"capped": 1})
+    with pytest.raises(RuntimeError, match="closed"):
+        await client.report("delay", 1)
+    assert await client.close()
     assert recorder.codes == 3
     assert recorder.closed == 1
 
 
-def test_a_request_that_somebody_else_cancels_is_network_trouble(
+async def test_a_request_that_somebody_else_cancels_is_network_trouble(
     recorder: Recorder, transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a connection that a transport shares with the app may be."""
@@ -68,13 +65,10 @@ def test_a_request_that_somebody_else_cancels_is_network_trouble(
 
     monkeypatch.setattr(transport, "post", cancelled_first)
 
-    async def run() -> None:
-        async with AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport) as client:
-            await client.report("heading", 1.0)
-            assert await client.flush(60)
-            assert await client.counters() == Counters(sent=1)
-
-    asyncio.run(run())
+    async with AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport) as client:
+        await client.report("heading", 1.0)
+        assert await client.flush(60)
+        assert await client.counters() == Counters(sent=1)
     assert recorder.codes == 1
 
 
@@ -102,27 +96,24 @@ def test_an_uplink_outlives_a_loop_that_ended(
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_a_sender_that_is_cancelled_as_it_is_woken_ends(
+async def test_a_sender_that_is_cancelled_as_it_is_woken_ends(
     recorder: Recorder, transport: AsyncRecorder, heading: Task, turns: int
 ) -> None:
     """Else the end of the loop, which cancels it, would wait for it for ever."""
 
-    async def run() -> None:
-        uplink = AsyncUplink(URL, transport=transport, interval=600)
-        assert await AsyncClient(uplink, tasks=[heading]).report("heading", 1)
-        await asyncio.sleep(0.02)  # it waits for the interval
-        (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
-        uplink._wake()
-        for _ in range(turns):
-            await asyncio.sleep(0)
+    uplink = AsyncUplink(URL, transport=transport, interval=600)
+    assert await AsyncClient(uplink, tasks=[heading]).report("heading", 1)
+    await asyncio.sleep(0.02)  # it waits for the interval
+    (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
+    uplink._wake()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    sender.cancel()
+    done, _ = await asyncio.wait([sender], timeout=5)
+    for _ in range(2 * (not done)):  # so that this test ends in any case
         sender.cancel()
-        done, _ = await asyncio.wait([sender], timeout=5)
-        for _ in range(2 * (not done)):  # so that this test ends in any case
-            sender.cancel()
-            await asyncio.sleep(0.02)
-        assert done == {sender}
-
-    asyncio.run(run())
+        await asyncio.sleep(0.02)
+    assert done == {sender}
     assert recorder.closed == 1
 
 
@@ -149,48 +140,42 @@ def test_a_flush_that_timed_out_does_not_bind_the_uplink_to_its_loop(
     asyncio.run(third())  # with nothing queued, and the sender gone with its loop
 
 
-def test_a_flush_ends_although_another_one_renewed_the_sender(
+async def test_a_flush_ends_although_another_one_renewed_the_sender(
     recorder: Recorder, transport: AsyncRecorder, heading: Task
 ) -> None:
-    async def run() -> None:
-        async with AsyncUplink(URL, transport=transport) as uplink:
-            client = AsyncClient(uplink, tasks=[heading])
-            recorder.go.clear()
-            await client.report("heading", 1)
-            flush = asyncio.create_task(client.flush(3600))
-            await until(recorder.busy.is_set)
-            (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
-            sender.cancel()
-            await asyncio.wait([sender])
-            recorder.go.set()
-            both = asyncio.gather(client.flush(3600), flush)
-            assert all(await asyncio.wait_for(both, 60))  # neither waits for its timeout
-
-    asyncio.run(run())
+    async with AsyncUplink(URL, transport=transport) as uplink:
+        client = AsyncClient(uplink, tasks=[heading])
+        recorder.go.clear()
+        await client.report("heading", 1)
+        flush = asyncio.create_task(client.flush(3600))
+        await until(recorder.busy.is_set)
+        (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
+        sender.cancel()
+        await asyncio.wait([sender])
+        recorder.go.set()
+        both = asyncio.gather(client.flush(3600), flush)
+        assert all(await asyncio.wait_for(both, 60))  # neither waits for its timeout
 
 
-def test_a_report_during_the_close_starts_no_sender_that_outlives_it(
+async def test_a_report_during_the_close_starts_no_sender_that_outlives_it(
     transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> None:
-        client = AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport, interval=0)
-        assert await client.report("heading", 1.0)
-        uplink = client._uplink
-        call = uplink._call
+    client = AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport, interval=0)
+    assert await client.report("heading", 1.0)
+    uplink = client._uplink
+    call = uplink._call
 
-        async def slowly(function: Any, *arguments: Any) -> Any:
-            if function == uplink._shut:  # as where all threads of a pool are busy
-                await asyncio.sleep(0)
-                assert await client.report("heading", 2.0)
-            return await call(function, *arguments)
+    async def slowly(function: Any, *arguments: Any) -> Any:
+        if function == uplink._shut:  # as where all threads of a pool are busy
+            await asyncio.sleep(0)
+            assert await client.report("heading", 2.0)
+        return await call(function, *arguments)
 
-        monkeypatch.setattr(uplink, "_call", slowly)
-        await client.close()
-        assert [each for each in asyncio.all_tasks() if each.get_name() == "arcwise-uplink"] == []
-        with pytest.raises(RuntimeError, match="closed"):
-            await client.report("heading", 3.0)
-
-    asyncio.run(main())
+    monkeypatch.setattr(uplink, "_call", slowly)
+    await client.close()
+    assert [each for each in asyncio.all_tasks() if each.get_name() == "arcwise-uplink"] == []
+    with pytest.raises(RuntimeError, match="closed"):
+        await client.report("heading", 3.0)
 
 
 def test_two_loops_at_once_are_told_apart(
@@ -211,19 +196,16 @@ def test_two_loops_at_once_are_told_apart(
     assert recorder.codes == 1
 
 
-def test_many_tasks_on_one_loop(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
-    async def run() -> None:
-        async with AsyncClient(URL, tasks=[heading], transport=transport, batch_size=10) as client:
+async def test_many_tasks_on_one_loop(recorder: Recorder, transport: AsyncRecorder, heading: Task) -> None:
+    async with AsyncClient(URL, tasks=[heading], transport=transport, batch_size=10) as client:
 
-            async def work() -> None:
-                for n in range(100):
-                    await client.report("heading", n)
-                    await asyncio.sleep(0)
+        async def work() -> None:
+            for n in range(100):
+                await client.report("heading", n)
+                await asyncio.sleep(0)
 
-            await asyncio.gather(*(work() for _ in range(20)))
-            assert (await client.budget("heading")).epsilon == 2000.0
-
-    asyncio.run(run())
+        await asyncio.gather(*(work() for _ in range(20)))
+        assert (await client.budget("heading")).epsilon == 2000.0
     assert recorder.codes == 2000
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:1"
 
+pytestmark = pytest.mark.anyio
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -36,6 +38,10 @@ def path(tmp_path: Path) -> Path:
 def file(path: Path) -> Iterator[FileLedger]:
     with FileLedger(path, busy_timeout=30.0) as ledger:
         yield ledger
+
+
+def client_of(ledger: FileLedger, task: Task, **options: Any) -> AsyncClient:
+    return AsyncClient(URL, tasks=[task], ledger=ledger, **{"transport": AsyncRecordingTransport()} | options)
 
 
 async def until_sent(sending: AsyncClient | AsyncUplink, reports: int) -> None:
@@ -58,89 +64,37 @@ class Holder:
         self._connection.close()
 
 
-def test_reports_caps_and_a_restart(path: Path, delay: Task) -> None:
-    transport = AsyncRecordingTransport([503])
-
-    async def run() -> tuple[list[Outcome], Counters]:
-        with FileLedger(path) as ledger:
-            async with AsyncClient(URL, tasks=[delay], ledger=ledger, transport=transport) as client:
-                outcomes = [await client.report("delay", 5) for _ in range(2)]
-                await client.flush(0)
-                return outcomes, await client.counters()
-
-    accepted, capped = Outcome.ACCEPTED, Outcome.CAPPED
-    outcomes, _ = asyncio.run(run())
-    assert outcomes == [accepted, accepted]
-    outcomes, _ = asyncio.run(run())
-    assert outcomes == [accepted, capped]
-    with FileLedger(path) as ledger:
-        client = AsyncClient(URL, tasks=[delay], ledger=ledger, transport=transport)
-        assert asyncio.run(client.close())
-        assert asyncio.run(client.counters()) == Counters(sent=3)
-    assert len({batch.batch_id for batch in transport.batches}) < len(transport.batches)
-
-
-def test_what_an_earlier_process_left_is_sent_without_a_report(path: Path, heading: Task) -> None:
-    async def report() -> None:
-        with FileLedger(path) as ledger:
-            client = AsyncClient(
-                URL, tasks=[heading], ledger=ledger, transport=AsyncRecordingTransport(), interval=600
-            )
-            await client.report("heading", 1.0)
-
-    async def start() -> None:
-        with FileLedger(path) as ledger:
-            async with AsyncClient(
-                URL, tasks=[heading], ledger=ledger, transport=transport, interval=0
-            ) as client:
-                await until(lambda: bool(transport.batches))
-                await until_sent(client, 1)
-
-    transport = AsyncRecordingTransport()
-    asyncio.run(report())
-    asyncio.run(start())
-
-
-def test_the_loop_goes_on_while_a_report_waits_for_its_turn(
+async def test_the_loop_goes_on_while_a_report_waits_for_its_turn(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
-    async def run() -> None:
-        async with AsyncClient(
-            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport()
-        ) as client:
-            holder = Holder(path)
-            report = asyncio.create_task(client.report("heading", 1.0))
-            for _ in range(20):
-                await asyncio.sleep(0.005)
-            assert not report.done()  # nor was it in the way of the loop
-            holder.release()
-            assert await report is Outcome.ACCEPTED
-
-    asyncio.run(run())
+    async with client_of(file, heading) as client:
+        holder = Holder(path)
+        report = asyncio.create_task(client.report("heading", 1.0))
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        assert not report.done()  # nor was it in the way of the loop
+        holder.release()
+        assert await report is Outcome.ACCEPTED
 
 
-def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_same(
+async def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_same(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
     """It is charged and queued, so the sender must learn of it."""
     transport = AsyncRecordingTransport()
-
-    async def run() -> None:
-        async with AsyncUplink(URL, ledger=file, transport=transport, interval=0) as uplink:
-            client = AsyncClient(uplink, tasks=[heading], ledger=file)
-            assert await client.report("heading", 1.0)
-            await until_sent(uplink, 1)
-            holder = Holder(path)
-            with pytest.raises(asyncio.TimeoutError):
-                await asyncio.wait_for(client.report("heading", 1.0), 0.02)
-            holder.release()
-            await until_sent(uplink, 2)  # without a flush
-            assert (await client.budget("heading")).epsilon == 2.0
-
-    asyncio.run(run())
+    async with AsyncUplink(URL, ledger=file, transport=transport, interval=0) as uplink:
+        client = AsyncClient(uplink, tasks=[heading], ledger=file)
+        assert await client.report("heading", 1.0)
+        await until_sent(uplink, 1)
+        holder = Holder(path)
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.report("heading", 1.0), 0.02)
+        holder.release()
+        await until_sent(uplink, 2)  # without a flush
+        assert (await client.budget("heading")).epsilon == 2.0
 
 
-def test_the_loop_goes_on_while_a_sender_that_is_cancelled_waits_for_its_turn(
+async def test_the_loop_goes_on_while_a_sender_that_is_cancelled_waits_for_its_turn(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
     """It puts back what it was sending."""
@@ -152,44 +106,35 @@ def test_the_loop_goes_on_while_a_sender_that_is_cancelled_waits_for_its_turn(
             raise AssertionError
 
     holders: list[Holder] = []
-
-    async def run() -> None:
-        uplink = AsyncUplink(URL, ledger=file, transport=Silent(), interval=0)
-        client = AsyncClient(uplink, tasks=[heading], ledger=file)
-        assert await client.report("heading", 1.0)
-        await until(lambda: bool(holders))
-        sender = uplink._task
-        assert sender is not None
-        sender.cancel()
-        for _ in range(20):
-            await asyncio.sleep(0.005)
-        assert not sender.done()
-        holders[0].release()
-        await asyncio.wait([sender])
-
-    asyncio.run(run())
+    uplink = AsyncUplink(URL, ledger=file, transport=Silent(), interval=0)
+    client = AsyncClient(uplink, tasks=[heading], ledger=file)
+    assert await client.report("heading", 1.0)
+    await until(lambda: bool(holders))
+    sender = uplink._task
+    assert sender is not None
+    sender.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+    assert not sender.done()
+    holders[0].release()
+    await asyncio.wait([sender])
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT count(*) FROM batches WHERE leased_until > 0").fetchone() == (0,)
 
 
-def test_a_ledger_that_fails_is_told_on_the_loop(file: FileLedger, heading: Task) -> None:
+async def test_a_ledger_that_fails_is_told_on_the_loop(file: FileLedger, heading: Task) -> None:
     told: list[tuple[str, str]] = []
 
     def note(event: Event) -> None:
         told.append((event.kind, threading.current_thread().name))
 
-    async def run() -> None:
-        client = AsyncClient(
-            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport(), on_event=note
-        )
-        file.close()
-        assert await client.report("heading", 1.0) is Outcome.FAILED
-        with pytest.raises(LedgerError, match="is closed"):
-            await client.opt_out()
-        assert not await client.flush(1)
-        assert not await client.close(1)
-
-    asyncio.run(run())
+    client = client_of(file, heading, on_event=note)
+    file.close()
+    assert await client.report("heading", 1.0) is Outcome.FAILED
+    with pytest.raises(LedgerError, match="is closed"):
+        await client.opt_out()
+    assert not await client.flush(1)
+    assert not await client.close(1)
     assert told
     assert set(told) == {("failed", threading.main_thread().name)}
 
@@ -221,88 +166,69 @@ def test_an_answer_after_uplink_and_ledger_were_closed_is_not_a_failure(path: Pa
     assert [event.kind for event in events] == ["closed"]
 
 
-def test_many_reports_at_once_add_up(file: FileLedger, heading: Task) -> None:
+async def test_many_reports_at_once_add_up(file: FileLedger, heading: Task) -> None:
     transport = AsyncRecordingTransport()
-
-    async def run() -> None:
-        async with AsyncClient(URL, tasks=[heading], ledger=file, transport=transport) as client:
-            outcomes = await asyncio.gather(*(client.report("heading", n) for n in range(200)))
-            assert outcomes == [Outcome.ACCEPTED] * 200
-            assert (await client.budget("heading")).epsilon == 200.0
-            assert await client.flush(60)
-            assert await client.counters() == Counters(sent=200)
-
-    asyncio.run(run())
+    async with client_of(file, heading, transport=transport) as client:
+        outcomes = await asyncio.gather(*(client.report("heading", n) for n in range(200)))
+        assert outcomes == [Outcome.ACCEPTED] * 200
+        assert (await client.budget("heading")).epsilon == 200.0
+        assert await client.flush(60)
+        assert await client.counters() == Counters(sent=200)
     assert sum(len(batch.codes) for batch in transport.batches) == 200
 
 
-def test_reports_that_wait_for_the_file_leave_the_apps_threads_alone_and_give_up(
+async def test_reports_that_wait_for_the_file_leave_the_apps_threads_alone_and_give_up(
     path: Path, heading: Task
 ) -> None:
     """The executor of the loop also looks up addresses, and a flush ends in time."""
-
-    async def run() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        with FileLedger(path, busy_timeout=1.0) as ledger:
-            client = AsyncClient(URL, tasks=[heading], ledger=ledger, transport=AsyncRecordingTransport())
-            holder = Holder(path)
-            begun = time.monotonic()
-            reports = [asyncio.ensure_future(client.report("heading", 1.0)) for _ in range(100)]
-            await asyncio.sleep(0.05)
-            assert await asyncio.to_thread(str, 7) == "7"
-            assert time.monotonic() - begun < 0.9
-            await client.flush(0.1)
-            assert time.monotonic() - begun < 3.0
-            assert await asyncio.gather(*reports) == [Outcome.FAILED] * 100
-            assert time.monotonic() - begun < 5.0  # two have waited, each for a second
-            holder.release()
-            assert (await client.counters()).refused == {"failed": 100}
-            assert (await client.budget("heading")).epsilon == 0.0
-            assert await client.close()
-
-    asyncio.run(run())
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    with FileLedger(path, busy_timeout=1.0) as ledger:
+        client = client_of(ledger, heading)
+        holder = Holder(path)
+        begun = time.monotonic()
+        reports = [asyncio.ensure_future(client.report("heading", 1.0)) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        assert await asyncio.to_thread(str, 7) == "7"
+        assert time.monotonic() - begun < 0.9
+        await client.flush(0.1)
+        assert time.monotonic() - begun < 3.0
+        assert await asyncio.gather(*reports) == [Outcome.FAILED] * 100
+        assert time.monotonic() - begun < 5.0  # two have waited, each for a second
+        holder.release()
+        assert (await client.counters()).refused == {"failed": 100}
+        assert (await client.budget("heading")).epsilon == 0.0
+        assert await client.close()
 
 
-def test_a_report_that_is_cancelled_before_its_turn_costs_nothing(
+async def test_a_report_that_is_cancelled_before_its_turn_costs_nothing(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
-    async def run() -> None:
-        async with AsyncClient(
-            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport()
-        ) as client:
-            holder = Holder(path)
-            reports = [asyncio.ensure_future(client.report("heading", 1.0)) for _ in range(9)]
-            await asyncio.sleep(0.1)
-            for report in reports:
-                report.cancel()
-            await asyncio.wait(reports)
-            holder.release()
-            assert await client.flush(30)
-            assert (await client.budget("heading")).epsilon == 1.0  # of the one that had begun
-            assert await client.counters() == Counters(sent=1)
-
-    asyncio.run(run())
+    async with client_of(file, heading) as client:
+        holder = Holder(path)
+        reports = [asyncio.ensure_future(client.report("heading", 1.0)) for _ in range(9)]
+        await asyncio.sleep(0.1)
+        for report in reports:
+            report.cancel()
+        await asyncio.wait(reports)
+        holder.release()
+        assert await client.flush(30)
+        assert (await client.budget("heading")).epsilon == 1.0  # of the one that had begun
+        assert await client.counters() == Counters(sent=1)
 
 
-def test_the_loop_goes_on_while_what_was_spent_is_looked_up(
+async def test_the_loop_goes_on_while_what_was_spent_is_looked_up(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
     """A report that waits for the file has the ledger meanwhile."""
-
-    async def run() -> None:
-        async with AsyncClient(
-            URL, tasks=[heading], ledger=file, transport=AsyncRecordingTransport()
-        ) as client:
-            holder = Holder(path)
-            report = asyncio.ensure_future(client.report("heading", 1.0))
-            await asyncio.sleep(0.1)
-            asyncio.get_running_loop().call_later(0.2, holder.release)
-            blocked = time.monotonic()
-            looks = [client.budget(), client.budget("heading"), client.pending(), client.counters()]
-            tasks = [asyncio.ensure_future(look) for look in looks]
-            await asyncio.sleep(0)
-            assert time.monotonic() - blocked < 0.2
-            assert len(await asyncio.gather(*tasks)) == 4
-            assert await report is Outcome.ACCEPTED
-
-    asyncio.run(run())
+    async with client_of(file, heading) as client:
+        holder = Holder(path)
+        report = asyncio.ensure_future(client.report("heading", 1.0))
+        await asyncio.sleep(0.1)
+        asyncio.get_running_loop().call_later(0.2, holder.release)
+        blocked = time.monotonic()
+        looks = [client.budget(), client.budget("heading"), client.pending(), client.counters()]
+        tasks = [asyncio.ensure_future(look) for look in looks]
+        await asyncio.sleep(0)
+        assert time.monotonic() - blocked < 0.2
+        assert len(await asyncio.gather(*tasks)) == 4
+        assert await report is Outcome.ACCEPTED

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +14,19 @@ from arcwise.errors import CertificateError, DomainError, ParameterError, Unknow
 from arcwise.kernels.certificate import UNIT
 from arcwise.randomness import SYSTEM, InsecureSeededRandomness
 from arcwise.tasks import Caps, Group, Task
-from tests.support.charges import charge
+from tests.support.ledgers import ledger_opener
 from tests.support.unlimited import Client
+from tests.support.waiting import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from typing_extensions import Self
 
     from arcwise.client import Ledger
     from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 
@@ -72,35 +74,16 @@ def test_a_value_between_two_steps_costs_nothing(recorder: Recorder, domain: Dom
         assert client.report("score", 2.5)
 
 
-def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task) -> None:
-    with Uplink(URL, transport=recorder, max_pending=2) as uplink:
-        client = Client(uplink, tasks=[heading])
-        outcomes = [client.report("heading", 1) for _ in range(4)]
-        assert outcomes == [Outcome.ACCEPTED] * 2 + [Outcome.FULL] * 2
-        assert client.budget("heading").epsilon == 2.0
-        assert uplink.counters == Counters(pending=2, refused={"full": 2})
-        assert client.flush(60)
-        assert client.report("heading", 1)
-
-
-def test_counters_tell_a_cap_from_a_full_queue(recorder: Recorder, heading: Task, delay: Task) -> None:
-    with Uplink(URL, transport=recorder, max_pending=4) as uplink:
+def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task, delay: Task) -> None:
+    with Uplink(URL, transport=recorder, max_pending=5) as uplink:
         client = Client(uplink, tasks=[heading, delay], ledger=MemoryLedger())
-        assert [bool(client.report("delay", 5)) for _ in range(4)] == [True, True, True, False]
+        assert [client.report("delay", 5) for _ in range(4)] == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED]
         assert client.counters == Counters(pending=3, refused={"capped": 1})
-        assert [bool(client.report("heading", 5)) for _ in range(2)] == [True, False]
-        assert client.counters == Counters(pending=4, refused={"capped": 1, "full": 1})
-
-
-def test_a_flush_is_true_of_what_was_dropped_and_counters_say_so(recorder: Recorder, heading: Task) -> None:
-    recorder.script.append(410)
-    with Client(URL, tasks=[heading], transport=recorder) as client:
-        assert client.report("heading", 1)
+        assert [client.report("heading", 1) for _ in range(4)] == [Outcome.ACCEPTED] * 2 + [Outcome.FULL] * 2
+        assert client.budget("heading").epsilon == 2.0
+        assert uplink.counters == Counters(pending=5, refused={"capped": 1, "full": 2})
         assert client.flush(60)
-        assert client.counters == Counters(dropped={"410": 1})
         assert client.report("heading", 1)
-        assert client.flush(60)
-        assert client.counters == Counters(sent=1, dropped={"410": 1})
 
 
 def test_charged_before_it_is_randomised_and_queued(
@@ -122,18 +105,6 @@ def test_charged_before_it_is_randomised_and_queued(
         assert client.pending == 0
 
 
-def test_a_refused_charge_queues_nothing(recorder: Recorder, heading: Task) -> None:
-    ledger, caps = MemoryLedger(), Caps(lifetime=1.0)
-    assert charge(ledger, heading, 0.0, caps)
-    with (
-        Uplink(URL, transport=recorder) as uplink,
-        Client(uplink, tasks=[heading], ledger=ledger, caps=caps) as client,
-    ):
-        assert client.report("heading", 1.0) is Outcome.CAPPED
-        assert client.pending == 0
-    assert recorder.posts == []
-
-
 def test_an_unknown_task_names_the_known_ones(recorder: Recorder, heading: Task, delay: Task) -> None:
     with Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), transport=recorder) as client:
         message = "no task 'speed'; this client has 'heading', 'delay'"
@@ -151,11 +122,20 @@ def test_network_trouble_is_not_raised(recorder: Recorder, heading: Task) -> Non
     assert not client.close(0.02)
 
 
-def test_a_ledger_can_outlive_its_client(recorder: Recorder, delay: Task) -> None:
-    ledger = MemoryLedger()
-    for expected in (True, True, True, False):
-        with Client(URL, tasks=[delay], ledger=ledger, transport=recorder) as client:
-            assert bool(client.report("delay", 1.0)) is expected
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_a_ledger_can_outlive_its_client(
+    twin: Twin, tmp_path: Path, recorder: Recorder, delay: Task, kind: str
+) -> None:
+    recorder.script.append(503)
+    with ledger_opener(kind, tmp_path / "ledger.db") as open_ledger:
+        for expected in (True, True, True, False):
+            ledger, _ = open_ledger()
+            transport = twin.transport(recorder)
+            with twin.client(URL, tasks=[delay], ledger=ledger, transport=transport) as client:
+                assert bool(client.report("delay", 1.0)) is expected
+    assert len(recorder.posts) == 4
+    assert recorder.codes == 3
 
 
 def test_a_shared_uplink_is_left_alone(recorder: Recorder, heading: Task, delay: Task) -> None:
@@ -270,18 +250,11 @@ def test_threads_lose_nothing(recorder: Recorder, heading: Task) -> None:
     capped = Task("capped", Circle(24), 0.5, caps=Caps(rolling=500.0))
     uplink = Uplink(URL, transport=recorder, batch_size=100, interval=0.001)
     with uplink, Client(uplink, tasks=[heading, capped], ledger=MemoryLedger()) as client:
-        granted: list[int] = []
 
-        def work() -> None:
-            granted.append(
-                sum(bool(client.report(name, n)) for n in range(1000) for name in ("heading", "capped"))
-            )
+        def work() -> int:
+            return sum(bool(client.report(name, n)) for n in range(1000) for name in ("heading", "capped"))
 
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        granted = in_threads(*[work] * 8)
         assert sum(granted) == 8000 + 1000
         assert client.budget("heading").epsilon == 8000.0
         assert client.budget("capped").epsilon == 500.0
@@ -373,7 +346,5 @@ def test_uplink_options_and_a_shared_uplink_exclude_each_other(recorder: Recorde
         pytest.raises(ParameterError, match="interval, batch_size must be given to the shared Uplink"),
     ):
         Client(uplink, tasks=[heading], interval=1, batch_size=2)
-    with pytest.raises(TypeError, match="colour"):
-        Client(URL, tasks=[heading], colour=1)
     with pytest.raises(ParameterError, match="server must be a URL or an Uplink, got 42"):
         Client(42, tasks=[heading])  # type: ignore[arg-type]

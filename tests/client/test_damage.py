@@ -16,15 +16,13 @@ from arcwise.client.file.schema import APPLICATION_ID, INDEXES, VERSION
 from arcwise.errors import LedgerError
 from arcwise.tasks import Caps
 from tests.support.recorder import Recorder
-from tests.support.stepped import SteppedUplink
-from tests.support.unlimited import Client
+from tests.support.stepped import stepped
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from arcwise.tasks import Task
 
-URL = "http://127.0.0.1:1"
 REPORTS = 30
 CAPS = Caps(rolling=100.0)
 
@@ -36,8 +34,7 @@ def path(tmp_path: Path, heading: Task) -> Path:
     with FileLedger(path, create=True, relaxed=True) as ledger:
         recorder = Recorder()
         recorder.script.extend([503] * 10)
-        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, interval=0)
-        client = Client(uplink, tasks=[heading], ledger=ledger, caps=CAPS)
+        client, uplink = stepped(ledger, recorder, heading, caps=CAPS, interval=0)
         for n in range(REPORTS):
             assert client.report("heading", n)
             if n == 10:
@@ -49,8 +46,7 @@ def path(tmp_path: Path, heading: Task) -> Path:
 def use(path: Path, task: Task) -> list[Outcome]:
     """Open and use a ledger as an app does; `LedgerError` comes from opening it, or not at all."""
     with FileLedger(path, relaxed=True) as ledger:
-        uplink = SteppedUplink(URL, ledger=ledger, transport=Recorder())
-        client = Client(uplink, tasks=[task], ledger=ledger, caps=CAPS)
+        client, uplink = stepped(ledger, Recorder(), task, caps=CAPS)
         outcomes = [client.report("heading", n) for n in range(5)]
         uplink.expedite()
         with contextlib.suppress(LedgerError):
@@ -79,12 +75,7 @@ def test_a_changed_bit_gives_no_budget_back(tmp_path: Path, heading: Task) -> No
     """Not even in the name of an account, which would then be that of nobody."""
     path = tmp_path / "used.db"
     with FileLedger(path, create=True, relaxed=True) as ledger:
-        client = Client(
-            SteppedUplink(URL, ledger=ledger, transport=Recorder()),
-            tasks=[heading],
-            ledger=ledger,
-            caps=Caps(lifetime=heading.epsilon),
-        )
+        client, _ = stepped(ledger, Recorder(), heading, caps=Caps(lifetime=heading.epsilon))
         assert client.report("heading", 1)
         with contextlib.closing(sqlite3.connect(path)) as connection:
             (name,) = connection.execute("SELECT account FROM accounts WHERE account <> ''").fetchone()
@@ -191,9 +182,7 @@ def test_damage_while_it_is_in_use_stops_reports_for_good(path: Path, heading: T
     """Also once the damage seems gone: nobody knows what was spent."""
     sound = path.read_bytes()
     with FileLedger(path, relaxed=True) as ledger:
-        client = Client(
-            SteppedUplink(URL, ledger=ledger, transport=Recorder()), tasks=[heading], ledger=ledger, caps=CAPS
-        )
+        client, _ = stepped(ledger, Recorder(), heading, caps=CAPS)
         with ledger._database.reading() as connection:
             connection.execute("PRAGMA cache_size = 0")
             connection.execute("PRAGMA shrink_memory")

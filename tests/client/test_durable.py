@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import FileLedger
-from tests.support.stepped import SteppedUplink
-from tests.support.unlimited import Client
+from tests.support.stepped import stepped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
-
-URL = "http://127.0.0.1:1"
 
 
 class Trace:
@@ -66,8 +63,7 @@ def test_every_send_follows_a_commit_that_waited_for_the_disk(
 ) -> None:
     with FileLedger(tmp_path / "ledger.db", create=True, relaxed=relaxed) as ledger:
         trace = Trace(ledger, recorder)
-        uplink = SteppedUplink(URL, ledger=ledger, transport=trace, interval=0, batch_size=2)
-        client = Client(uplink, tasks=[heading, delay], ledger=ledger)
+        client, uplink = stepped(ledger, trace, heading, delay, interval=0, batch_size=2)
         expected: list[str] = []
         for name, answer in (("heading", 204), ("delay", 503), ("heading", 204), ("delay", 410)):
             recorder.script.append(answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from arcwise.errors import DomainError, ParameterError
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.fixed_draw import FixedDraw
-from tests.support.stepped import SteppedUplink
+from tests.support.stepped import SteppedUplink, stepped
 from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
@@ -45,8 +44,7 @@ def test_what_becomes_of_a_batch(
     events: list[Event] = []
     recorder.script.append(answer)
     # The clock stands still, so it is never time to send again.
-    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append, environment=clock)
-    client = Client(uplink, tasks=[heading], ledger=ledger)
+    client, uplink = stepped(ledger, recorder, heading, on_event=events.append, environment=clock)
     client.report("heading", 1.0)
     client.report("heading", 2.0)
     uplink.expedite()
@@ -58,10 +56,9 @@ def test_reports_that_expire_and_those_left_at_the_close(
 ) -> None:
     events: list[Event] = []
     recorder.script.extend([503, 503, 503])
-    uplink = SteppedUplink(
-        URL, ledger=ledger, transport=recorder, max_age_days=1, on_event=events.append, environment=clock
+    client, uplink = stepped(
+        ledger, recorder, heading, max_age_days=1, on_event=events.append, environment=clock
     )
-    client = Client(uplink, tasks=[heading], ledger=ledger)
     client.report("heading", 1.0)
     clock.wait(86_401)
     uplink.send()
@@ -77,8 +74,7 @@ def test_a_ledger_that_fails_is_told_with_each_report_and_logged_once(
 ) -> None:
     events: list[Event] = []
     ledger = FileLedger(tmp_path / "ledger.db", create=True)
-    uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append)
-    client = Client(uplink, tasks=[heading], ledger=ledger)
+    client, _ = stepped(ledger, recorder, heading, on_event=events.append)
     ledger.close()
     for _ in range(5):
         assert client.report("heading", 1.0) is Outcome.FAILED
@@ -123,22 +119,19 @@ def test_a_callback_may_use_the_client(ledger: Ledger, recorder: Recorder, headi
         assert client.counters == Counters(sent=2)
 
 
-def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
+@pytest.mark.anyio
+async def test_on_an_event_loop(ledger: Ledger, heading: Task) -> None:
     events: list[tuple[Event, str]] = []
     transport = AsyncRecordingTransport([503])
 
     def note(event: Event) -> None:
         events.append((event, threading.current_thread().name))
 
-    async def run() -> None:
-        async with AsyncClient(
-            URL, tasks=[heading], ledger=ledger, transport=transport, on_event=note
-        ) as client:
-            await client.report("heading", 1.0)
-            await client.flush(0)
-            await client.flush(5)
-
-    asyncio.run(run())
+    options: Any = {"ledger": ledger, "transport": transport, "on_event": note}
+    async with AsyncClient(URL, tasks=[heading], **options) as client:
+        await client.report("heading", 1.0)
+        await client.flush(0)
+        await client.flush(5)
     assert [event.kind for event, _ in events] == ["retry", "sent"]
     assert {name for _, name in events} == {threading.main_thread().name}
 

@@ -78,7 +78,7 @@ def codes(seen: list[Request]) -> list[int]:
 
 
 def test_what_is_queued_is_sent_before_the_interpreter_ends(path: str) -> None:
-    with serving(lambda _: (204, {})) as (url, seen):
+    with serving() as (url, seen):
         run(APP, url, path)
         assert codes(seen) == [5]
     if path:
@@ -89,7 +89,7 @@ def test_what_is_queued_is_sent_before_the_interpreter_ends(path: str) -> None:
     "ending", mostly_slow(["del client, ledger", "sys.exit(0)", "raise SystemExit"], every=3)
 )
 def test_however_it_ends(path: str, ending: str) -> None:
-    with serving(lambda _: (204, {})) as (url, seen):
+    with serving() as (url, seen):
         run(f"{APP}\n{ending}", url, path)
         assert codes(seen) == [5]
 
@@ -154,7 +154,7 @@ def test_a_server_that_never_answers_is_waited_for_as_long_as_it_may(path: str) 
 @pytest.mark.slow
 def test_a_delay_is_kept_where_the_file_remembers(path: str) -> None:
     """From a file it is sent later; from memory it would be lost."""
-    with serving(lambda _: (204, {})) as (url, seen):
+    with serving() as (url, seen):
         run(APP, url, path, "delay=3600")
         assert codes(seen) == ([] if path else [5])
         if path:

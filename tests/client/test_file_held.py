@@ -20,8 +20,7 @@ from arcwise.client import FileLedger, Outcome, inspect
 from arcwise.client.file import held
 from arcwise.errors import LedgerError
 from tests.support.forks import fork_unseen
-from tests.support.stepped import SteppedUplink
-from tests.support.unlimited import Client
+from tests.support.stepped import stepped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,12 +37,6 @@ def path(tmp_path: Path) -> Path:
     path.parent.mkdir()
     FileLedger(path, create=True).close()
     return path
-
-
-def new_client(ledger: FileLedger, recorder: Recorder, task: Task) -> Client:
-    """Return a client without a thread."""
-    uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledger, transport=recorder)
-    return Client(uplink, tasks=[task], ledger=ledger)
 
 
 def elsewhere(path: Path, program: str) -> str:
@@ -100,7 +93,7 @@ def test_the_app_reads_the_files_while_another_process_comes_and_goes(
     path: Path, recorder: Recorder, heading: Task, how: str
 ) -> None:
     with FileLedger(path) as ledger:
-        client = new_client(ledger, recorder, heading)
+        client, _ = stepped(ledger, recorder, heading)
         assert client.report("heading", 1.0)
         if how == "archive":
             shutil.make_archive(str(path.parent.with_name("export")), "zip", path.parent)
@@ -121,7 +114,7 @@ def test_the_last_to_close_leaves_one_file(
     opened = [FileLedger(path) for _ in range(ledgers)]
     for ledger in opened:
         assert files(path) == {"", "-wal", "-shm"}
-        assert new_client(ledger, recorder, heading).report("heading", 1.0)
+        assert stepped(ledger, recorder, heading)[0].report("heading", 1.0)
         inspect(path)
         read_all(path)
         ledger.close()
@@ -174,7 +167,7 @@ with FileLedger(path) as ledger, ledger._database.writing(durable=True):
     sys.stdin.read()
 """
     with FileLedger(path, busy_timeout=0.2) as ledger:
-        client = new_client(ledger, recorder, heading)
+        client, _ = stepped(ledger, recorder, heading)
         with beside(path, program):
             begun = time.monotonic()
             assert client.report("heading", 1.0) is Outcome.FAILED
@@ -230,7 +223,7 @@ def test_a_file_system_without_these_locks(
 
     monkeypatch.setattr(held, "_set_lock", refuse)
     with FileLedger(path) as ledger:
-        assert new_client(ledger, recorder, heading).report("heading", 1.0)
+        assert stepped(ledger, recorder, heading)[0].report("heading", 1.0)
     assert files(path) == {""}
     assert inspect(path).accounts[0].epsilon == 1.0
 

@@ -20,8 +20,9 @@ from arcwise.client.file import database
 from arcwise.errors import LedgerError, ParameterError
 from arcwise.tasks import Caps
 from tests.support.forks import fork_unseen, in_child
-from tests.support.stepped import SteppedUplink
+from tests.support.stepped import stepped
 from tests.support.unlimited import Client
+from tests.support.waiting import in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,11 +42,6 @@ def path(tmp_path: Path) -> Path:
 def file(path: Path) -> Iterator[FileLedger]:
     with FileLedger(path, create=True, busy_timeout=0.01) as ledger:
         yield ledger
-
-
-def new_client(ledger: FileLedger, recorder: Recorder, task: Task) -> Client:
-    """Return a client without a thread."""
-    return Client(SteppedUplink(URL, ledger=ledger, transport=recorder), tasks=[task], ledger=ledger)
 
 
 def test_a_ledger_is_made_once_and_then_opened(path: Path) -> None:
@@ -79,7 +75,7 @@ def test_create_leaves_alone_whatever_is_there(path: Path, kind: str) -> None:
 def test_what_a_lost_ledger_left_is_in_no_new_one(path: Path, recorder: Recorder, heading: Task) -> None:
     """SQLite would play its log into the new file."""
     with FileLedger(path, create=True) as ledger:
-        client = new_client(ledger, recorder, heading)
+        client, _ = stepped(ledger, recorder, heading)
         assert client.report("heading", 1.0)
         log = path.with_name("ledger.db-wal").read_bytes()
     path.unlink()
@@ -88,14 +84,14 @@ def test_what_a_lost_ledger_left_is_in_no_new_one(path: Path, recorder: Recorder
         FileLedger(path, create=True)
     path.with_name("ledger.db-wal").unlink()
     with FileLedger(path, create=True) as ledger:
-        assert new_client(ledger, recorder, heading).budget().epsilon == 0.0
+        assert stepped(ledger, recorder, heading)[0].budget().epsilon == 0.0
 
 
 def test_only_its_owner_reads_it(path: Path, recorder: Recorder, heading: Task) -> None:
     before = os.umask(0)
     try:
         with FileLedger(path, create=True) as ledger:
-            new_client(ledger, recorder, heading).report("heading", 1.0)
+            stepped(ledger, recorder, heading)[0].report("heading", 1.0)
             modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     finally:
         os.umask(before)
@@ -137,7 +133,7 @@ def test_a_folder_that_takes_no_files() -> None:
 def test_a_ledger_that_goes_away_makes_reports_fail(
     path: Path, file: FileLedger, recorder: Recorder, heading: Task
 ) -> None:
-    client = new_client(file, recorder, heading)
+    client, _ = stepped(file, recorder, heading)
     assert client.report("heading", 1.0)
     away = path.with_name("away.db")
     path.rename(away)
@@ -165,7 +161,7 @@ def test_a_ledger_that_is_renamed_and_found_by_a_link_makes_reports_fail(
     if link != path:
         link.symlink_to(path.name)
     with FileLedger(link) as ledger:
-        client = new_client(ledger, recorder, heading)
+        client, _ = stepped(ledger, recorder, heading)
         assert client.report("heading", 1.0)
         renamed = path.rename(path.with_name("renamed.db"))
         link.unlink(missing_ok=True)
@@ -181,7 +177,7 @@ def test_a_ledger_that_is_renamed_and_found_by_a_link_makes_reports_fail(
 
 
 def test_a_closed_ledger_makes_reports_fail(file: FileLedger, recorder: Recorder, heading: Task) -> None:
-    client = new_client(file, recorder, heading)
+    client, _ = stepped(file, recorder, heading)
     file.close()
     file.close()  # again is nothing
     assert client.report("heading", 1.0) is Outcome.FAILED
@@ -194,8 +190,7 @@ def test_a_ledger_that_another_process_holds(
     path: Path, file: FileLedger, recorder: Recorder, heading: Task
 ) -> None:
     events: list[Event] = []
-    uplink = SteppedUplink(URL, ledger=file, transport=recorder, interval=0, on_event=events.append)
-    client = Client(uplink, tasks=[heading], ledger=file)
+    client, uplink = stepped(file, recorder, heading, interval=0, on_event=events.append)
     assert client.report("heading", 1.0)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
@@ -217,7 +212,7 @@ def test_the_folder_that_the_app_goes_to_does_not_matter(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with FileLedger("ledger.db", create=True) as ledger:
-        client = new_client(ledger, recorder, heading)
+        client, _ = stepped(ledger, recorder, heading)
         monkeypatch.chdir("/")
         assert client.report("heading", 1.0)
         assert in_child(lambda: client.report("heading", 1.0) is Outcome.ACCEPTED)
@@ -261,7 +256,7 @@ def test_any_name_will_do(tmp_path: Path, name: str) -> None:
 def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
     file: FileLedger, recorder: Recorder, delay: Task
 ) -> None:
-    client = new_client(file, recorder, delay)
+    client, _ = stepped(file, recorder, delay)
     assert client.report("delay", 1.0)
     locked, release = threading.Event(), threading.Event()
 
@@ -285,7 +280,7 @@ def test_a_fork_in_the_middle_of_a_call_ends_that_call_alone(
     file: FileLedger, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a signal handler makes it: the file is closed for it, and its log is gone."""
-    client = new_client(file, recorder, heading)
+    client, _ = stepped(file, recorder, heading)
     assert client.report("heading", 1.0)
     look = database._identity_of
     forked: list[bool] = []
@@ -310,7 +305,7 @@ def test_threads_wait_for_another_process_all_at_once(
     FileLedger(path, create=True).close()
     waits: list[float] = []
     with FileLedger(path, busy_timeout=busy_timeout) as file:
-        client = new_client(file, recorder, heading)
+        client, _ = stepped(file, recorder, heading)
         waiting = file._database._wait_for_others
 
         def note(connection: sqlite3.Connection, waited: float) -> None:
@@ -345,7 +340,7 @@ def test_a_fork_that_python_does_not_know_of(
         monkeypatch.setattr(os, "getpid", lambda: same)
         file.close()
         file = FileLedger(file.path)
-    client = new_client(file, recorder, heading)
+    client, _ = stepped(file, recorder, heading)
     assert client.report("heading", 1.0)
     pid = fork_unseen()
     if pid == 0:
@@ -366,17 +361,9 @@ def test_a_fork_that_python_does_not_know_of(
 def test_threads_add_up_exactly(path: Path, recorder: Recorder, heading: Task, relaxed: bool) -> None:
     with FileLedger(path, create=True, relaxed=relaxed) as ledger:
         uplink = Uplink(URL, ledger=ledger, transport=recorder, batch_size=7, interval=0.001)
-        outcomes: list[Outcome] = []
         with uplink, Client(uplink, tasks=[heading], ledger=ledger, caps=Caps(rolling=150.0)) as client:
-
-            def work() -> None:
-                outcomes.extend(client.report("heading", n) for n in range(25))
-
-            threads = [threading.Thread(target=work) for _ in range(8)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
+            told = in_threads(*[lambda: [client.report("heading", n) for n in range(25)]] * 8)
+            outcomes = [outcome for each in told for outcome in each]
             assert client.flush(60)
             assert outcomes.count(Outcome.ACCEPTED) == 150
             assert outcomes.count(Outcome.CAPPED) == 50

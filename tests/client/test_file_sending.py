@@ -16,7 +16,8 @@ from arcwise.client.outbox import Send
 from arcwise.domains import Circle
 from arcwise.tasks import DAY, Task
 from tests.support.clock import Clock
-from tests.support.stepped import SteppedUplink
+from tests.support.ledgers import ledger_opener
+from tests.support.stepped import SteppedUplink, stepped
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.recorder import Recorder
+    from tests.support.twins import Twin
 
 URL = "http://127.0.0.1:1"
 HOUR = 3600.0
@@ -333,17 +335,13 @@ def test_a_report_leaves_when_its_random_delay_ends(
 
 
 def test_what_an_earlier_process_left_is_sent_without_a_report(
-    path: Path, recorder: Recorder, heading: Task
+    twin: Twin, path: Path, recorder: Recorder, heading: Task
 ) -> None:
     with running(path, recorder, heading) as app:
         app.client.report("heading", 1.0)
-    with (
-        FileLedger(path) as ledger,
-        Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0) as client,
-    ):
-        assert recorder.busy.wait(60)
-        assert client.flush(60)
-        assert client.counters == Counters(sent=1)
+    options = {"transport": twin.transport(recorder), "interval": 0}
+    with FileLedger(path) as ledger, twin.client(URL, tasks=[heading], ledger=ledger, **options) as client:
+        twin.until(lambda: client.counters == Counters(sent=1))
 
 
 def test_what_the_app_no_longer_knows_is_sent_all_the_same(
@@ -377,19 +375,26 @@ def test_an_unknown_task_is_kept_until_it_expires(
         assert app.events[-2:][0] == Event("expired", None, 2, "could not be sent in time")
 
 
-@pytest.mark.parametrize("status", [410, 400, 413, 501])
+@pytest.mark.parametrize("kind", ["memory", "file"])
+@pytest.mark.parametrize("status", [410, 400, 413, 422, 501])
 def test_what_will_never_be_taken_is_dropped_and_counted_for_ever(
-    path: Path, recorder: Recorder, heading: Task, status: int
+    tmp_path: Path, recorder: Recorder, heading: Task, kind: str, status: int
 ) -> None:
+    events: list[Event] = []
     recorder.script.append(status)
-    with running(path, recorder, heading) as app:
-        app.client.report("heading", 1.0)
-        app.client.report("heading", 1.0)
-        app.uplink.expedite()
-        assert app.events == [Event("dropped", "heading", 2, f"status {status}")]
-    with running(path, recorder, heading) as app:
-        assert app.client.counters == Counters(dropped={str(status): 2})
-        assert app.client.budget("heading").epsilon == 2.0
+    with ledger_opener(kind, tmp_path / "ledger.db") as open_ledger:
+        ledger, _ = open_ledger()
+        client, uplink = stepped(ledger, recorder, heading, on_event=events.append)
+        assert [bool(client.report("heading", 1.0)) for _ in range(2)] == [True, True]
+        uplink.expedite()
+        assert events == [Event("dropped", "heading", 2, f"status {status}")]
+        assert client.report("heading", 1.0)
+        uplink.expedite()
+        if kind == "file":
+            ledger, _ = open_ledger()
+            client, _ = stepped(ledger, recorder, heading)
+        assert client.counters == Counters(sent=1, dropped={str(status): 2})
+        assert client.budget("heading").epsilon == 3.0
 
 
 def test_an_answer_after_uplink_and_ledger_were_closed_is_not_a_failure(

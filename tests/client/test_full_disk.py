@@ -15,7 +15,7 @@ from arcwise.client import Counters, Event, FileLedger, Outcome, Uplink
 from arcwise.errors import LedgerError
 from tests.support.disks import small_disk
 from tests.support.forks import in_child
-from tests.support.stepped import SteppedUplink
+from tests.support.stepped import stepped
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
@@ -55,8 +55,7 @@ def test_reports_fail_and_cost_nothing_until_there_is_room(
         events: list[Event] = []
         path = tmp_path / "ledger.db"
         with FileLedger(path, create=True, relaxed=relaxed) as ledger:
-            uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, on_event=events.append)
-            client = Client(uplink, tasks=[heading], ledger=ledger)
+            client, uplink = stepped(ledger, recorder, heading, on_event=events.append)
             with full(100_000):  # a little room, and again when the log has been written back
                 outcomes = [client.report("heading", 1.0) for _ in range(60)]
                 accepted = outcomes.count(Outcome.ACCEPTED)
@@ -93,8 +92,7 @@ def test_a_log_that_has_filled_the_disk_makes_room(
         small_disk(tmp_path / "disk", "400k") as disk,
         FileLedger(disk / "ledger.db", create=True, relaxed=relaxed) as ledger,
     ):
-        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
-        client = Client(uplink, tasks=[heading], ledger=ledger)
+        client, uplink = stepped(ledger, recorder, heading)
         outcomes = [client.report("heading", 1.0) for _ in range(60)]
         accepted = outcomes.count(Outcome.ACCEPTED)
         assert accepted < 60
@@ -111,8 +109,7 @@ def test_nothing_is_sent_that_cannot_be_sealed(tmp_path: Path, recorder: Recorde
 
     def check() -> bool:
         with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
-            uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
-            client = Client(uplink, tasks=[heading], ledger=ledger)
+            client, uplink = stepped(ledger, recorder, heading)
             assert client.report("heading", 1.0)
             with full():
                 assert uplink.expedite() == 60.0
@@ -155,10 +152,7 @@ def test_an_answer_that_cannot_be_written_down(
         recorder.script.append(status)
         with FileLedger(path, create=True, busy_timeout=0.01) as ledger:
             transport = Troubled()
-            uplink = SteppedUplink(
-                URL, ledger=ledger, transport=transport, interval=0, on_event=events.append
-            )
-            client = Client(uplink, tasks=[heading], ledger=ledger)
+            client, uplink = stepped(ledger, transport, heading, interval=0, on_event=events.append)
             assert client.report("heading", 1.0)
             assert 0 < uplink.send() <= 60  # a backoff, or as long as a ledger in trouble is left alone
             assert len(recorder.posts) == 1
@@ -213,8 +207,7 @@ def test_the_limit_of_the_file_system_is_told_apart_from_damage(
 ) -> None:
     """SQLite's own word for a full disk: the file may have no more pages than it has."""
     with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
-        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
-        client = Client(uplink, tasks=[heading], ledger=ledger)
+        client, _ = stepped(ledger, recorder, heading)
         with ledger._database.reading() as connection:
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
         with ledger._database.writing(durable=False) as connection:

@@ -16,8 +16,9 @@ from arcwise.client import Counters, FileLedger, Outcome, Uplink, base_uplink, i
 from arcwise.client.outbox import Send, Wait
 from arcwise.randomness import SystemRandomness
 from tests.support.forks import in_child
-from tests.support.stepped import SteppedUplink
+from tests.support.stepped import SteppedUplink, stepped
 from tests.support.unlimited import Client
+from tests.support.waiting import Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,11 +80,7 @@ def test_an_interrupt_in_the_middle_of_a_report_leaves_nothing_locked(
     with Client(URL, tasks=[delay], ledger=ledger, transport=recorder, randomness=randomness) as client:
         with pytest.raises(KeyboardInterrupt):
             client.report("delay", 1.0)
-        outcomes: list[Outcome] = []
-        thread = threading.Thread(target=lambda: outcomes.append(client.report("delay", 1.0)))
-        thread.start()
-        thread.join(20)
-        assert outcomes == [Outcome.ACCEPTED]
+        assert Started(lambda: client.report("delay", 1.0)).result() is Outcome.ACCEPTED
         assert client.flush(60)
         assert client.counters.sent == 1
 
@@ -197,11 +194,8 @@ def test_the_child_of_a_fork_reports_and_sends_from_other_threads(
         assert client.report("heading", 1.0)
 
         def child() -> bool:
-            outcomes: list[Outcome] = []
-            thread = threading.Thread(target=lambda: outcomes.append(client.report("heading", 1.0)))
-            thread.start()
-            thread.join(30)
-            return outcomes == [Outcome.ACCEPTED] and client.flush(30)
+            outcome = Started(lambda: client.report("heading", 1.0)).result(30)
+            return outcome is Outcome.ACCEPTED and client.flush(30)
 
         assert in_child(child)
         assert client.counters.sent == 2
@@ -262,8 +256,7 @@ def test_a_file_without_its_log_knows_what_was_sent_before_a_crash(
     def crash() -> bool:
         ledger = FileLedger(path, relaxed=relaxed)
         open_at_the_end.append(ledger)
-        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder)
-        client = Client(uplink, tasks=[heading], ledger=ledger)
+        client, uplink = stepped(ledger, recorder, heading)
         client.report("heading", 1.0)
         client.report("heading", 1.0)
         uplink.expedite()

@@ -249,7 +249,7 @@ def test_ledgers_grant_what_the_vectors_say(ledger: Ledger, case: Any) -> None:
     assert spent(ledger, task) == case["spent"]
 
 
-def task(epsilon: float = 1.0, **caps: float) -> Task:
+def task(epsilon: float = 1.0, **caps: Any) -> Task:
     return Task("t", Circle(360), epsilon, caps=Caps(**caps))
 
 

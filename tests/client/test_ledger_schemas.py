@@ -24,6 +24,8 @@ from tests.support.stepped import SteppedUplink
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from arcwise.client import Ledger
+    from arcwise.client.ledger import QueueOwner
     from tests.support.recorder import Recorder
 
 FILES = {int(path.stem.partition("_")[2]): path for path in Path(__file__).parent.glob("ledger_*.sql")}
@@ -56,35 +58,52 @@ def test_the_schema_of_this_version_is_the_one_that_was_frozen(tmp_path: Path) -
     assert frozen | set(INDEXES.items()) == tables(tmp_path / "new.db")
 
 
+class Restored:
+    """A device that goes on with a ledger of an earlier version, a minute after the last report in it."""
+
+    def __init__(self, owner: QueueOwner, recorder: Recorder) -> None:
+        self.recorder, self.clock = recorder, Clock(WRITTEN + 60)
+        self.uplink = SteppedUplink(
+            "http://127.0.0.1:1", ledger=owner, transport=recorder, environment=self.clock
+        )
+
+    def client(self, ledger: Ledger) -> Client:
+        tasks, caps = [HEADING, HOUR], Caps(lifetime=500.0)
+        return Client(self.uplink, tasks=tasks, ledger=ledger, caps=caps, memoize={"hour": 3})
+
+    def check_account(self, client: Client) -> None:
+        """Check that what was spent, the rolling cap and the answers that were given hold on."""
+        assert self.uplink.counters == Counters(pending=4, sent=2, dropped={"410": 1})
+        assert (client.budget().epsilon, client.budget("hour").epsilon) == (5.5, 1.5)
+        heading = client.budget("heading")
+        assert (heading.epsilon, heading.recent_epsilon, heading.reports_left) == (4.0, 4.0, 1)
+        assert [client.report("heading", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
+        assert client.report("hour", 17) is client.report("hour", 17) is Outcome.ACCEPTED
+        assert client.budget("hour").epsilon == 1.5
+
+    def check_queue(self, sealed: bytes) -> None:
+        """Check that everything is sent once the hour is over that the server asked for."""
+        assert self.uplink.expedite() == pytest.approx(3480)
+        assert self.recorder.posts == []
+        self.clock.wait(3600)
+        self.uplink.expedite()
+        assert (self.uplink.counters.pending, self.uplink.counters.sent) == (0, 9)
+        bodies = {post.body: post.batch for post in self.recorder.posts}
+        del bodies[sealed]
+        answered = [batch.codes for batch in bodies.values() if batch.task_id.hex() == HOUR.id]
+        assert answered == [b"\x02\x02"]  # what is stored of 17 o'clock's node
+
+
 @pytest.mark.parametrize("version", FILES)
 def test_a_ledger_keeps_its_account_and_its_queue(tmp_path: Path, recorder: Recorder, version: int) -> None:
     path = restored(version, tmp_path / "ledger.db")
     with closing(sqlite3.connect(path)) as connection:
         (sealed,) = connection.execute("SELECT body FROM batches").fetchone()
-    clock = Clock(WRITTEN + 60)
     with FileLedger(path) as ledger:
-        uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledger, transport=recorder, environment=clock)
-        client = Client(
-            uplink, tasks=[HEADING, HOUR], ledger=ledger, caps=Caps(lifetime=500.0), memoize={"hour": 3}
-        )
-        assert client.counters == Counters(pending=4, sent=2, dropped={"410": 1})
-        assert (client.budget().epsilon, client.budget("hour").epsilon) == (5.5, 1.5)
-        heading = client.budget("heading")
-        assert (heading.epsilon, heading.recent_epsilon, heading.reports_left) == (4.0, 4.0, 1)
-        # The rolling cap and the answers that were given hold on.
-        assert [client.report("heading", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
-        assert client.report("hour", 17) is client.report("hour", 17) is Outcome.ACCEPTED
-        assert client.budget("hour").epsilon == 1.5
-        assert uplink.expedite() == pytest.approx(3480)  # of the hour that the server asked for
-        assert recorder.posts == []
-        clock.wait(3600)
-        uplink.expedite()
-        assert client.counters == Counters(sent=9, dropped={"410": 1}, refused={"capped": 1})
-    bodies = {post.body: post.batch for post in recorder.posts}
-    assert sealed in bodies
-    del bodies[sealed]
-    answered = [batch.codes for batch in bodies.values() if batch.task_id.hex() == HOUR.id]
-    assert answered == [b"\x02\x02"]  # what the file says of 17 o'clock's node
+        device = Restored(ledger, recorder)
+        device.check_account(device.client(ledger))
+        device.check_queue(sealed)
+        assert device.uplink.counters == Counters(sent=9, dropped={"410": 1}, refused={"capped": 1})
     assert inspect(path).memoized == {HOUR.id: (3, 2)}
 
 
@@ -136,30 +155,10 @@ def test_the_tables_of_this_version_are_those_that_were_frozen() -> None:
 
 @pytest.mark.parametrize("version", HOSTED)
 def test_an_account_in_a_database_keeps_its_spending_and_its_queue(recorder: Recorder, version: int) -> None:
-    clock = Clock(WRITTEN + 60)
     with restored_hosted(version) as schema, PostgresLedgers(ledger_url(), schema=schema) as ledgers:
-        uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledgers, transport=recorder, environment=clock)
-
-        def client(account: str) -> Client:
-            return Client(
-                uplink,
-                tasks=[HEADING, HOUR],
-                ledger=ledgers.account(account),
-                caps=Caps(lifetime=500.0),
-                memoize={"hour": 3},
-            )
-
-        somebody, other = client("somebody"), client("other")
-        assert uplink.counters == Counters(pending=4, sent=2, dropped={"410": 1})
-        assert (somebody.budget().epsilon, somebody.budget("hour").epsilon) == (5.5, 1.5)
-        heading = somebody.budget("heading")
-        assert (heading.epsilon, heading.recent_epsilon, heading.reports_left) == (4.0, 4.0, 1)
-        assert other.report("heading", 1.0) is Outcome.OPTED_OUT
-        assert [somebody.report("heading", 1.0) for _ in range(2)] == [Outcome.ACCEPTED, Outcome.CAPPED]
-        assert somebody.report("hour", 17) is somebody.report("hour", 17) is Outcome.ACCEPTED
-        assert somebody.budget("hour").epsilon == 1.5
-        clock.wait(7200)
-        uplink.expedite()
-        assert uplink.counters.sent == 9
-    answered = [post.batch.codes for post in recorder.posts if post.batch.task_id.hex() == HOUR.id]
-    assert b"\x02\x02" in answered  # what the tables say of 17 o'clock's node
+        with ledgers._database.reading() as session:
+            ((sealed,),) = session.execute("SELECT body FROM batches").fetchall()
+        device = Restored(ledgers, recorder)
+        device.check_account(device.client(ledgers.account("somebody")))
+        assert device.client(ledgers.account("other")).report("heading", 1.0) is Outcome.OPTED_OUT
+        device.check_queue(bytes(sealed))

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,8 +16,7 @@ from arcwise.client.threads import Threads
 from arcwise.errors import LedgerError
 from tests.support.waiting import until
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+pytestmark = pytest.mark.anyio
 
 
 def gone(_future: asyncio.Future[object]) -> None:
@@ -37,115 +35,88 @@ class Gate:
         return "done"
 
 
-def run(main: Callable[[], Coroutine[object, object, None]]) -> None:
-    asyncio.run(main())
-
-
-def test_a_ledger_that_is_held_takes_one_thread_and_keeps_no_other_waiting() -> None:
+async def test_a_ledger_that_is_held_takes_one_thread_and_keeps_no_other_waiting() -> None:
     threads, gate = Threads(2), Gate()
-
-    async def main() -> None:
-        held = [asyncio.ensure_future(threads.call("a", 60.0, gone, gate.wait)) for _ in range(50)]
-        await until(gate.entered.is_set)
-        assert await asyncio.wait_for(threads.call("b", 60.0, gone, str, 7), 10) == "7"
-        assert len(threads._threads) <= 2
-        gate.go.set()
-        assert await asyncio.gather(*held) == ["done"] * 50
-
-    run(main)
+    held = [asyncio.ensure_future(threads.call("a", 60.0, gone, gate.wait)) for _ in range(50)]
+    await until(gate.entered.is_set)
+    assert await asyncio.wait_for(threads.call("b", 60.0, gone, str, 7), 10) == "7"
+    assert len(threads._threads) <= 2
+    gate.go.set()
+    assert await asyncio.gather(*held) == ["done"] * 50
 
 
-def test_calls_that_wait_longer_than_their_patience_behind_one_that_hangs_give_up() -> None:
+async def test_calls_that_wait_longer_than_their_patience_behind_one_that_hangs_give_up() -> None:
     threads, gate = Threads(1), Gate()
     called: list[str] = []
 
-    async def main() -> None:
-        first = asyncio.ensure_future(threads.call("a", 0.05, gone, gate.wait))
-        await until(gate.entered.is_set)
-        for lane in ("a", "b"):  # of the same ledger, and of one for which no thread is free
-            with pytest.raises(LedgerError, match="still wait"):
-                await threads.call(lane, 0.05, gone, called.append, lane)
-        due = asyncio.ensure_future(threads.call("a", None, gone, called.append, "without patience"))
-        await asyncio.sleep(0.1)
-        gate.go.set()
-        assert await first == "done"  # which had begun: what it does is not undone
-        await due
-
-    run(main)
+    first = asyncio.ensure_future(threads.call("a", 0.05, gone, gate.wait))
+    await until(gate.entered.is_set)
+    for lane in ("a", "b"):  # of the same ledger, and of one for which no thread is free
+        with pytest.raises(LedgerError, match="still wait"):
+            await threads.call(lane, 0.05, gone, called.append, lane)
+    due = asyncio.ensure_future(threads.call("a", None, gone, called.append, "without patience"))
+    await asyncio.sleep(0.1)
+    gate.go.set()
+    assert await first == "done"  # which had begun: what it does is not undone
+    await due
     assert called == ["without patience"]
 
 
-def test_calls_wait_as_long_as_those_before_them_get_on() -> None:
+async def test_calls_wait_as_long_as_those_before_them_get_on() -> None:
     threads = Threads(1)
-
-    async def main() -> None:
-        many = (threads.call("a", 2.0, gone, time.sleep, 0.1) for _ in range(30))
-        await asyncio.gather(*many)
-
-    run(main)
+    many = (threads.call("a", 2.0, gone, time.sleep, 0.1) for _ in range(30))
+    await asyncio.gather(*many)
 
 
-def test_a_call_that_is_cancelled_before_it_began_is_not_made() -> None:
+async def test_a_call_that_is_cancelled_before_it_began_is_not_made() -> None:
     threads, gate = Threads(1), Gate()
     called: list[int] = []
     left: list[asyncio.Future[object]] = []
 
-    async def main() -> None:
-        first = asyncio.ensure_future(threads.call("a", 60.0, left.append, gate.wait))
-        await until(gate.entered.is_set)
-        second = asyncio.ensure_future(threads.call("a", 60.0, left.append, called.append, 1))
-        third = asyncio.ensure_future(threads.call("a", None, left.append, called.append, 2))
-        await asyncio.sleep(0)
-        for each in (first, second, third):
-            each.cancel()
-        await asyncio.wait([first, second, third])
-        gate.go.set()
-        await until(lambda: len(left) == 2)
-
-    run(main)
+    first = asyncio.ensure_future(threads.call("a", 60.0, left.append, gate.wait))
+    await until(gate.entered.is_set)
+    second = asyncio.ensure_future(threads.call("a", 60.0, left.append, called.append, 1))
+    third = asyncio.ensure_future(threads.call("a", None, left.append, called.append, 2))
+    await asyncio.sleep(0)
+    for each in (first, second, third):
+        each.cancel()
+    await asyncio.wait([first, second, third])
+    gate.go.set()
+    await until(lambda: len(left) == 2)
     assert called == [2]
     assert left[0].result() == "done"  # it had begun
 
 
-def test_errors_and_context_variables_go_along() -> None:
+async def test_errors_and_context_variables_go_along() -> None:
     threads, variable = Threads(1), contextvars.ContextVar("variable", default=0)
-
-    async def main() -> None:
-        variable.set(3)
-        assert await threads.call("a", None, gone, variable.get) == 3
-        with pytest.raises(ZeroDivisionError):
-            await threads.call("a", None, gone, lambda: 1 / 0)
-
-    run(main)
+    variable.set(3)
+    assert await threads.call("a", None, gone, variable.get) == 3
+    with pytest.raises(ZeroDivisionError):
+        await threads.call("a", None, gone, lambda: 1 / 0)
 
 
-def test_threads_end_when_there_is_nothing_to_do() -> None:
+async def test_threads_end_when_there_is_nothing_to_do() -> None:
     threads = Threads(4)
-
-    async def main() -> None:
-        await asyncio.gather(*(threads.call(n, 60.0, gone, time.sleep, 0.01) for n in range(20)))
-        await until(lambda: not threads._threads)
-        assert not threads._lanes
-
-    run(main)
+    await asyncio.gather(*(threads.call(n, 60.0, gone, time.sleep, 0.01) for n in range(20)))
+    await until(lambda: not threads._threads)
+    assert not threads._lanes
 
 
-def test_where_no_thread_can_start_a_call_is_refused_and_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_no_thread_can_start_a_call_is_refused_and_not_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads = Threads(2)
     called: list[int] = []
 
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def main() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(threading.Thread, "start", start)
-            for patience in (1.0, None):
-                with pytest.raises(LedgerError, match="can't start new thread"):
-                    await threads.call("a", patience, gone, called.append, 1)
-        await threads.call("a", 1.0, gone, called.append, 2)
-
-    run(main)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        for patience in (1.0, None):
+            with pytest.raises(LedgerError, match="can't start new thread"):
+                await threads.call("a", patience, gone, called.append, 1)
+    await threads.call("a", 1.0, gone, called.append, 2)
     assert called == [2]
 
 
@@ -199,7 +170,7 @@ def test_a_call_that_ends_after_its_loop_is_told_to_nobody(recwarn: pytest.Warni
         await until(gate.entered.is_set)
         assert not held.done()
 
-    run(main)
+    asyncio.run(main())
     (thread,) = threads._threads
     gate.go.set()
     thread.join(10)

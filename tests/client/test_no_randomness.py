@@ -11,7 +11,7 @@ from arcwise.client import Outcome, Uplink
 from arcwise.domains import Circle
 from arcwise.randomness import SystemRandomness
 from arcwise.tasks import Caps, Group, Task
-from tests.support.stepped import SteppedUplink
+from tests.support.stepped import stepped
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def test_an_answer_that_cannot_be_noted_loses_no_batch(
     device_ledger: Ledger, recorder: Recorder, clock: Clock, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
     """After a 503, and after a 204 that names a wait, how long to wait is drawn."""
-    uplink = SteppedUplink(URL, ledger=device_ledger, transport=recorder, environment=clock)
-    client = Client(uplink, tasks=[ONE], ledger=device_ledger)
+    client, uplink = stepped(device_ledger, recorder, ONE, environment=clock)
     client.report("one", 1.0)
     recorder.script.append(answer)
     with monkeypatch.context() as patch:

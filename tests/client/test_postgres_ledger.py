@@ -7,10 +7,10 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ from tests.support.forks import in_child
 from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import AsyncClient, Client
+from tests.support.waiting import Started, in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,16 +65,26 @@ def client_of(uplink: Uplink, ledgers: PostgresLedgers, account: str, **options:
     return Client(uplink, tasks=[HEADING], ledger=ledgers.account(account), **options)
 
 
-def rows(ledgers: PostgresLedgers, query: str) -> list[tuple[Any, ...]]:
-    with closing(psycopg.connect(ledger_url())) as connection:
+@pytest.fixture
+def uplink(ledgers: PostgresLedgers, recorder: Recorder) -> SteppedUplink:
+    return SteppedUplink(URL, ledger=ledgers, transport=recorder)
+
+
+LOSE_CONNECTIONS = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+                      WHERE application_name = 'arcwise-client'"""
+
+
+def execute(ledgers: PostgresLedgers, query: str) -> list[tuple[Any, ...]]:
+    """Ask the tables of ledgers something, or change them, by a connection of its own."""
+    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
         connection.execute(f"SET search_path TO {ledgers._database.schema}".encode())
-        return connection.execute(query.encode()).fetchall()
+        done = connection.execute(query.encode())
+        return done.fetchall() if done.description else []
 
 
 def test_accounts_have_budgets_of_their_own_and_one_queue(
-    ledgers: PostgresLedgers, recorder: Recorder
+    ledgers: PostgresLedgers, uplink: SteppedUplink, recorder: Recorder
 ) -> None:
-    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
     anna, ben = (client_of(uplink, ledgers, account) for account in ("anna", "ben"))
     assert [bool(anna.report("heading", 1.0)) for _ in range(4)] == [True, True, True, False]
     assert ben.report("heading", 1.0)
@@ -118,9 +129,8 @@ def test_an_account_opts_out_alone(ledgers: PostgresLedgers, recorder: Recorder,
 
 
 def test_a_deleted_account_leaves_nothing_and_reports_no_more(
-    ledgers: PostgresLedgers, recorder: Recorder
+    ledgers: PostgresLedgers, uplink: SteppedUplink
 ) -> None:
-    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
     anna = client_of(uplink, ledgers, "anna", memoize={"heading": 2}, caps=Caps(rolling=3.0))
     ben = client_of(uplink, ledgers, "ben")
     for client in (anna, ben):
@@ -132,8 +142,8 @@ def test_a_deleted_account_leaves_nothing_and_reports_no_more(
         with pytest.raises(LedgerError, match="no such account"):
             ask()
     assert uplink.counters.dropped == {"deleted": 1}
-    assert [account for (account,) in rows(ledgers, "SELECT account FROM accounts")] == ["ben"]
-    assert rows(ledgers, "SELECT count(*) FROM reports") == [(1,)]
+    assert [account for (account,) in execute(ledgers, "SELECT account FROM accounts")] == ["ben"]
+    assert execute(ledgers, "SELECT count(*) FROM reports") == [(1,)]
     assert ledgers.create_account("anna")  # whoever makes it again gives a new budget
     assert anna.budget("heading").epsilon == 0.0
 
@@ -190,11 +200,9 @@ def test_a_queue_belongs_to_its_ledgers(ledgers: PostgresLedgers, tmp_path: Path
 
 
 def test_tables_of_another_version_are_refused(ledgers: PostgresLedgers) -> None:
-    schema = ledgers._database.schema
-    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
-        connection.execute(f"UPDATE {schema}.state SET version = 99".encode())
+    execute(ledgers, "UPDATE state SET version = 99")
     with pytest.raises(LedgerError, match=r"version 99; this arcwise supports version 1"):
-        PostgresLedgers(ledger_url(), schema=schema)
+        PostgresLedgers(ledger_url(), schema=ledgers._database.schema)
 
 
 @pytest.mark.parametrize(
@@ -207,9 +215,7 @@ def test_tables_of_another_version_are_refused(ledgers: PostgresLedgers) -> None
     ],
 )
 def test_damage_stops_an_account(ledgers: PostgresLedgers, contents: str) -> None:
-    schema = ledgers._database.schema
-    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
-        connection.execute(f"UPDATE {schema}.accounts SET contents = '{contents}'".encode())
+    execute(ledgers, f"UPDATE accounts SET contents = '{contents}'")
     with pytest.raises(LedgerError, match="damaged"):
         charge(ledgers.account("anna"), HEADING, 1000.0)
     with pytest.raises(LedgerError, match="damaged"):
@@ -219,34 +225,16 @@ def test_damage_stops_an_account(ledgers: PostgresLedgers, contents: str) -> Non
 def test_connections_that_were_lost_are_made_again(ledgers: PostgresLedgers) -> None:
     account = ledgers.account("anna")
     assert charge(account, HEADING, 1000.0)
-    with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'arcwise-client'"
-        )
+    execute(ledgers, LOSE_CONNECTIONS)
     assert charge(account, HEADING, 1000.0)
     assert spent(account, HEADING) == 2_000_000
 
 
 def test_a_connection_lost_in_the_middle_changes_nothing(
-    ledgers: PostgresLedgers, recorder: Recorder
+    ledgers: PostgresLedgers, uplink: SteppedUplink
 ) -> None:
-    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
-
-    class Breaking:
-        secure = False
-
-        def draw(self) -> tuple[int, int]:
-            with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-                    "WHERE application_name = 'arcwise-client'"
-                )
-            return 1, 1
-
-        def draws(self, count: int) -> bytes:
-            raise NotImplementedError
-
-    broken = client_of(uplink, ledgers, "anna", randomness=Breaking())
+    randomness = Interrupting(lambda: execute(ledgers, LOSE_CONNECTIONS))
+    broken = client_of(uplink, ledgers, "anna", randomness=randomness)
     assert broken.report("heading", 1.0) is Outcome.FAILED
     assert (broken.budget("heading").epsilon, uplink.pending) == (0.0, 0)
     assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
@@ -269,7 +257,7 @@ def test_two_processes_spend_one_budget_and_send_one_queue(ledgers: PostgresLedg
     told = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
     assert sum(accepted for accepted, _ in told) == 6
     batches = {body for _, bodies in told for body in bodies}
-    assert sum(bodies for _, bodies in rows(ledgers, "SELECT 1, sent FROM state")) == 6
+    assert sum(bodies for _, bodies in execute(ledgers, "SELECT 1, sent FROM state")) == 6
     assert 1 <= len(batches) <= 6
 
 
@@ -288,11 +276,7 @@ def one_process(url: str, schema: str) -> None:
             client = client_of(uplink, ledgers, account)
             accepted.extend(bool(client.report("heading", 1.0)) for _ in range(5))
 
-        threads = [threading.Thread(target=report, args=(account,)) for account in ("anna", "ben") * 2]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(partial(report, account) for account in ("anna", "ben") * 2))
         uplink.flush(30)
     sys.stdout.write(json.dumps([sum(accepted), [post.body.hex() for post in recorder.posts]]))
 
@@ -312,10 +296,15 @@ def test_an_account_in_use_elsewhere_fails_after_the_timeout(recorder: Recorder)
 
 def test_a_wait_for_the_queue_ends_after_the_timeout_whatever_connections_are_idle() -> None:
     """A wait that was too long was taken for a broken connection, and tried again with the next."""
+
+    def read() -> None:
+        with database.reading():
+            pass
+
     with fresh_ledgers(busy_timeout=0.05) as ledgers:
         database = ledgers._database
         with database.reading():
-            read_in_another_thread(ledgers)
+            Started(read).result()
         idle = list(database._idle)
         assert len(idle) == 2
         with closing(psycopg.connect(ledger_url())) as connection:
@@ -323,18 +312,6 @@ def test_a_wait_for_the_queue_ends_after_the_timeout_whatever_connections_are_id
             with pytest.raises(LedgerError, match="lock timeout"), database.writing(durable=True):
                 pass
         assert database._idle == idle
-
-
-def read_in_another_thread(ledgers: PostgresLedgers) -> None:
-    """Read in another thread, which takes another connection."""
-
-    def read() -> None:
-        with ledgers._database.reading():
-            pass
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    thread.join()
 
 
 def test_a_report_that_is_committed_after_the_sender_looked_wakes_it(ledgers: PostgresLedgers) -> None:
@@ -347,9 +324,7 @@ def test_a_report_that_is_committed_after_the_sender_looked_wakes_it(ledgers: Po
     with ledgers.account("ben")._transaction(outbox, now) as transaction:
         transaction.put(HEADING, HEADING.epoch(now), 1)
         transaction.wakes_sender = False  # as where the key is known, from a report that comes earlier
-        thread = threading.Thread(target=uplink.expedite)
-        thread.start()
-        thread.join()
+        Started(uplink.expedite).result()
     assert transaction.wakes_sender
 
 
@@ -362,13 +337,12 @@ def test_a_forked_child_connects_anew(ledgers: PostgresLedgers) -> None:
 
 
 def test_a_child_that_a_signal_handler_forks_leaves_the_parents_connection_alone(
-    ledgers: PostgresLedgers, recorder: Recorder
+    ledgers: PostgresLedgers, uplink: SteppedUplink
 ) -> None:
     """It goes on in the middle of its parent's report, on whose connection it would wait for an answer."""
     child: list[int] = []
-    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
     randomness = Interrupting(lambda: child.append(os.fork()))
-    client = Client(uplink, tasks=[HEADING], ledger=ledgers.account("anna"), randomness=randomness)
+    client = client_of(uplink, ledgers, "anna", randomness=randomness)
     outcome = client.report("heading", 1.0)
     if not child[0]:
         os._exit(0 if outcome is Outcome.FAILED else 1)
@@ -385,54 +359,46 @@ def test_the_queue_has_a_bound(ledgers: PostgresLedgers, recorder: Recorder) -> 
     assert anna.report("heading", 1.0)
 
 
-def test_an_async_app_reports_for_its_accounts(ledgers: PostgresLedgers) -> None:
-    transport = AsyncRecordingTransport()
+@pytest.mark.anyio
+async def test_an_async_app_reports_for_its_accounts(ledgers: PostgresLedgers) -> None:
+    async with AsyncUplink(URL, ledger=ledgers, transport=AsyncRecordingTransport()) as uplink:
+        clients = [
+            AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account(account))
+            for account in ("anna", "ben")
+        ]
+        assert all(await asyncio.gather(*(client.report("heading", 1.0) for client in clients)))
+        assert await uplink.flush()
+        assert await uplink.counters() == Counters(sent=2)
 
-    async def main() -> Counters:
-        async with AsyncUplink(URL, ledger=ledgers, transport=transport) as uplink:
-            clients = [
-                AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account(account))
-                for account in ("anna", "ben")
+
+@pytest.mark.anyio
+async def test_an_account_that_is_locked_keeps_no_other_one_waiting(ledgers: PostgresLedgers) -> None:
+    async with AsyncUplink(URL, ledger=ledgers, transport=AsyncRecordingTransport()) as uplink:
+        anna, ben = (
+            AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account(account))
+            for account in ("anna", "ben")
+        )
+        with psycopg.connect(ledger_url()) as other:
+            query = f"SELECT 1 FROM {ledgers._database.schema}.accounts WHERE account = 'anna' FOR UPDATE"
+            other.execute(query.encode())
+            begun = time.monotonic()
+            # Each with a ledger of its own, as an app makes one for each request.
+            waiting = [
+                asyncio.ensure_future(
+                    AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account("anna")).report("heading", 1)
+                )
+                for _ in range(50)
             ]
-            assert all(await asyncio.gather(*(client.report("heading", 1.0) for client in clients)))
+            await asyncio.sleep(0.05)
+            assert await ben.report("heading", 1.0)
+            assert (await ben.budget("heading")).epsilon == 1.0
             assert await uplink.flush()
-            return await uplink.counters()
-
-    assert asyncio.run(main()) == Counters(sent=2)
-
-
-def test_an_account_that_is_locked_keeps_no_other_one_waiting(ledgers: PostgresLedgers) -> None:
-    async def main() -> None:
-        async with AsyncUplink(URL, ledger=ledgers, transport=AsyncRecordingTransport()) as uplink:
-            anna, ben = (
-                AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account(account))
-                for account in ("anna", "ben")
-            )
-            with psycopg.connect(ledger_url()) as other:
-                query = f"SELECT 1 FROM {ledgers._database.schema}.accounts WHERE account = 'anna' FOR UPDATE"
-                other.execute(query.encode())
-                begun = time.monotonic()
-                # Each with a ledger of its own, as an app makes one for each request.
-                waiting = [
-                    asyncio.ensure_future(
-                        AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account("anna")).report(
-                            "heading", 1
-                        )
-                    )
-                    for _ in range(50)
-                ]
-                await asyncio.sleep(0.05)
-                assert await ben.report("heading", 1.0)
-                assert (await ben.budget("heading")).epsilon == 1.0
-                assert await uplink.flush()
-                assert time.monotonic() - begun < 4.0
-                assert not any(report.done() for report in waiting)
-                for report in waiting:
-                    report.cancel()
-                await asyncio.wait(waiting)
-            assert await anna.report("heading", 1.0)
-
-    asyncio.run(main())
+            assert time.monotonic() - begun < 4.0
+            assert not any(report.done() for report in waiting)
+            for report in waiting:
+                report.cancel()
+            await asyncio.wait(waiting)
+        assert await anna.report("heading", 1.0)
 
 
 def test_greenlets_take_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -454,11 +420,8 @@ def test_greenlets_take_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(database._idle) <= 2
 
 
-def test_a_second_client_asks_the_database_nothing(
-    ledgers: PostgresLedgers, monkeypatch: pytest.MonkeyPatch, recorder: Recorder
-) -> None:
+def test_a_second_client_asks_the_database_nothing(ledgers: PostgresLedgers, uplink: SteppedUplink) -> None:
     """An app makes one for each request."""
-    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
     client_of(uplink, ledgers, "anna")
     ledgers.close()
     client_of(uplink, ledgers, "ben")
@@ -500,20 +463,9 @@ def test_a_relaxed_report_waits_for_no_disk_but_a_batch_does(recorder: Recorder)
 
 def test_many_create_the_tables_at_once() -> None:
     with ledger_schema() as schema:
-        failures: list[Exception] = []
-
-        def make() -> None:
-            try:
-                PostgresLedgers(ledger_url(), create=True, schema=schema).close()
-            except LedgerError as error:
-                failures.append(error)
-
-        threads = [threading.Thread(target=make) for _ in range(6)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert failures == []
+        make = partial(PostgresLedgers, ledger_url(), create=True, schema=schema)
+        for ledgers in in_threads(*[make] * 6):
+            ledgers.close()
 
 
 def test_nothing_of_an_account_is_in_a_text(ledgers: PostgresLedgers) -> None:

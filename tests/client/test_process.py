@@ -8,8 +8,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,49 +16,20 @@ import arcwise.client
 from arcwise.client import Counters, HttpxTransport, MemoryLedger, Uplink
 from arcwise.client.memory import ledger as memory
 from arcwise.client.memory.outbox import MemoryOutbox
-from arcwise.wire import Batch, decode_batch
 from tests.support.forks import in_child
+from tests.support.scripted import serving
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from arcwise.tasks import Task
 
 
-class Seen(NamedTuple):
-    url: str
-    batches: list[Batch]
-    connections: set[object]
-
-
-@pytest.fixture
-def server() -> Iterator[Seen]:
-    batches: list[Batch] = []
-    connections: set[object] = set()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            connections.add(self.client_address)
-            batches.append(decode_batch(self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(204)
-            self.end_headers()
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        yield Seen(f"http://127.0.0.1:{http.server_port}", batches, connections)
-        http.shutdown()
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_child_sends_its_own_reports_and_not_its_parents(server: Seen, heading: Task, delay: Task) -> None:
-    url, batches, connections = server
-    with Uplink(url, transport=HttpxTransport(trust_env=False), interval=60) as uplink:
+def test_a_child_sends_its_own_reports_and_not_its_parents(heading: Task, delay: Task) -> None:
+    with (
+        serving() as (url, seen),
+        Uplink(url, transport=HttpxTransport(trust_env=False), interval=60) as uplink,
+    ):
         outbox = uplink._outbox
         assert isinstance(outbox, MemoryOutbox)
         client = Client(uplink, tasks=[heading, delay], ledger=MemoryLedger())
@@ -89,13 +59,14 @@ def test_a_child_sends_its_own_reports_and_not_its_parents(server: Seen, heading
         release.set()
         holder.join()
         assert uplink.pending == 3
+    batches = [request.batch for request in seen]
     by_task = {
         task.name: sum(len(b.codes) for b in batches if b.task_id.hex() == task.id)
         for task in (heading, delay)
     }
     assert by_task == {"heading": 4, "delay": 2}
     assert len({batch.batch_id for batch in batches}) == len(batches)
-    assert len(connections) == 3  # one per process: nobody writes on another's
+    assert len({request.peer for request in seen}) == 3  # one per process: nobody writes on another's
 
 
 def modules_after(code: str) -> set[str]:

@@ -30,7 +30,7 @@ from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.forks import in_child
 from tests.support.ledgers import fresh_ledgers, ledger_opener
-from tests.support.stepped import SteppedUplink
+from tests.support.stepped import SteppedUplink, stepped
 from tests.support.waiting import Started
 
 if TYPE_CHECKING:
@@ -340,8 +340,7 @@ def test_what_a_signal_handler_reports_at_any_place_is_sent_or_counted_as_droppe
     while more:
         file = FileLedger(tmp_path / f"{place}.db", create=True, relaxed=True)
         ledger = file if kind == "file" else MemoryLedger()
-        uplink = SteppedUplink(URL, ledger=ledger, transport=recorder, batch_size=3)
-        client = Client(uplink, tasks=[TASK], ledger=ledger)
+        client, uplink = stepped(ledger, recorder, TASK, batch_size=3)
         accepted = 4
         for _ in range(4):  # one batch is full, one is open
             assert client.report("task", 1.0)

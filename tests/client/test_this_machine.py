@@ -57,7 +57,7 @@ STAYING: dict[str, Any] = {
 def test_a_proxy_of_the_environment_sees_nothing_that_is_for_this_machine(
     twin: Twin, delay: Task, variable: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(lambda _: (204, {})) as (proxy, proxied), serving(lambda _: (204, {})) as (url, arrived):
+    with serving() as (proxy, proxied), serving() as (url, arrived):
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv(variable, proxy)
@@ -115,7 +115,7 @@ def test_a_name_that_leads_elsewhere_gets_no_byte(twin: Twin, monkeypatch: pytes
     """As if localhost were another machine: no address counts as this one's."""
     monkeypatch.setattr(transport, "is_loopback", lambda _: False)
     with (
-        serving(lambda _: (204, {})) as (url, arrived),
+        serving() as (url, arrived),
         closing(twin.http()) as sends,
         pytest.raises(ConnectionError, match="its name leads to another one"),
     ):

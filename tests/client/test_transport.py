@@ -113,7 +113,7 @@ def test_nothing_of_a_given_client_but_its_connections_takes_part(twin: Twin) ->
 
 def test_the_key_is_sent_and_not_the_authentication_of_a_given_client(twin: Twin) -> None:
     headers = {**HEADERS, "Authorization": "Bearer arcwise"}
-    with serving(lambda _: (204, {})) as (url, requests), app_client(twin, []) as client:
+    with serving() as (url, requests), app_client(twin, []) as client:
         twin.http(client).post(url, b"", headers, 5.0)
     assert requests[0].headers["authorization"] == "Bearer arcwise"
 
@@ -121,7 +121,7 @@ def test_the_key_is_sent_and_not_the_authentication_of_a_given_client(twin: Twin
 @pytest.mark.parametrize("name", ["X-Device", "Cookie", "Referer", "traceparent"])
 def test_headers_are_those_of_reports(twin: Twin, name: str) -> None:
     with (
-        serving(lambda _: (204, {})) as (url, requests),
+        serving() as (url, requests),
         pytest.raises(ParameterError, match=f"headers must be among Content-Type, .*; got {name}"),
     ):
         twin.http().post(url, b"", {**HEADERS, name: "42"}, 5.0)
@@ -178,7 +178,7 @@ def test_a_child_writes_on_no_connection_of_its_parent(
         monkeypatch.setattr(os, "getpid", lambda: same)
     fork: Callable[[], int] = os.fork if language == "python" else fork_unseen
     transport = twin.http(trust_env=False)
-    with serving(lambda _: (204, {})) as (url, seen):
+    with serving() as (url, seen):
         assert transport.post(url, b"", HEADERS, 5.0) == (204, None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested

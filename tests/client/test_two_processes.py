@@ -9,9 +9,9 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Task
 from tests.support.fixed_draw import FixedDraw
 from tests.support.unlimited import Client
+from tests.support.waiting import Started, in_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -92,8 +93,9 @@ def client_of(url: str, ledger: FileLedger) -> Client:
     )
 
 
-def spend(client: Client, first: int, accepted: list[tuple[str, int]]) -> None:
-    """Report numbers from `first` on to both tasks until no cap allows more."""
+def spend(client: Client, first: int) -> list[tuple[str, int]]:
+    """Report numbers from `first` on to both tasks until no cap allows more; return what was accepted."""
+    accepted: list[tuple[str, int]] = []
     capped: set[str] = set()
     number = first
     while len(capped) < 2:
@@ -106,21 +108,13 @@ def spend(client: Client, first: int, accepted: list[tuple[str, int]]) -> None:
             else:  # another process wrote for longer than the ledger waits: nothing was charged
                 assert outcome is Outcome.FAILED
         number += 1
+    return accepted
 
 
 def spend_from_threads(client: Client, first: int, threads: int = 3) -> list[tuple[str, int]]:
     """Let several threads spend, each with numbers of its own; return what was accepted."""
-    accepted: list[list[tuple[str, int]]] = [[] for _ in range(threads)]
-    running = [
-        threading.Thread(target=spend, args=(client, first + 300 * which, accepted[which]), daemon=True)
-        for which in range(threads)
-    ]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join(HANG)
-        assert not thread.is_alive()
-    return [report for each in accepted for report in each]
+    spenders = [partial(spend, client, first + 300 * which) for which in range(threads)]
+    return [report for each in in_threads(*spenders, patience=HANG) for report in each]
 
 
 def check(server: Server, path: Path, accepted: list[tuple[str, int]]) -> None:
@@ -242,15 +236,11 @@ def test_forked_children_spend_their_parents_budget(server: Server, path: Path, 
             return accepted
 
         # Each is forked while its parent and its elder siblings spend.
-        mine: list[tuple[str, int]] = []
-        parent = threading.Thread(target=lambda: mine.extend(spend_from_threads(client, 0)), daemon=True)
-        parent.start()
+        parent = Started(lambda: spend_from_threads(client, 0))
         children = [forked(lambda first=first: child(first)) for first in (1000, 2000, 3000)]  # type: ignore[misc]
         for wait in children:
             accepted += wait()
-        parent.join(HANG)
-        assert not parent.is_alive()
-        accepted += mine
+        accepted += parent.result(HANG)
         assert client.flush(HANG)
     check(server, path, accepted)
 
@@ -302,16 +292,8 @@ def test_two_clients_of_one_process_spend_one_budget(
     ledgers = [FileLedger(path, relaxed=relaxed) for relaxed in modes]
     # And a third one, on the first one's ledger.
     clients = [client_of(server.url, ledger) for ledger in (*ledgers, ledgers[0])]
-    accepted: list[list[tuple[str, int]]] = [[] for _ in clients]
-    threads = [
-        threading.Thread(target=spend, args=(client, 1000 * which, accepted[which]), daemon=True)
-        for which, client in enumerate(clients)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(HANG)
-        assert not thread.is_alive()
+    spenders = [partial(spend, client, 1000 * which) for which, client in enumerate(clients)]
+    accepted = in_threads(*spenders, patience=HANG)
     for client in clients:
         assert client.flush(HANG)
         assert client.close()

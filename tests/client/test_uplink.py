@@ -134,19 +134,6 @@ def test_an_unknown_task_is_kept_while_others_pass(recorder: Recorder, heading: 
     assert len({post.body for post in recorder.posts}) == 2
 
 
-@pytest.mark.parametrize("status", [410, 400, 413, 422, 501])
-def test_what_will_never_be_taken_is_dropped_and_counted(
-    recorder: Recorder, heading: Task, status: int
-) -> None:
-    recorder.script.append(status)
-    with Uplink(URL, transport=recorder) as uplink:
-        fill(uplink, heading, 2)
-        assert uplink.flush(60)
-        fill(uplink, heading, 3)
-        assert uplink.flush(60)
-        assert uplink.counters == Counters(sent=3, dropped={str(status): 2})
-
-
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_refusal_pauses_until_a_flush(
     recorder: Recorder, heading: Task, delay: Task, status: int, caplog: pytest.LogCaptureFixture

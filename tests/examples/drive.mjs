@@ -1,10 +1,9 @@
-// Drive a client: on standard input {url, tasks, options, steps, file?, user?, ledger?, dies?, limits?, relay?, keys?, wrap?}, a step [what, ...arguments].
+// Drive a client: on standard input {url, tasks, options, steps, file?, user?, ledger?, dies?, relay?, keys?, wrap?}, a step [what, ...arguments].
 // Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
 //
 //   file    keep the state in this file
 //   user    be this one, for root
 //   ledger  "default" for that of a client to which none was given
-//   limits  take only tasks with caps
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
 //   wrap    let fetch be one that gives no "status", or has "read" the answer
 //   deaf    let onEvent be one that "throws" or "rejects"
@@ -17,7 +16,7 @@ import { fromHex } from "../../client/javascript/arcwise/hex.js";
 import { ObliviousTransport } from "../../client/javascript/arcwise/oblivious.js";
 import { decode } from "../../client/javascript/arcwise/msgpack.js";
 
-const { url, tasks, options = {}, steps, file, user, ledger: which, dies, limits, relay, keys, wrap, deaf } = JSON.parse(readFileSync(0, "utf8"));
+const { url, tasks, options = {}, steps, file, user, ledger: which, dies, relay, keys, wrap, deaf } = JSON.parse(readFileSync(0, "utf8"));
 
 if (user && !process.getuid()) process.setuid(user);
 const ledger = which === "default" ? undefined : file ? new FileLedger(file) : new MemoryLedger();
@@ -57,7 +56,7 @@ const DEAF = {
 const troubles = [];
 const client = new Client(url, {
   tasks: await Promise.all(tasks.map((task) => Task.fromJson(task))),
-  ...(limits ? {} : { caps: "unlimited" }),
+  caps: "unlimited",
   ledger,
   ...(relay ? { transport: new RecordingTransport(relay, fromHex(keys)) } : { fetch: recordingFetch }),
   onEvent: ({ kind, detail }) => kind !== "sent" && troubles.push(`${detail}: ${kind}`),

@@ -60,18 +60,6 @@ const KINDS = {
     const opened = await unseal(secret, fromHex(body));
     return [toHex(opened.message), typeof answer === "string" && toHex(await opened.answer(fromHex(answer), nonce && fromHex(nonce)))];
   },
-  async roundTrips(keys, secret, lengths) {
-    const config = parseKeys(fromHex(keys));
-    const equal = [];
-    for (const length of lengths) {
-      const message = new Uint8Array(length).map((_, at) => at * 7);
-      const sealed = await seal(config, message);
-      const opened = await unseal(secret, sealed.body);
-      const answer = await sealed.open(await opened.answer(message));
-      equal.push(toHex(opened.message) === toHex(message) && toHex(answer) === toHex(message));
-    }
-    return equal;
-  },
   request: ({ method, scheme, authority, path, fields }, content) =>
     toHex(encodeRequest(method, { protocol: `${scheme}:`, host: authority, pathname: path, search: "" }, fields, fromHex(content))),
   response(message) {

@@ -154,12 +154,6 @@ def test_the_first_configuration_of_our_suite_is_taken() -> None:
     assert None not in errors([["keys", text] for text in wrong])
 
 
-def test_messages_of_all_sizes_go_there_and_back() -> None:
-    (public_key,) = ask(["open", OHTTP["skR"]])
-    lengths = [0, 1, 15, 16, 17, 63, 64, 16_383, 16_384, 70_000]
-    assert ask(["roundTrips", config(public_key, SUITE), OHTTP["skR"], lengths]) == [[True] * len(lengths)]
-
-
 def test_what_was_changed_on_the_way_does_not_open() -> None:
     (public_key,) = ask(["open", OHTTP["skR"]])
     keys, request = config(public_key, SUITE), OHTTP["request_plaintext_bhttp"]

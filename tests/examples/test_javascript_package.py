@@ -34,7 +34,7 @@ from tests.oblivious.conftest import relaying
 from tests.support import server_processes
 from tests.support.machines.machine import find_program
 from tests.support.nodejs import JAVASCRIPT, NODE, run_json
-from tests.support.scripted import Answer, Request, serving
+from tests.support.scripted import serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,10 +138,7 @@ def test_an_app_in_nodejs_reports(consumer: Path, name: str) -> None:
         encoding="utf-8",
     )
 
-    def answer(_request: Request) -> Answer:
-        return 204, {}
-
-    with serving(answer) as (url, requests):
+    with serving() as (url, requests):
         told = run_json(script, given={"url": url, "file": HEADING.to_json()})
     assert told == [True, True, {"pending": 0, "sent": 1, "dropped": {}, "refused": {}}]
     assert requests[0].batch.task_id.hex() == HEADING.id

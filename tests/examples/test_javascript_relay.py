@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import random
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 
 from arcwise.domains import Circle
@@ -20,10 +18,9 @@ from arcwise.oblivious.binary_http import (
 )
 from arcwise.oblivious.messages import GatewayKey, encapsulate, encode_key_configs, open_request
 from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from tests.examples.test_javascript_ohttp import ask
-from tests.examples.test_javascript_server import DRIVE, sent
+from tests.examples.test_javascript_server import DRIVE, counts, sent
 from tests.oblivious.conftest import relaying
 from tests.support import server_processes
 from tests.support.nodejs import run_json
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HEADING = Task("heading", Circle(360), 2.0)
-LENGTHS = [0, 1, 62, 63, 64, 512, 16_383, 16_384, 40_000]
+LENGTHS = [0, 1, 15, 16, 17, 62, 63, 64, 512, 16_383, 16_384, 70_000]
 """Of messages, among them those at which Binary HTTP writes a length in more bytes."""
 
 
@@ -120,7 +117,6 @@ def test_reports_pass_the_relay_to_the_store_of_a_server(tmp_path: Path) -> None
         lost = drive(encode_key_configs([GatewayKey.generate(9).config]))
         assert lost["results"][1:] == [False, {"sent": 0, "dropped": {}, "refused": {}, "pending": 120}]
         assert set(lost["troubles"]) == {"status 400 of the relay: retry"}
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
-        counted = np.asarray(store.counts(HEADING))
+    counted = counts(tmp_path, HEADING)
     assert counted.tolist() == sent(result, HEADING).tolist()
     assert counted.sum() == 120

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,23 +51,14 @@ REPORTS = 3000
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
     """A real server process; its URL."""
-    (tmp_path / "tasks").mkdir()
     for task in TASKS:
-        task.save(tmp_path / "tasks" / f"{task.name}.json")
-    command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0"]
-    command += ["--tasks", str(tmp_path / "tasks"), "--store", f"sqlite:///{tmp_path / 'a.db'}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        line = process.stdout.readline()
-        assert line.startswith("arcwise is listening on http://127.0.0.1:")
-        try:
-            yield line.split()[-1]
-        finally:
-            process.terminate()
+        task.save(tmp_path / f"{task.name}.json")
+    with server_processes.serving(tmp_path) as (url, _):
+        yield url
 
 
 def counts(folder: Path, task: Task) -> IntArray:
-    with contextlib.closing(open_store(f"sqlite:///{folder / 'a.db'}")) as store:
+    with contextlib.closing(open_store(f"sqlite:///{folder / 'server.db'}")) as store:
         return np.asarray(store.counts(task))
 
 
@@ -176,8 +166,7 @@ def test_a_server_with_keys_counts_what_comes_with_one(tmp_path: Path) -> None:
             counters = {"sent": int(good), "dropped": {}, "refused": {}, "pending": int(not good)}
             assert result["results"] == [True, good, counters]
             assert result["troubles"] == ([] if good else [f"status {status}: paused"])
-    with contextlib.closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
-        assert store.counts(HEIGHT).tolist() == sent(result, HEIGHT).tolist()
+    assert counts(tmp_path, HEIGHT).tolist() == sent(result, HEIGHT).tolist()
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import struct
@@ -34,6 +35,8 @@ class App:
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
+        self.place = EXAMPLES
+        """Where the package of the app is."""
         self.ledger = folder / "telemetry.db"
         self._command = [sys.executable, "-W", "error", "-m", "ride_logger", "--url", url]
         self._environment = {
@@ -45,7 +48,7 @@ class App:
     def popen(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [*self._command, *arguments],
-            cwd=EXAMPLES,
+            cwd=self.place,
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -230,31 +233,15 @@ def test_an_exchanged_question_is_refused(app: App, tmp_path: Path) -> None:
     Group.share_budget("ride", {task.name: task.domain for task in RIDE.tasks}, epsilon=20.0).save(
         package / "ride.json"
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "ride_logger", "status"],
-        cwd=tmp_path,
-        env=app._environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "ride.json is not what this app was written for" in done.stderr
+    app.place = tmp_path
+    assert "ride.json is not what this app was written for" in app("status", code=1)
 
 
-def test_states_lie_where_the_platform_wants_them(tmp_path: Path) -> None:
-    script = "from ride_logger.places import state_folder; print(state_folder())"
-    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
-    environment.pop("RIDE_LOGGER_HOME", None)
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=EXAMPLES,
-        env=environment | {"PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=True,
-    )
-    assert done.stdout.strip().endswith("ride-logger")
-    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
+def test_states_lie_where_the_platform_wants_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    state_folder = importlib.import_module("ride_logger.places").state_folder
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("RIDE_LOGGER_HOME", raising=False)
+    assert state_folder().name == "ride-logger"
+    assert state_folder().is_relative_to(tmp_path)

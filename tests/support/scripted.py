@@ -33,9 +33,14 @@ class Request(NamedTuple):
         return decode_batch(self.body)
 
 
+def taken(_request: Request) -> Answer:
+    """Answer that a batch was taken."""
+    return 204, {}
+
+
 @contextmanager
-def serving(answer: Callable[[Request], Answer]) -> Iterator[tuple[str, list[Request]]]:
-    """Serve POSTs and GETs with these answers; yield the URL and the requests so far."""
+def serving(answer: Callable[[Request], Answer] = taken) -> Iterator[tuple[str, list[Request]]]:
+    """Serve POSTs and GETs with these answers, or take everything; yield the URL and the requests so far."""
     seen: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from arcwise.client import Uplink
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["SteppedUplink"]
+from arcwise.client import Uplink
+from tests.support.unlimited import Client
+
+if TYPE_CHECKING:
+    from arcwise.tasks import Caps, Group, Task
+
+__all__ = ["SteppedUplink", "stepped"]
 
 
 class SteppedUplink(Uplink):
@@ -26,3 +32,15 @@ class SteppedUplink(Uplink):
         """Send all that a flush would; return for how many seconds there is nothing more to do."""
         self._expedite()
         return self.send()
+
+
+def stepped(
+    ledger: Any,
+    transport: Any,
+    *tasks: Task | Group,
+    caps: Caps | Literal["unlimited"] = "unlimited",
+    **options: Any,
+) -> tuple[Client, SteppedUplink]:
+    """Return a client of these tasks and its uplink, with the options of an uplink."""
+    uplink = SteppedUplink("http://127.0.0.1:1", ledger=ledger, transport=transport, **options)
+    return Client(uplink, tasks=tasks, ledger=ledger, caps=caps), uplink

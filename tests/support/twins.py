@@ -77,8 +77,11 @@ class Twin:
     def _made(self, kinds: tuple[type, type], *given: Any, **options: Any) -> Any:
         if self.kind == "sync":
             return kinds[0](*given, **options)
-        given = tuple(map(_inner, given))
-        return Waited(self, kinds[1](*given, **{name: _inner(each) for name, each in options.items()}))
+
+        async def make() -> Any:
+            return kinds[1](*map(_inner, given), **{name: _inner(each) for name, each in options.items()})
+
+        return Waited(self, self.loop.run_until_complete(make()))
 
 
 class Waited:
@@ -102,6 +105,7 @@ class Waited:
         return self._twin.loop.run_until_complete(call())
 
     def __enter__(self) -> Self:
+        self._wait(self._inner.__aenter__)
         return self
 
     def __exit__(self, *error: object) -> None:
