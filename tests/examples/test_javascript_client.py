@@ -15,14 +15,14 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
 from arcwise.wire import MEDIA_TYPE, decode_batch
+from tests.support import nodejs
 from tests.support.cases import mostly_slow
-from tests.support.nodejs import run_json
+from tests.support.nodejs import DRIVE, run_json
 from tests.support.scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DRIVE = Path(__file__).with_name("drive.mjs")
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))
 DELAY = Task("delay", Interval(-60, 180), 0.5)
 SCORE = Task("score", Interval(0, 10, step=0.5), 0.5)
@@ -33,8 +33,7 @@ KEY = "arcwise_ingest_0123456789ab_SECRET"
 
 
 def drive(url: str, *steps: Any, tasks: tuple[Task, ...] = (HEADING, DELAY), **given: Any) -> Any:
-    given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
-    return run_json(DRIVE, given=given)
+    return nodejs.drive(url, tasks, *steps, **given)
 
 
 def stored(path: Path) -> Any:

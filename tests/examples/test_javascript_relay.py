@@ -20,10 +20,10 @@ from arcwise.oblivious.messages import GatewayKey, encapsulate, encode_key_confi
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.tasks import Task
 from tests.examples.test_javascript_ohttp import ask
-from tests.examples.test_javascript_server import DRIVE, counts, sent
+from tests.examples.test_javascript_server import counts, sent
 from tests.oblivious.conftest import relaying
 from tests.support import server_processes
-from tests.support.nodejs import run_json
+from tests.support.nodejs import drive
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,20 +101,14 @@ def test_reports_pass_the_relay_to_the_store_of_a_server(tmp_path: Path) -> None
     steps: list[Any] = [["reportAll", "heading", list(range(0, 360, 3))], ["flush", 30], ["counters"]]
     options = ("--open", "--gateway-keys", str(file.path))
     with server_processes.serving(tmp_path, *options) as (url, _), relaying(url) as relay:
-
-        def drive(keys: bytes, **options: Any) -> dict[str, Any]:
-            given = {"url": "https://reports.example", "tasks": [HEADING.to_json()], "steps": steps}
-            result: dict[str, Any] = run_json(
-                DRIVE, given={**given, "relay": relay, "keys": keys.hex(), "options": options}
-            )
-            return result
-
-        result = drive(keys, batchSize=50)
+        given: dict[str, Any] = {"relay": relay, "keys": keys.hex(), "options": {"batchSize": 50}}
+        result = drive("https://reports.example", [HEADING], *steps, **given)
         assert result["results"] == [120, True, {"sent": 120, "dropped": {}, "refused": {}, "pending": 0}]
         assert result["troubles"] == []
         assert len(result["sent"][HEADING.id]) == 3
         steps[1] = ["flush", 0.5]
-        lost = drive(encode_key_configs([GatewayKey.generate(9).config]))
+        given["keys"] = encode_key_configs([GatewayKey.generate(9).config]).hex()
+        lost = drive("https://reports.example", [HEADING], *steps, **given)
         assert lost["results"][1:] == [False, {"sent": 0, "dropped": {}, "refused": {}, "pending": 120}]
         assert set(lost["troubles"]) == {"status 400 of the relay: retry"}
     counted = counts(tmp_path, HEADING)

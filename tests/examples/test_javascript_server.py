@@ -8,7 +8,6 @@ import random
 import re
 import subprocess
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -23,15 +22,15 @@ from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
 from tests.support import server_processes
-from tests.support.nodejs import JAVASCRIPT, NODE, run_json
+from tests.support.nodejs import DRIVE, JAVASCRIPT, NODE, drive, run_json
 from tests.support.scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from arcwise.typing import FloatArray, IntArray
 
-DRIVE = Path(__file__).with_name("drive.mjs")
 HEADING = Task("heading", Circle(360), 2.0, caps=Caps(lifetime=1e6))
 HEIGHT = Task("height", Interval(0, 220, clip=True), 2.0)
 HOUR = Task("hour", Circle(24), 4.0, mechanism=OptimalCircular(Circle(24), 4.0, nodes=300))
@@ -60,12 +59,6 @@ def server(tmp_path: Path) -> Iterator[str]:
 def counts(folder: Path, task: Task) -> IntArray:
     with contextlib.closing(open_store(f"sqlite:///{folder / 'server.db'}")) as store:
         return np.asarray(store.counts(task))
-
-
-def drive(url: str, tasks: list[Task], *steps: Any, **given: Any) -> dict[str, Any]:
-    given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
-    result: dict[str, Any] = run_json(DRIVE, given=given)
-    return result
 
 
 def sent(result: dict[str, Any], task: Task) -> IntArray:

