@@ -1,17 +1,21 @@
-"""`arcwise group`, and groups in `arcwise estimate` and `arcwise serve`, as a user types them."""
+"""Groups: `arcwise group`, `arcwise estimate` and `arcwise serve` as a user types them, and devices."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 from arcwise.analysis import estimate
-from arcwise.cli import main
-from arcwise.domains import Circle, Interval
+from arcwise.analysis.estimators.groups import group_reports
+from arcwise.cli.demo.run import running_server
+from arcwise.client import MemoryLedger, Uplink
+from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import TaskError
 from arcwise.mechanisms import DesignedTable
 from arcwise.randomness import InsecureSeededRandomness
@@ -19,6 +23,8 @@ from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Group, Task
 from arcwise.wire import Batch, code_width, pack_codes
+from tests.support.commands import bad, good, run
+from tests.support.unlimited import Client
 
 VEHICLE = ("--task", "heading=circle:360", "--task", "speed=0:180")
 STORE = ("--store", "sqlite:///a.db")
@@ -27,23 +33,6 @@ STORE = ("--store", "sqlite:///a.db")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(main, args)
-
-
-def good(*args: str) -> str:
-    result = run(*args)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def bad(*args: str) -> str:
-    result = run(*args)
-    assert result.exit_code in (1, 2)
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return " ".join(result.output.split())
 
 
 def new(*args: str) -> Group:
@@ -287,3 +276,44 @@ def test_tasks_of_a_group_have_steps() -> None:
     assert "--step must name a --task, one of heading, speed; got 'sped'" in bad(*args, "--step", "sped=1")
     assert "--step takes NAME=NUMBER" in bad(*args, "--step", "speed=one")
     assert "--rounding is for a domain with a --step" in bad(*args, "--rounding", "speed=nearest")
+
+
+# --- from one end to the other ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sample", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> None:
+    """800 devices; a p-value below 1e-4 has that probability, an estimate 5 errors off a smaller one."""
+    domains: dict[str, Domain] = {"heading": Circle(360), "speed": Interval(0, 180)}
+    group = Group.share_budget("vehicle", domains, 6.0, sample=sample)
+    randomness = InsecureSeededRandomness(sample)
+    with running_server(tmp_path, [group]) as (url, _), Uplink(url) as uplink:
+        for _ in range(800):
+            device = Client(uplink, tasks=[group], ledger=MemoryLedger(), randomness=randomness)
+            assert device.report("vehicle", {"heading": 350.0, "speed": 30.0})
+            assert device.budget("vehicle").epsilon == 6.0
+        assert uplink.flush(60)
+        found = {
+            task.name: httpx.get(f"{url}/v1/tasks/{task.id}/estimate", timeout=60).json()
+            for task in group.tasks
+        }
+    reports = {name: estimate["n"] for name, estimate in found.items()}
+    together = group_reports(group, reports)
+    if sample == 2:
+        assert reports == {"heading": 800, "speed": 800}
+        assert together.note == "as many reports of every task"
+    else:
+        assert sum(reports.values()) == 800
+        assert together.p_value is not None
+        assert together.p_value > 1e-4
+    mean, direction = found["speed"]["mean"], found["heading"]["direction"]
+    off = (direction["value"] - 350.0 + 180.0) % 360.0 - 180.0
+    for error, interval in ((mean["value"] - 30.0, mean), (off, direction)):
+        assert abs(error) < 5 * (interval["high"] - interval["low"]) / 2 / 1.96
+
+
+@pytest.mark.parametrize("name", ["estimators.groups", "estimators.notes", "planning.sharing"])
+def test_examples_of_docstrings_run(name: str) -> None:
+    results = doctest.testmod(importlib.import_module(f"arcwise.analysis.{name}"))
+    assert results.attempted > 0
+    assert results.failed == 0

@@ -1,0 +1,30 @@
+"""The `arcwise` command, as a user types it."""
+
+from __future__ import annotations
+
+from click.testing import CliRunner, Result
+
+from arcwise.cli import main
+
+__all__ = ["bad", "good", "run"]
+
+
+def run(*args: str, text: str | None = None) -> Result:
+    """Run a command with this text as its input."""
+    return CliRunner().invoke(main, args, input=text)
+
+
+def good(*args: str, text: str | None = None) -> str:
+    """Return what a command that succeeds writes to its standard output."""
+    result = run(*args, text=text)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def bad(*args: str, text: str | None = None) -> str:
+    """Return what a command that fails as it should says, with single spaces."""
+    result = run(*args, text=text)
+    assert result.exit_code in (1, 2), result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert "Traceback" not in result.output
+    return " ".join(result.output.split())
