@@ -28,6 +28,12 @@ settings.register_profile(
 settings.load_profile("same each time")
 
 
+@pytest.fixture
+def anyio_backend() -> str:
+    """Say what runs the tests that are coroutines."""
+    return "asyncio"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Spare the garbage collector the collected tests: there are ten thousand, and they stay to the end."""

@@ -1,38 +1,52 @@
-"""A running app per test: its lifespan entered, requests made in process through its ASGI interface."""
+"""An app for each test that asks for one."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from arcwise.server import Settings, create_app
+from arcwise.server import Settings
 from arcwise.tasks import Task
+from tests.support.apps import App, Serve
 
-Result = TypeVar("Result")
-Run = Callable[..., None]
+Scenario = Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]]
+
+
+async def start(folder: Path, tasks: list[Task], **options: Any) -> App:
+    # Requests that are made in process name no loopback address.
+    given: dict[str, Any] = {"store": f"sqlite:///{folder / 'app.db'}", "open": True} | options
+    return await App.start(Settings(tasks, **given))
 
 
 @pytest.fixture
-def with_app(tmp_path: Path) -> Run:
+async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
+    """Return a coroutine function that starts an app with these tasks."""
+    async with AsyncExitStack() as stack:
+
+        async def started(tasks: list[Task], **options: Any) -> App:
+            http = await start(tmp_path, tasks, **options)
+            stack.push_async_callback(http.stop)
+            return http
+
+        yield started
+
+
+@pytest.fixture
+def with_app(tmp_path: Path) -> Callable[..., None]:
     """Return a function that runs a coroutine function of (http, app) against an app with these tasks."""
 
-    def run(
-        tasks: list[Task], scenario: Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]], **options: Any
-    ) -> None:
+    def run(tasks: list[Task], scenario: Scenario, **options: Any) -> None:
         async def main() -> None:
-            # Requests that are made in process name no loopback address.
-            given: dict[str, Any] = {"store": f"sqlite:///{tmp_path / 'app.db'}", "open": True} | options
-            app = create_app(Settings(tasks, **given))
-            transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-            async with (
-                app.router.lifespan_context(app),
-                httpx.AsyncClient(transport=transport, base_url="http://server") as http,
-            ):
-                await scenario(http, app)
+            http = await start(tmp_path, tasks, **options)
+            try:
+                await scenario(http, http.app)
+            finally:
+                await http.stop()
 
         asyncio.run(main())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -17,10 +16,10 @@ from arcwise.tasks import Task
 from arcwise.tasks.optional import MAX_NAME
 
 if TYPE_CHECKING:
-    import httpx
-    from fastapi import FastAPI
+    from tests.support.apps import Serve
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 TASK = Task("delay", Interval(0, 1), 1.0)
 ONE = f"/v1/tasks/{TASK.id}"
 PAGES: tuple[str, ...] = (
@@ -38,44 +37,40 @@ MARKS = "\u0300\u0316" * 20_000
 
 
 @pytest.mark.parametrize("is_open", [True, False], ids=["open", "closed"])
-def test_no_answer_is_kept_for_others_or_read_as_another_type(with_app: Run, *, is_open: bool) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        paths = [*app.openapi()["paths"], *PAGES]
-        assert len(paths) > 25
-        for template in paths:
-            path = template.replace("{task}", TASK.id).replace("{form}", "json")
-            answers = [await http.request(method, path) for method in ("GET", "POST", "DELETE")]
-            for answer in answers:
-                fields = answer.headers
-                assert fields["x-content-type-options"] == "nosniff", path
-                assert fields["nel"] == '{"max_age":0}', path  # no browser tells others of its reports
-                assert fields["cache-control"] in ("no-store", "private, no-cache") or (
-                    fields["cache-control"].startswith("public") and path.startswith(("/docs/", "/static/"))
-                ), path
-                if not fields["cache-control"].startswith("public"):
-                    assert "Authorization" in fields["vary"], path
-
-    with_app([TASK], scenario, open=is_open)
+async def test_no_answer_is_kept_for_others_or_read_as_another_type(serve: Serve, *, is_open: bool) -> None:
+    http = await serve([TASK], open=is_open)
+    paths = [*http.app.openapi()["paths"], *PAGES]
+    assert len(paths) > 25
+    for template in paths:
+        path = template.replace("{task}", TASK.id).replace("{form}", "json")
+        answers = [await http.request(method, path) for method in ("GET", "POST", "DELETE")]
+        for answer in answers:
+            fields = answer.headers
+            assert fields["x-content-type-options"] == "nosniff", path
+            assert fields["nel"] == '{"max_age":0}', path  # no browser tells others of its reports
+            assert fields["cache-control"] in ("no-store", "private, no-cache") or (
+                fields["cache-control"].startswith("public") and path.startswith(("/docs/", "/static/"))
+            ), path
+            if not fields["cache-control"].startswith("public"):
+                assert "Authorization" in fields["vary"], path
 
 
 @pytest.mark.parametrize(
     "path", [f"{ONE}/estimate?{'a&' * 2048}", f"/v1/tasks/{'%2F/' * 1024}", f"/?q={MARKS[:1000]}"]
 )
-def test_a_long_path_or_query_is_refused_before_it_is_read(with_app: Run, path: str) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        answer = await http.get(path)
-        assert (answer.status_code, answer.json()["type"]) == (414, "urn:arcwise:problem:uri-too-long")
-        assert "at most 4096 bytes" in answer.json()["detail"]
-        assert app.state.runtime.metrics.recent(60).refused == {"uri-too-long": 1}
-        name = "\U0001f600" * MAX_NAME  # the longest path of a name, with the longest questions
-        shares = "&".join(f"share={low / 7:.15f}:{low / 3:.15f}" for low in range(1, 21))
-        assert (await http.get(f"/v1/tasks/{quote(name)}/estimate?{shares}&bands=true")).status_code == 404
-
-    with_app([TASK], scenario)
+async def test_a_long_path_or_query_is_refused_before_it_is_read(serve: Serve, path: str) -> None:
+    http = await serve([TASK])
+    answer = await http.get(path)
+    assert (answer.status_code, answer.json()["type"]) == (414, "urn:arcwise:problem:uri-too-long")
+    assert "at most 4096 bytes" in answer.json()["detail"]
+    assert http.runtime.metrics.recent(60).refused == {"uri-too-long": 1}
+    name = "\U0001f600" * MAX_NAME  # the longest path of a name, with the longest questions
+    shares = "&".join(f"share={low / 7:.15f}:{low / 3:.15f}" for low in range(1, 21))
+    assert (await http.get(f"/v1/tasks/{quote(name)}/estimate?{shares}&bands=true")).status_code == 404
 
 
-def test_a_name_is_normalised_after_its_length_and_its_key(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_name_is_normalised_after_its_length_and_its_key(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     normalise = unicodedata.normalize
     lengths = []
@@ -85,13 +80,11 @@ def test_a_name_is_normalised_after_its_length_and_its_key(
         return normalise(form, text)
 
     monkeypatch.setattr(unicodedata, "normalize", normalize)
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        assert (await http.get(f"/v1/tasks/{quote(MARKS[:200])}")).status_code == 401
-        assert lengths == []
-        assert (await http.get(f"/v1/tasks/{quote(MARKS[:200])}")).status_code == 429
-
-    with_app([TASK], scenario, open=False, requests_per_minute_per_address=1)
+    http = await serve([TASK], open=False, requests_per_minute_per_address=1)
+    assert (await http.get(f"/v1/tasks/{quote(MARKS[:200])}")).status_code == 401
+    assert lengths == []
+    assert (await http.get(f"/v1/tasks/{quote(MARKS[:200])}")).status_code == 429
+    await http.stop()
     assert Catalogue([TASK]).named(MARKS) == []
     texts: list[dict[str, Any]] = [{"name": MARKS}, {"unit": MARKS}, {"description": MARKS}]
     for given in texts:

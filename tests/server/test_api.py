@@ -3,14 +3,11 @@
 import asyncio
 import os
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI
 
 from arcwise.analysis import Estimate, estimate
 from arcwise.domains import Circle, Interval
@@ -18,9 +15,12 @@ from arcwise.errors import ParameterError, TaskError
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.server import Settings, create_app
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MEDIA_TYPE
+from tests.support.apps import Serve
+from tests.support.reports import body_of, report
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 
 DELAY = Task("delay", Interval(0, 100), 2.0)
 HEADING = Task("heading", Circle(360), 2.0)
@@ -30,109 +30,93 @@ TASKS = [DELAY, HEADING, VALUE]
 
 async def send(http: httpx.AsyncClient, task: Task, values: np.ndarray) -> None:
     codes = task.randomize(values, randomness=InsecureSeededRandomness(5))
-    body = encode_batch(
-        Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), codes.tobytes())
-    )
-    answer = await http.post(
-        f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE}
-    )
-    assert answer.status_code == 204
+    assert (await report(http, task, body_of(task, codes.tobytes()))).status_code == 204
 
 
-def test_tasks_are_listed_as_their_files_would_hold_them(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        listed = (await http.get("/v1/tasks")).json()["tasks"]
-        assert [Task.from_json(task) for task in listed] == TASKS
-        shown = (await http.get(f"/v1/tasks/{DELAY.id}")).json()
-        assert Task.from_json(shown) == DELAY
-
-    with_app(TASKS, scenario)
+async def test_tasks_are_listed_as_their_files_would_hold_them(serve: Serve) -> None:
+    http = await serve(TASKS)
+    listed = (await http.get("/v1/tasks")).json()["tasks"]
+    assert [Task.from_json(task) for task in listed] == TASKS
+    shown = (await http.get(f"/v1/tasks/{DELAY.id}")).json()
+    assert Task.from_json(shown) == DELAY
 
 
-def test_estimates_of_every_kind_of_task(with_app: Run) -> None:
+async def test_estimates_of_every_kind_of_task(serve: Serve) -> None:
     generator = np.random.default_rng(1)
+    http = await serve(TASKS)
+    truth = generator.beta(2, 5, 20_000) * 100
+    await send(http, DELAY, truth)
+    await send(http, HEADING, generator.vonmises(0, 2, 20_000) * 180 / np.pi + 90)
+    await send(http, VALUE, truth)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        truth = generator.beta(2, 5, 20_000) * 100
-        await send(http, DELAY, truth)
-        await send(http, HEADING, generator.vonmises(0, 2, 20_000) * 180 / np.pi + 90)
-        await send(http, VALUE, truth)
+    got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
+    assert got["n"] == 20_000
+    assert set(got["mean"]) >= {"value", "low", "high", "method"}
+    assert got["mean"]["low"] <= truth.mean() <= got["mean"]["high"]
+    assert sum(got["distribution"]["probabilities"]) == pytest.approx(1)
+    assert len(got["distribution"]["edges"]) == len(got["distribution"]["probabilities"]) + 1
+    assert abs(got["quantiles"]["0.5"]["value"] - np.median(truth)) < 5
+    assert "direction" not in got
 
-        got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
-        assert got["n"] == 20_000
-        assert set(got["mean"]) >= {"value", "low", "high", "method"}
-        assert got["mean"]["low"] <= truth.mean() <= got["mean"]["high"]
-        assert sum(got["distribution"]["probabilities"]) == pytest.approx(1)
-        assert len(got["distribution"]["edges"]) == len(got["distribution"]["probabilities"]) + 1
-        assert abs(got["quantiles"]["0.5"]["value"] - np.median(truth)) < 5
-        assert "direction" not in got
+    got = (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()
+    assert got["direction"]["low"] <= 90 <= got["direction"]["high"]
+    assert 0.6 < got["resultant_length"]["low"] < got["resultant_length"]["high"] < 0.8
+    assert "mean" not in got
 
-        got = (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()
-        assert got["direction"]["low"] <= 90 <= got["direction"]["high"]
-        assert 0.6 < got["resultant_length"]["low"] < got["resultant_length"]["high"] < 0.8
-        assert "mean" not in got
-
-        got = (await http.get(f"/v1/tasks/{VALUE.id}/estimate")).json()
-        assert got["mean"]["value"] is None
-        assert got["mean"]["low"] <= truth.mean() <= got["mean"]["high"]
-
-    with_app(TASKS, scenario)
+    got = (await http.get(f"/v1/tasks/{VALUE.id}/estimate")).json()
+    assert got["mean"]["value"] is None
+    assert got["mean"]["low"] <= truth.mean() <= got["mean"]["high"]
 
 
-def test_a_task_without_reports_has_n_and_no_estimate(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
-        assert got == {
-            "task": "delay",
-            "task_id": DELAY.id,
-            "epsilon": 2.0,
-            "n": 0,
-            "level": 0.95,
-            "target": "the population that the reporting devices were drawn from",
-            "domain": {"kind": "interval", "low": 0.0, "high": 100.0, "clip": False},
-        }
-
-    with_app(TASKS, scenario)
+async def test_a_task_without_reports_has_n_and_no_estimate(serve: Serve) -> None:
+    http = await serve(TASKS)
+    got = (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).json()
+    assert got == {
+        "task": "delay",
+        "task_id": DELAY.id,
+        "epsilon": 2.0,
+        "n": 0,
+        "level": 0.95,
+        "target": "the population that the reporting devices were drawn from",
+        "domain": {"kind": "interval", "low": 0.0, "high": 100.0, "clip": False},
+    }
 
 
-def test_unknown_tasks_are_problems(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for path in ("/v1/tasks/SECRET", "/v1/tasks/SECRET/estimate", f"/v1/tasks/{'0' * 64}/estimate"):
-            answer = await http.get(path)
-            assert answer.status_code == 404
-            assert answer.headers["content-type"] == "application/problem+json"
-            assert answer.json()["type"] == "urn:arcwise:problem:unknown-task"
-            assert "SECRET" not in answer.text
-
-    with_app(TASKS, scenario)
-
-
-def test_a_defect_is_a_problem_that_tells_nothing(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        def fails(self: Task) -> None:
-            raise RuntimeError("SECRET")
-
-        monkeypatch.setattr(Task, "to_json", fails)
-        answer = await http.get("/v1/tasks")
-        assert answer.status_code == 500
+async def test_unknown_tasks_are_problems(serve: Serve) -> None:
+    http = await serve(TASKS)
+    for path in ("/v1/tasks/SECRET", "/v1/tasks/SECRET/estimate", f"/v1/tasks/{'0' * 64}/estimate"):
+        answer = await http.get(path)
+        assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["type"] == "urn:arcwise:problem:unknown-task"
         assert "SECRET" not in answer.text
 
-    with_app(TASKS, scenario)
+
+async def test_a_defect_is_a_problem_that_tells_nothing(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = await serve(TASKS)
+
+    def fails(self: Task) -> None:
+        raise RuntimeError("SECRET")
+
+    monkeypatch.setattr(Task, "to_json", fails)
+    answer = await http.get("/v1/tasks")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "SECRET" not in answer.text
 
 
-def test_live_and_openapi(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        assert (await http.get("/health/live")).json() == {"status": "ok"}
-        paths = (await http.get("/openapi.json")).json()["paths"]
-        assert "/v1/tasks/{task}/estimate" in paths
-        assert MEDIA_TYPE in paths["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["content"]
-
-    with_app(TASKS, scenario)
+async def test_live_and_openapi(serve: Serve) -> None:
+    http = await serve(TASKS)
+    assert (await http.get("/health/live")).json() == {"status": "ok"}
+    paths = (await http.get("/openapi.json")).json()["paths"]
+    assert "/v1/tasks/{task}/estimate" in paths
+    assert MEDIA_TYPE in paths["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["content"]
 
 
-def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch
+async def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
     running = 0
@@ -149,34 +133,29 @@ def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
         return estimate(task, counts)
 
     monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched)
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        url = f"/v1/tasks/{HEADING.id}/estimate"
-        await send(http, HEADING, np.arange(100.0))
-        answers = await asyncio.gather(*(http.get(url) for _ in range(10)))
-        assert {answer.json()["n"] for answer in answers} == {100}
-        assert made == [100]
-        await send(http, HEADING, np.arange(50.0))
-        # More than may wait: some are told to come back, and others' requests are served all the while.
-        go_on.clear()
-        burst = [asyncio.create_task(http.get(url)) for _ in range(40)]
-        await asyncio.wait(burst, return_when=asyncio.FIRST_COMPLETED)
-        assert (await http.get("/health/live")).status_code == 200
-        go_on.set()
-        statuses = [answer.status_code for answer in await asyncio.gather(*burst)]
-        assert set(statuses) == {200, 503}
-        assert made == [100, 150]
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    url = f"/v1/tasks/{HEADING.id}/estimate"
+    await send(http, HEADING, np.arange(100.0))
+    answers = await asyncio.gather(*(http.get(url) for _ in range(10)))
+    assert {answer.json()["n"] for answer in answers} == {100}
+    assert made == [100]
+    await send(http, HEADING, np.arange(50.0))
+    # More than may wait: some are told to come back, and others' requests are served all the while.
+    go_on.clear()
+    burst = [asyncio.create_task(http.get(url)) for _ in range(40)]
+    await asyncio.wait(burst, return_when=asyncio.FIRST_COMPLETED)
+    assert (await http.get("/health/live")).status_code == 200
+    go_on.set()
+    statuses = [answer.status_code for answer in await asyncio.gather(*burst)]
+    assert set(statuses) == {200, 503}
+    assert made == [100, 150]
 
 
-def test_no_redirect_repeats_what_was_asked(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        answer = await http.get("/v1/tasks/SECRET/", follow_redirects=False)
-        assert answer.status_code == 404
-        assert "SECRET" not in str(answer.headers) + answer.text
-
-    with_app(TASKS, scenario)
+async def test_no_redirect_repeats_what_was_asked(serve: Serve) -> None:
+    http = await serve(TASKS)
+    answer = await http.get("/v1/tasks/SECRET/", follow_redirects=False)
+    assert answer.status_code == 404
+    assert "SECRET" not in str(answer.headers) + answer.text
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
@@ -209,11 +188,8 @@ def test_settings_name_what_is_wrong(tmp_path: object) -> None:
         create_app(Settings([DELAY]), retention_days=3)
 
 
-def test_an_app_that_was_not_started_says_so() -> None:
-    async def main() -> None:
-        app = create_app(tasks=[DELAY])
-        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
-            assert (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).status_code == 503
-
-    asyncio.run(main())
+async def test_an_app_that_was_not_started_says_so() -> None:
+    app = create_app(tasks=[DELAY])
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://server") as http:
+        assert (await http.get(f"/v1/tasks/{DELAY.id}/estimate")).status_code == 503

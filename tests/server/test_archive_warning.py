@@ -15,11 +15,11 @@ from arcwise.server.store import open_store
 from arcwise.tasks import CentralStatement, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    import httpx
-    from fastapi import FastAPI
+    from tests.support.apps import Serve
+
+pytestmark = pytest.mark.anyio
 
 ONCE = CentralStatement(1.0, 1e-8, 10_000)
 GIVEN, STORED, ADDED = (
@@ -30,8 +30,8 @@ PLAIN = Task("plain", Interval(0, 100), 1.0)
 
 
 @pytest.mark.parametrize("archive", [True, False])
-def test_an_archive_beside_a_central_task_warns(
-    with_app: Callable[..., None], tmp_path: Path, caplog: pytest.LogCaptureFixture, archive: bool
+async def test_an_archive_beside_a_central_task_warns(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture, archive: bool
 ) -> None:
     caplog.set_level(logging.WARNING, "arcwise.server")
     secret, key = new_key("admin", now=time.time())
@@ -46,12 +46,10 @@ def test_an_archive_beside_a_central_task_warns(
             [task.name for task in (GIVEN, STORED, ADDED, PLAIN) if f"'{task.name}'" in each] for each in said
         ]
 
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        assert warned() == ([["given", "stored"]] if archive else [])
-        headers = {"authorization": f"Bearer {secret}"}
-        assert (await http.post("/v1/tasks", json=ADDED.to_json(), headers=headers)).status_code == 201
-        assert warned() == ([["added"]] if archive else [])
-        app.state.runtime.refresh()
-        assert warned() == []
-
-    with_app([GIVEN, PLAIN], scenario, **({"archive": tmp_path / "archive"} if archive else {}))
+    http = await serve([GIVEN, PLAIN], **{"archive": tmp_path / "archive"} if archive else {})
+    assert warned() == ([["given", "stored"]] if archive else [])
+    headers = {"authorization": f"Bearer {secret}"}
+    assert (await http.post("/v1/tasks", json=ADDED.to_json(), headers=headers)).status_code == 201
+    assert warned() == ([["added"]] if archive else [])
+    http.runtime.refresh()
+    assert warned() == []

@@ -1,6 +1,5 @@
 """Real clients against a real server process, over HTTP."""
 
-import asyncio
 from collections.abc import Iterator
 
 import httpx
@@ -11,6 +10,8 @@ from arcwise.client import MemoryLedger, Outcome
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 from tests.support.unlimited import AsyncClient, Client
+
+pytestmark = pytest.mark.anyio
 
 HEADING, OTHER, THIRD = (
     Task(name, Circle(360), 1.0, caps=Caps(lifetime=500.0)) for name in ("heading", "other", "third")
@@ -45,15 +46,12 @@ def test_a_client_reports_until_its_cap(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_an_async_client_does_the_same(url: str) -> None:
-    async def main() -> None:
-        async with AsyncClient(url, tasks=[OTHER, WORTH], ledger=MemoryLedger()) as client:
-            made = [await client.report("other", degrees) for degrees in range(600)]
-            assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
-            assert await client.report("worth", 3)
-            assert await client.flush(60)
-
-    asyncio.run(main())
+async def test_an_async_client_does_the_same(url: str) -> None:
+    async with AsyncClient(url, tasks=[OTHER, WORTH], ledger=MemoryLedger()) as client:
+        made = [await client.report("other", degrees) for degrees in range(600)]
+        assert made == [Outcome.ACCEPTED] * 500 + [Outcome.CAPPED] * 100
+        assert await client.report("worth", 3)
+        assert await client.flush(60)
     assert counted(url, OTHER) == 500
     assert counted(url, WORTH) == 1
 

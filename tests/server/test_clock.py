@@ -1,40 +1,39 @@
 """Clocks that are wrong: nothing of the present is closed, nothing that was closed opens again."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
 
-import httpx
 import pytest
-from fastapi import FastAPI
 
 from arcwise.domains import Interval
-from arcwise.server import Settings, create_app
+from arcwise.server import Settings
 from arcwise.server.clock import EpochClock
 from arcwise.server.runtime import Runtime
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import DAY, Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support.apps import App
 from tests.support.clock import Clock
 from tests.support.postgres import fresh_schema
+
+pytestmark = pytest.mark.anyio
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
 YEAR = 365 * DAY
 START = 1_700_000_000.0
 TODAY = DELAY.epoch(START)
 
-Send = Callable[[int], Awaitable[int | str]]
-Scenario = Callable[["Worker"], Awaitable[None]]
+Start = Callable[[], Awaitable["Worker"]]
 
 
 class Worker:
     """An app that runs, and its clock."""
 
-    def __init__(self, app: FastAPI, http: httpx.AsyncClient, clock: Clock) -> None:
-        self.runtime = app.state.runtime
+    def __init__(self, http: App, clock: Clock) -> None:
+        self.runtime = http.runtime
         self.clock = clock
-        self._http = http
+        self.http = http
         self._sent = 0
 
     async def send(self, epoch: int, number: int | None = None) -> int | str:
@@ -44,7 +43,7 @@ class Worker:
         batch_id = name[0].to_bytes(8, "big") + name[1].to_bytes(8, "big")
         body = encode_batch(Batch(bytes.fromhex(DELAY.id), batch_id, epoch, b"\x01"))
         path = f"/v1/tasks/{DELAY.id}/reports"
-        answer = await self._http.post(path, content=body, headers={"Content-Type": MEDIA_TYPE})
+        answer = await self.http.post(path, content=body, headers={"Content-Type": MEDIA_TYPE})
         if answer.status_code == 204:
             return 204
         kind: str = answer.json()["type"].removeprefix("urn:arcwise:problem:")
@@ -82,213 +81,177 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def run(url: str, clock: Clock) -> Callable[..., None]:
-    """Return a function that runs a scenario with some workers on one store, which stays for the next."""
+async def start(url: str, clock: Clock) -> AsyncIterator[Start]:
+    """Return a coroutine function that starts a worker on the store."""
+    async with AsyncExitStack() as stack:
 
-    def run_workers(scenario: Callable[..., Awaitable[None]], workers: int = 1) -> None:
-        async def main() -> None:
-            async with AsyncExitStack() as stack:
-                running = []
-                for _ in range(workers):
-                    app = create_app(Settings([DELAY], store=url, open=True), clock=clock)
-                    await stack.enter_async_context(app.router.lifespan_context(app))
-                    transport = httpx.ASGITransport(app)
-                    http = httpx.AsyncClient(transport=transport, base_url="http://server")
-                    running.append(Worker(app, await stack.enter_async_context(http), clock))
-                await scenario(*running)
+        async def started() -> Worker:
+            http = await App.start(Settings([DELAY], store=url, open=True), clock=clock)
+            stack.push_async_callback(http.stop)
+            return Worker(http, clock)
 
-        asyncio.run(main())
+        yield started
 
-    return run_workers
+
+@pytest.fixture
+async def worker(start: Start) -> Worker:
+    return await start()
 
 
 def opened(url: str) -> closing[Store]:
     return closing(open_store(url, create=False))
 
 
-def test_a_clock_that_jumps_ahead_closes_nothing_of_the_present(
-    run: Callable[..., None], clock: Clock
+async def test_a_clock_that_jumps_ahead_closes_nothing_of_the_present(worker: Worker, clock: Clock) -> None:
+    assert await worker.send(TODAY, number=7) == 204
+    assert await worker.send(TODAY + 1) == 204  # of a device that is ahead: this one kept today open
+    clock.step(YEAR)
+    assert await worker.send(TODAY) == 204
+    worker.runtime.keep_time()
+    worker.runtime.refresh()
+    worker.runtime.tidy()
+    assert await worker.send(TODAY) == 204
+    clock.step(-YEAR)
+    for epoch in (TODAY, TODAY - 29, TODAY + 1):
+        assert await worker.send(epoch) == 204
+    assert await worker.send(TODAY - 31) == "410 epoch-closed"
+    assert await worker.send(TODAY, number=7) == 204
+    assert worker.runtime.store().report_count(DELAY) == 7  # which was a replay
+
+
+async def test_the_present_stays_open_through_days_of_a_clock_that_is_ahead(
+    worker: Worker, clock: Clock
 ) -> None:
-    async def scenario(worker: Worker) -> None:
-        assert await worker.send(TODAY, number=7) == 204
-        assert await worker.send(TODAY + 1) == 204  # of a device that is ahead: this one kept today open
-        clock.step(YEAR)
-        assert await worker.send(TODAY) == 204
-        worker.runtime.keep_time()
-        worker.runtime.refresh()
-        worker.runtime.tidy()
-        assert await worker.send(TODAY) == 204
-        clock.step(-YEAR)
-        for epoch in (TODAY, TODAY - 29, TODAY + 1):
-            assert await worker.send(epoch) == 204
-        assert await worker.send(TODAY - 31) == "410 epoch-closed"
-        assert await worker.send(TODAY, number=7) == 204
-        assert worker.runtime.store().report_count(DELAY) == 7  # which was a replay
-
-    run(scenario)
+    assert await worker.send(TODAY) == 204
+    clock.step(YEAR)
+    for day in range(5):
+        assert await worker.send(TODAY + day) == 204
+        worker.run(DAY)
+    clock.step(-YEAR)
+    assert await worker.send(TODAY + 5) == 204
+    assert await worker.send(TODAY) == 204
 
 
-def test_the_present_stays_open_through_days_of_a_clock_that_is_ahead(
-    run: Callable[..., None], clock: Clock
+async def test_a_batch_of_the_far_future_that_came_while_the_clock_was_ahead_closes_nothing(
+    worker: Worker, clock: Clock
 ) -> None:
-    async def scenario(worker: Worker) -> None:
-        assert await worker.send(TODAY) == 204
-        clock.step(YEAR)
-        for day in range(5):
-            assert await worker.send(TODAY + day) == 204
-            worker.run(DAY)
-        clock.step(-YEAR)
-        assert await worker.send(TODAY + 5) == 204
-        assert await worker.send(TODAY) == 204
+    assert await worker.send(TODAY) == 204
+    clock.step(YEAR)
+    assert await worker.send(TODAY + 365) == 204
+    worker.run(DAY)
+    clock.step(-YEAR)
+    assert await worker.send(TODAY + 1) == 204
+    # Its reports say that the clock is behind now: devices keep theirs.
+    worker.runtime.refresh()
+    assert await worker.send(TODAY + 10) == "503 clock-behind"
+    worker.run(40 * DAY)
+    assert await worker.send(TODAY + 1) == "410 epoch-closed"  # what is over is closed all the same
+    assert await worker.send(TODAY + 41) == 204
 
-    run(scenario)
+
+async def test_what_was_closed_stays_closed_when_the_clock_goes_back(worker: Worker, clock: Clock) -> None:
+    assert await worker.send(TODAY, number=1) == 204
+    worker.run(40 * DAY)
+    assert await worker.send(TODAY + 40) == 204
+    worker.run(DAY)
+    assert await worker.send(TODAY, number=1) == "410 epoch-closed"
+    clock.step(-39 * DAY)
+    worker.runtime.refresh()
+    worker.runtime.keep_time()
+    worker.runtime.tidy()
+    assert await worker.send(TODAY, number=1) == "410 epoch-closed"  # by this clock it is two days old
+    assert await worker.send(TODAY + 40) == "503 clock-behind"  # by this clock it is of the future
+    clock.step(-YEAR)
+    assert await worker.send(TODAY, number=1) == "503 clock-behind"
+    clock.step(39 * DAY + YEAR)
+    assert await worker.send(TODAY, number=1) == "410 epoch-closed"
+    assert await worker.send(TODAY + 41) == 204
+    assert worker.runtime.store().report_count(DELAY) == 3
 
 
-def test_a_batch_of_the_far_future_that_came_while_the_clock_was_ahead_closes_nothing(
-    run: Callable[..., None], clock: Clock
+async def test_a_clock_that_is_behind_drops_no_reports(worker: Worker, clock: Clock) -> None:
+    assert await worker.send(TODAY + 2) == "422 epoch-ahead"  # it is the device's clock that is wrong
+    clock.step(-2 * DAY)
+    assert await worker.send(TODAY) == "503 clock-behind"
+    clock.step(2 * DAY)
+    assert await worker.send(TODAY) == 204
+
+
+async def test_a_restart_while_the_clock_is_ahead_changes_nothing(
+    start: Start, clock: Clock, url: str
 ) -> None:
-    async def scenario(worker: Worker) -> None:
-        assert await worker.send(TODAY) == 204
-        clock.step(YEAR)
-        assert await worker.send(TODAY + 365) == 204
-        worker.run(DAY)
-        clock.step(-YEAR)
-        assert await worker.send(TODAY + 1) == 204
-        # Its reports say that the clock is behind now: devices keep theirs.
-        worker.runtime.refresh()
-        assert await worker.send(TODAY + 10) == "503 clock-behind"
-        worker.run(40 * DAY)
-        assert await worker.send(TODAY + 1) == "410 epoch-closed"  # what is over is closed all the same
-        assert await worker.send(TODAY + 41) == 204
-
-    run(scenario)
-
-
-def test_what_was_closed_stays_closed_when_the_clock_goes_back(
-    run: Callable[..., None], clock: Clock
-) -> None:
-    async def scenario(worker: Worker) -> None:
-        assert await worker.send(TODAY, number=1) == 204
-        worker.run(40 * DAY)
-        assert await worker.send(TODAY + 40) == 204
-        worker.run(DAY)
-        assert await worker.send(TODAY, number=1) == "410 epoch-closed"
-        clock.step(-39 * DAY)
-        worker.runtime.refresh()
-        worker.runtime.keep_time()
-        worker.runtime.tidy()
-        assert await worker.send(TODAY, number=1) == "410 epoch-closed"  # by this clock it is two days old
-        assert await worker.send(TODAY + 40) == "503 clock-behind"  # by this clock it is of the future
-        clock.step(-YEAR)
-        assert await worker.send(TODAY, number=1) == "503 clock-behind"
-        clock.step(39 * DAY + YEAR)
-        assert await worker.send(TODAY, number=1) == "410 epoch-closed"
-        assert await worker.send(TODAY + 41) == 204
-        assert worker.runtime.store().report_count(DELAY) == 3
-
-    run(scenario)
-
-
-def test_a_clock_that_is_behind_drops_no_reports(run: Callable[..., None], clock: Clock) -> None:
-    async def scenario(worker: Worker) -> None:
-        assert await worker.send(TODAY + 2) == "422 epoch-ahead"  # it is the device's clock that is wrong
-        clock.step(-2 * DAY)
-        assert await worker.send(TODAY) == "503 clock-behind"
-        clock.step(2 * DAY)
-        assert await worker.send(TODAY) == 204
-
-    run(scenario)
-
-
-def test_a_restart_while_the_clock_is_ahead_changes_nothing(
-    run: Callable[..., None], clock: Clock, url: str
-) -> None:
-    async def before(worker: Worker) -> None:
-        assert await worker.send(TODAY) == 204
-        assert await worker.send(TODAY + 1) == 204
-        clock.step(YEAR)
-        worker.run(DAY)
-
-    async def during(worker: Worker) -> None:
-        assert await worker.send(TODAY + 1) == 204
-        worker.run(DAY)
-        assert await worker.send(TODAY + 1) == 204
-
-    async def after(worker: Worker) -> None:
-        worker.run(DAY)
-        assert await worker.send(TODAY) == 204
-        assert await worker.send(TODAY + 3) == 204
-
-    run(before)
+    before = await start()
+    assert await before.send(TODAY) == 204
+    assert await before.send(TODAY + 1) == 204
+    clock.step(YEAR)
+    before.run(DAY)
+    await before.http.stop()
     clock.restart()
-    run(during)
+    during = await start()
+    assert await during.send(TODAY + 1) == 204
+    during.run(DAY)
+    assert await during.send(TODAY + 1) == 204
+    await during.http.stop()
     with opened(url) as store:
         believed = store.clock()
     assert believed is not None
     assert START <= believed <= START + 4 * DAY
     clock.restart()
     clock.step(-YEAR)
-    run(after)
+    after = await start()
+    after.run(DAY)
+    assert await after.send(TODAY) == 204
+    assert await after.send(TODAY + 3) == 204
 
 
-def test_several_workers_believe_a_jump_no_faster_than_one(
-    run: Callable[..., None], clock: Clock, url: str
+async def test_several_workers_believe_a_jump_no_faster_than_one(
+    start: Start, clock: Clock, url: str
 ) -> None:
-    async def scenario(first: Worker, second: Worker) -> None:
-        assert await first.send(TODAY) == 204
-        assert await second.send(TODAY + 1) == 204
-        clock.step(YEAR)
-        for _ in range(50):
-            clock.wait(600)
-            first.runtime.keep_time()
-            second.runtime.keep_time()
-            first.runtime.keep_time()
-        for worker in (first, second):
-            assert START + 50 * 600 <= worker.runtime.epoch_clock.believed() <= START + 2 * 50 * 600 + 120
-            worker.runtime.tidy()
-        clock.step(-YEAR)
-        for worker in (first, second):
-            assert await worker.send(TODAY) == 204
-
-    run(scenario, workers=2)
+    first, second = await start(), await start()
+    assert await first.send(TODAY) == 204
+    assert await second.send(TODAY + 1) == 204
+    clock.step(YEAR)
+    for _ in range(50):
+        clock.wait(600)
+        first.runtime.keep_time()
+        second.runtime.keep_time()
+        first.runtime.keep_time()
+    for worker in (first, second):
+        assert START + 50 * 600 <= worker.runtime.epoch_clock.believed() <= START + 2 * 50 * 600 + 120
+        worker.runtime.tidy()
+    clock.step(-YEAR)
+    for worker in (first, second):
+        assert await worker.send(TODAY) == 204
 
 
 @pytest.mark.slow
-def test_the_clock_of_a_store_without_reports_is_the_machines(run: Callable[..., None], clock: Clock) -> None:
+async def test_the_clock_of_a_store_without_reports_is_the_machines(start: Start, clock: Clock) -> None:
     """Many a machine has no time until it has a network."""
     clock.step(-START + 3600)
-
-    async def scenario(worker: Worker) -> None:
-        clock.step(START - 3600)
-        worker.runtime.keep_time()
-        assert worker.runtime.epoch_clock.believed() == clock.time()
-        assert await worker.send(TODAY) == 204
-        worker.run(40 * DAY)
-        assert await worker.send(TODAY + 40) == 204
-        assert await worker.send(TODAY) == "410 epoch-closed"
-
-    run(scenario)
+    worker = await start()
+    clock.step(START - 3600)
+    worker.runtime.keep_time()
+    assert worker.runtime.epoch_clock.believed() == clock.time()
+    assert await worker.send(TODAY) == 204
+    worker.run(40 * DAY)
+    assert await worker.send(TODAY + 40) == 204
+    assert await worker.send(TODAY) == "410 epoch-closed"
 
 
-def test_a_clock_that_was_ahead_when_the_store_was_new_is_forgotten(
-    run: Callable[..., None], clock: Clock
-) -> None:
+async def test_a_clock_that_was_ahead_when_the_store_was_new_is_forgotten(start: Start, clock: Clock) -> None:
     clock.step(10 * YEAR)
-
-    async def scenario(worker: Worker) -> None:
-        assert worker.runtime.store().clock() == int(START + 10 * YEAR)
-        clock.step(-10 * YEAR)
-        worker.runtime.keep_time()
-        assert worker.runtime.store().clock() == int(START)
-        assert not worker.runtime.epoch_clock.is_behind
-        assert await worker.send(TODAY + 5) == "422 epoch-ahead"
-        assert await worker.send(TODAY) == 204
-        worker.runtime.refresh()
-        clock.step(YEAR)  # and a jump from then on is no more believed than any other
-        worker.runtime.keep_time()
-        assert worker.runtime.epoch_clock.believed() < START + DAY
-
-    run(scenario)
+    worker = await start()
+    assert worker.runtime.store().clock() == int(START + 10 * YEAR)
+    clock.step(-10 * YEAR)
+    worker.runtime.keep_time()
+    assert worker.runtime.store().clock() == int(START)
+    assert not worker.runtime.epoch_clock.is_behind
+    assert await worker.send(TODAY + 5) == "422 epoch-ahead"
+    assert await worker.send(TODAY) == 204
+    worker.runtime.refresh()
+    clock.step(YEAR)  # and a jump from then on is no more believed than any other
+    worker.runtime.keep_time()
+    assert worker.runtime.epoch_clock.believed() < START + DAY
 
 
 class Remembered:

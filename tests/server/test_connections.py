@@ -20,9 +20,12 @@ from uvicorn.server import ServerState
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.lanes import STANDING
 from arcwise.server.settings import ProcessSettings
+from tests.support.transports import Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+
+pytestmark = pytest.mark.anyio
 
 BOUNDS = ProcessSettings(header_seconds=10.0, body_seconds=30.0)
 LONGEST = 32 << 10
@@ -73,38 +76,6 @@ class Loop:
         for timer in [timer for timer in self.timers if timer.when <= self.now]:
             self.timers.remove(timer)
             timer.call()
-
-
-class Transport(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.ended = ""
-        self.is_read = True
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", 8000) if name in ("sockname", "peername") else default
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return bool(self.ended)
-
-    def close(self) -> None:
-        self.ended = self.ended or "closed"
-
-    def abort(self) -> None:
-        self.ended = "cut"
-
-    def pause_reading(self) -> None:
-        self.is_read = False
-
-    def resume_reading(self) -> None:
-        self.is_read = True
 
 
 class Clock:
@@ -164,19 +135,8 @@ class Connection:
 
 
 @pytest.fixture
-def run() -> Callable[[Callable[[Connection], Coroutine[Any, Any, None]]], Connection]:
-    def run(scenario: Callable[[Connection], Coroutine[Any, Any, None]]) -> Connection:
-        async def main() -> Connection:
-            connection = Connection()
-            await scenario(connection)
-            return connection
-
-        return asyncio.run(main())
-
-    return run
-
-
-Run = Any
+async def connection() -> Connection:
+    return Connection()
 
 
 def head(size: int, *, fields: int = 1, end: bytes = b"\r\n\r\n") -> bytes:
@@ -193,32 +153,29 @@ POST = b"POST / HTTP/1.1\r\nContent-Length: 50000\r\n\r\n" + bytes(50_000)
 @pytest.mark.parametrize("at_once", [None, 1, 1000, 4096, 65_536])
 @pytest.mark.parametrize("before", [b"", GET, POST], ids=["first", "pipelined", "after a body"])
 @pytest.mark.parametrize(("size", "whole"), [(LONGEST, True), (LONGEST + 1, False), (8 * LONGEST, False)])
-def test_a_head_has_a_bound_however_it_comes(
-    run: Run, size: int, whole: bool, before: bytes, at_once: int | None
+async def test_a_head_has_a_bound_however_it_comes(
+    connection: Connection, size: int, whole: bool, before: bytes, at_once: int | None
 ) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(before + head(size), at_once=at_once)
-        await connection.answer_all()
-
-    connection = run(scenario)
+    connection.receive(before + head(size), at_once=at_once)
+    await connection.answer_all()
     assert connection.ended == ("" if whole else "cut")
     assert connection.counted == ({} if whole else {"long-head": 1})
 
 
 @pytest.mark.parametrize(("letters", "whole"), [(324, True), (325, False)])
-def test_what_is_around_the_letters_of_a_field_counts_too(run: Run, letters: int, whole: bool) -> None:
-    async def scenario(connection: Connection) -> None:
-        line = b"a:" + b"b" * (letters + 1) + b"\r\n"  # with the space that is left out here, 330 bytes
-        connection.receive(b"GET / HTTP/1.1\r\n" + line * 99 + b"\r\n")
-
-    assert run(scenario).counted == ({} if whole else {"long-head": 1})
+async def test_what_is_around_the_letters_of_a_field_counts_too(
+    connection: Connection, letters: int, whole: bool
+) -> None:
+    line = b"a:" + b"b" * (letters + 1) + b"\r\n"  # with the space that is left out here, 330 bytes
+    connection.receive(b"GET / HTTP/1.1\r\n" + line * 99 + b"\r\n")
+    assert connection.counted == ({} if whole else {"long-head": 1})
 
 
 @pytest.mark.parametrize("then", [b"", b"GET /" + b"y" * LONGEST], ids=["lost", "cut"])
 def test_a_connection_that_is_gone_leaves_no_garbage(then: bytes) -> None:
     """Strangers come and go faster than a garbage collector looks: what refers to itself fills the memory."""
 
-    async def scenario() -> weakref.ref[Any]:
+    async def gone() -> weakref.ref[Any]:
         connection = Connection()
         connection.receive(GET * 5 + then)
         connection.protocol.connection_lost(None)
@@ -229,7 +186,7 @@ def test_a_connection_that_is_gone_leaves_no_garbage(then: bytes) -> None:
     gc.collect()
     gc.disable()
     try:
-        assert asyncio.run(scenario())() is None
+        assert asyncio.run(gone())() is None
     finally:
         gc.enable()
 
@@ -249,59 +206,52 @@ def test_a_connection_that_is_gone_leaves_no_garbage(then: bytes) -> None:
         pytest.param(GET + CHUNKED + b"0\r\nX: ", id="second trailer"),
     ],
 )
-def test_a_field_that_does_not_end_is_cut(run: Run, start: bytes, at_once: int | None) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(start + b"y" * (LONGEST - 5), at_once=at_once)
-        await connection.answer_all()
-        assert not connection.ended
-        connection.receive(b"y" * (16 << 10), at_once=at_once)
-
-    assert run(scenario).counted == {"long-head": 1}
+async def test_a_field_that_does_not_end_is_cut(
+    connection: Connection, start: bytes, at_once: int | None
+) -> None:
+    connection.receive(start + b"y" * (LONGEST - 5), at_once=at_once)
+    await connection.answer_all()
+    assert not connection.ended
+    connection.receive(b"y" * (16 << 10), at_once=at_once)
+    assert connection.counted == {"long-head": 1}
 
 
 @pytest.mark.parametrize(("fields", "whole"), [(100, True), (101, False)])
-def test_the_fields_of_a_head_are_bounded(run: Run, fields: int, whole: bool) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(head(10_000, fields=fields))
-
-    assert run(scenario).ended == ("" if whole else "cut")
+async def test_the_fields_of_a_head_are_bounded(connection: Connection, fields: int, whole: bool) -> None:
+    connection.receive(head(10_000, fields=fields))
+    assert connection.ended == ("" if whole else "cut")
 
 
 @pytest.mark.parametrize("before", [b"", GET, POST], ids=["first", "pipelined", "after a body"])
 @pytest.mark.parametrize(("fields", "parsed"), [(100, 100), (102, 0), (500, 0)])
-def test_no_field_is_parsed_of_a_head_that_has_far_too_many(
-    run: Run, fields: int, parsed: int, before: bytes
+async def test_no_field_is_parsed_of_a_head_that_has_far_too_many(
+    connection: Connection, fields: int, parsed: int, before: bytes
 ) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(before + GET)
-        await connection.answer_all()
-        connection.protocol._fields = 0
-        connection.receive(head(3000, fields=fields))
-
-    connection = run(scenario)
+    connection.receive(before + GET)
+    await connection.answer_all()
+    connection.protocol._fields = 0
+    connection.receive(head(3000, fields=fields))
     assert connection.protocol._fields == parsed
     assert connection.counted == ({} if parsed else {"long-head": 1})
 
 
-def test_a_head_of_too_many_fields_behind_what_is_not_http_takes_no_answer_away(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(b"nonsense\r\n\r\n" + head(3000, fields=500))
-
-    connection = run(scenario)
+async def test_a_head_of_too_many_fields_behind_what_is_not_http_takes_no_answer_away(
+    connection: Connection,
+) -> None:
+    connection.receive(b"nonsense\r\n\r\n" + head(3000, fields=500))
     assert connection.transport.written.startswith(b"HTTP/1.1 400")
     assert (connection.ended, connection.counted) == ("closed", {"invalid": 1})
 
 
 @pytest.mark.parametrize("split", range(1, 5))
-def test_a_body_of_many_lines_counts_for_no_head_wherever_that_is_split(run: Run, split: int) -> None:
-    async def scenario(connection: Connection) -> None:
-        post = b"POST / HTTP/1.1\r\nContent-Length: 3000\r\n\r\n"
-        for _ in range(2):
-            connection.receive(post[:-split])
-            connection.receive(post[-split:] + b"a\r\n" * 1000)
-            await connection.answer_all()
-
-    connection = run(scenario)
+async def test_a_body_of_many_lines_counts_for_no_head_wherever_that_is_split(
+    connection: Connection, split: int
+) -> None:
+    post = b"POST / HTTP/1.1\r\nContent-Length: 3000\r\n\r\n"
+    for _ in range(2):
+        connection.receive(post[:-split])
+        connection.receive(post[-split:] + b"a\r\n" * 1000)
+        await connection.answer_all()
     assert (connection.ended, connection.counted) == ("", {})
     assert connection.loop.started == 2
 
@@ -317,36 +267,30 @@ def test_a_body_of_many_lines_counts_for_no_head_wherever_that_is_split(run: Run
         (b"name: " + b"y" * 327 + b"\r\n", 98, False),
     ],
 )
-def test_trailers_are_bounded_with_the_head(
-    run: Run, trailer: bytes, trailers: int, whole: bool, at_once: int | None
+async def test_trailers_are_bounded_with_the_head(
+    connection: Connection, trailer: bytes, trailers: int, whole: bool, at_once: int | None
 ) -> None:
-    async def scenario(connection: Connection) -> None:
-        for _ in range(2):  # each request by itself
-            connection.receive(CHUNKED + b"0\r\n" + trailer * trailers + b"\r\n", at_once=at_once)
-            await connection.answer_all()
-
-    assert run(scenario).counted == ({} if whole else {"long-head": 1})
+    for _ in range(2):  # each request by itself
+        connection.receive(CHUNKED + b"0\r\n" + trailer * trailers + b"\r\n", at_once=at_once)
+        await connection.answer_all()
+    assert connection.counted == ({} if whole else {"long-head": 1})
 
 
 @pytest.mark.parametrize("at_once", [None, 1, 100])
-def test_what_is_sent_ahead_stays_as_it_came_until_all_before_it_is_answered(
-    run: Run, at_once: int | None
+async def test_what_is_sent_ahead_stays_as_it_came_until_all_before_it_is_answered(
+    connection: Connection, at_once: int | None
 ) -> None:
     """A request that is parsed takes a hundred times the memory of its bytes, which no bound counts."""
-
-    async def scenario(connection: Connection) -> None:
-        connection.receive(GET + POST + GET * 1000, at_once=at_once)
-        for started in range(1, 1003):
-            assert connection.loop.started == started
-            assert len(connection.protocol.pipeline) <= 1
-            assert not connection.transport.is_read or started >= 1001
-            await connection.answer()
-            connection.loop.turn()
-        assert connection.transport.is_read
-        connection.receive(GET)
-        assert connection.loop.started == 1003
-
-    connection = run(scenario)
+    connection.receive(GET + POST + GET * 1000, at_once=at_once)
+    for started in range(1, 1003):
+        assert connection.loop.started == started
+        assert len(connection.protocol.pipeline) <= 1
+        assert not connection.transport.is_read or started >= 1001
+        await connection.answer()
+        connection.loop.turn()
+    assert connection.transport.is_read
+    connection.receive(GET)
+    assert connection.loop.started == 1003
     assert connection.transport.written.count(b"HTTP/1.1 204") == 1002
     assert not connection.counted
 
@@ -363,35 +307,32 @@ def test_what_is_sent_ahead_stays_as_it_came_until_all_before_it_is_answered(
         (8193, 1024, False),
     ],
 )
-def test_the_chunks_of_a_body_are_bounded(run: Run, chunks: int, size: int, whole: bool) -> None:
-    async def scenario(connection: Connection) -> None:
-        chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
-        for _ in range(2):  # each body by itself
-            connection.receive(CHUNKED + chunk * (chunks - 1) + b"0\r\n\r\n")
-            await connection.answer_all()
-        assert (connection.transport.ended == "") == whole
+async def test_the_chunks_of_a_body_are_bounded(
+    connection: Connection, chunks: int, size: int, whole: bool
+) -> None:
+    chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
+    for _ in range(2):  # each body by itself
+        connection.receive(CHUNKED + chunk * (chunks - 1) + b"0\r\n\r\n")
+        await connection.answer_all()
+    assert (connection.transport.ended == "") == whole
+    assert connection.counted == ({} if whole else {"many-chunks": 1})
 
-    assert run(scenario).counted == ({} if whole else {"many-chunks": 1})
 
-
-def test_a_report_is_taken_when_the_next_head_comes_with_the_end_of_its_body() -> None:
+async def test_a_report_is_taken_when_the_next_head_comes_with_the_end_of_its_body() -> None:
     bodies: list[bytes] = []
 
     def take(_scope: Any, body: bytes, _done: Any) -> None:
         bodies.append(body)
 
-    async def scenario() -> None:
-        config = uvicorn.Config(
-            lambda: None, http=bounded_protocol(BOUNDS, taker=lambda _scope: take), ws="none", log_config=None
-        )
-        protocol: Any = config.http(config=config, server_state=ServerState(), app_state={}, _loop=Loop())  # type: ignore[operator,call-arg]
-        protocol.connection_made(Transport())
-        report = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"
-        protocol.data_received(report + b"first" + report + b"other")
-        protocol.data_received(b"")
-        assert bodies == [b"first"]
-
-    asyncio.run(scenario())
+    config = uvicorn.Config(
+        lambda: None, http=bounded_protocol(BOUNDS, taker=lambda _scope: take), ws="none", log_config=None
+    )
+    protocol: Any = config.http(config=config, server_state=ServerState(), app_state={}, _loop=Loop())  # type: ignore[operator,call-arg]
+    protocol.connection_made(Transport())
+    report = b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"
+    protocol.data_received(report + b"first" + report + b"other")
+    protocol.data_received(b"")
+    assert bodies == [b"first"]
 
 
 class Crowd:
@@ -414,290 +355,248 @@ class Crowd:
         return [number for number, each in enumerate(self.members) if each.protocol.cycle is not None]
 
 
-def test_a_pass_of_the_loop_parses_for_some_milliseconds_and_the_first_come_first() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(8)
-        for each in crowd.members:
-            each.receive(GET)
-        assert crowd.started == [0, 1, 2]
-        assert [each.transport.is_read for each in crowd.members] == [True] * 3 + [False] * 5
+async def test_a_pass_of_the_loop_parses_for_some_milliseconds_and_the_first_come_first() -> None:
+    crowd = Crowd(8)
+    for each in crowd.members:
+        each.receive(GET)
+    assert crowd.started == [0, 1, 2]
+    assert [each.transport.is_read for each in crowd.members] == [True] * 3 + [False] * 5
+    crowd.turn()
+    assert crowd.started == [0, 1, 2, 3, 4, 5]
+    crowd.turn()
+    assert crowd.started == [*range(8)]
+    assert all(each.transport.is_read for each in crowd.members)
+    crowd.turn()
+    await crowd.members[7].answer()
+    crowd.members[7].receive(GET)  # there is time again
+    assert crowd.loop.started == 9
+
+
+async def test_who_sends_much_keeps_nobody_out() -> None:
+    crowd = Crowd(3)
+    much, second, third = crowd.members
+    much.receive(b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
+    second.receive(GET)
+    third.receive(GET[:-1])
+    crowd.turn()
+    assert crowd.started == [0, 1]
+    third.receive(GET[-1:])
+    for _ in range(2):
         crowd.turn()
-        assert crowd.started == [0, 1, 2, 3, 4, 5]
+    assert crowd.started == [0, 1, 2]
+    for _ in range(20):
         crowd.turn()
-        assert crowd.started == [*range(8)]
-        assert all(each.transport.is_read for each in crowd.members)
-        crowd.turn()
-        await crowd.members[7].answer()
-        crowd.members[7].receive(GET)  # there is time again
-        assert crowd.loop.started == 9
-
-    asyncio.run(scenario())
+    body = much.protocol.cycle.body
+    assert (len(body), much.transport.is_read) == (100_000, False)  # till the app takes it
+    body.clear()
+    much.protocol.flow.resume_reading()
+    assert much.transport.is_read
 
 
-def test_who_sends_much_keeps_nobody_out() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(3)
-        much, second, third = crowd.members
-        much.receive(b"POST / HTTP/1.1\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000))
-        second.receive(GET)
-        third.receive(GET[:-1])
-        crowd.turn()
-        assert crowd.started == [0, 1]
-        third.receive(GET[-1:])
-        for _ in range(2):
-            crowd.turn()
-        assert crowd.started == [0, 1, 2]
-        for _ in range(20):
-            crowd.turn()
-        body = much.protocol.cycle.body
-        assert (len(body), much.transport.is_read) == (100_000, False)  # till the app takes it
-        body.clear()
-        much.protocol.flow.resume_reading()
-        assert much.transport.is_read
-
-    asyncio.run(scenario())
+async def test_connections_whose_last_request_had_a_good_key_wait_for_no_stranger() -> None:
+    crowd = Crowd(8)
+    *strangers, device = crowd.members
+    device.receive(GET)
+    device.protocol.cycle.scope[STANDING].is_known = True  # as the gate says
+    await device.answer()
+    for each in strangers:
+        each.receive(GET * 2)
+    device.receive(GET)
+    assert crowd.loop.started == 4
+    assert crowd.started == [0, 1, 7]
+    assert device.protocol.cycle is not None
+    await device.answer()
+    device.receive(GET)  # whose last request had none
+    assert not device.transport.is_read
 
 
-def test_connections_whose_last_request_had_a_good_key_wait_for_no_stranger() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(8)
-        *strangers, device = crowd.members
-        device.receive(GET)
-        device.protocol.cycle.scope[STANDING].is_known = True  # as the gate says
-        await device.answer()
-        for each in strangers:
-            each.receive(GET * 2)
-        device.receive(GET)
-        assert crowd.loop.started == 4
-        assert crowd.started == [0, 1, 7]
-        assert device.protocol.cycle is not None
-        await device.answer()
-        device.receive(GET)  # whose last request had none
-        assert not device.transport.is_read
-
-    asyncio.run(scenario())
+async def test_costly_heads_wait_for_cheap_ones_that_come_later() -> None:
+    crowd = Crowd(8)
+    *costly, second, last = crowd.members
+    for each in costly:
+        each.receive(head(1000, fields=60))
+    second.receive(GET)
+    last.receive(GET)
+    assert crowd.started == [0, 6, 7]
+    crowd.turn()
+    assert crowd.started == [0, 1, 2, 3, 6, 7]  # with all the time that nobody else takes
 
 
-def test_costly_heads_wait_for_cheap_ones_that_come_later() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(8)
-        *costly, second, last = crowd.members
-        for each in costly:
-            each.receive(head(1000, fields=60))
-        second.receive(GET)
-        last.receive(GET)
-        assert crowd.started == [0, 6, 7]
-        crowd.turn()
-        assert crowd.started == [0, 1, 2, 3, 6, 7]  # with all the time that nobody else takes
-
-    asyncio.run(scenario())
+async def test_costly_heads_have_a_part_of_each_pass() -> None:
+    crowd = Crowd(12)
+    for each in crowd.members[:3]:
+        each.receive(head(1000, fields=60))
+    for each in crowd.members[3:]:
+        each.receive(GET)
+    assert crowd.started == [0, 3, 4]
+    crowd.turn()
+    assert crowd.started == [0, 1, 3, 4, 5, 6]
+    crowd.turn()
+    assert crowd.started == [*range(9)]
 
 
-def test_costly_heads_have_a_part_of_each_pass() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(12)
-        for each in crowd.members[:3]:
-            each.receive(head(1000, fields=60))
-        for each in crowd.members[3:]:
-            each.receive(GET)
-        assert crowd.started == [0, 3, 4]
-        crowd.turn()
-        assert crowd.started == [0, 1, 3, 4, 5, 6]
-        crowd.turn()
-        assert crowd.started == [*range(9)]
-
-    asyncio.run(scenario())
+async def test_a_body_of_many_lines_is_not_costly_for_its_head() -> None:
+    crowd = Crowd(2)
+    post = b"POST / HTTP/1.1\r\nContent-Length: 3000\r\n\r\n" + b"a\r\n" * 1000
+    for each in crowd.members:
+        each.receive(post)
+    assert [len(each.protocol.cycle.body) for each in crowd.members] == [3000, 3000]
+    assert not crowd.members[0].counted
 
 
-def test_a_body_of_many_lines_is_not_costly_for_its_head() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(2)
-        post = b"POST / HTTP/1.1\r\nContent-Length: 3000\r\n\r\n" + b"a\r\n" * 1000
-        for each in crowd.members:
-            each.receive(post)
-        assert [len(each.protocol.cycle.body) for each in crowd.members] == [3000, 3000]
-        assert not crowd.members[0].counted
-
-    asyncio.run(scenario())
+async def test_a_connection_that_ends_while_it_waits_is_passed_over() -> None:
+    crowd = Crowd(6)
+    for each in crowd.members:
+        each.receive(GET)
+    crowd.members[3].protocol.connection_lost(None)
+    crowd.members[4].protocol._cut("made-room")
+    crowd.turn()
+    assert crowd.started == [0, 1, 2, 5]
 
 
-def test_a_connection_that_ends_while_it_waits_is_passed_over() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(6)
-        for each in crowd.members:
-            each.receive(GET)
-        crowd.members[3].protocol.connection_lost(None)
-        crowd.members[4].protocol._cut("made-room")
-        crowd.turn()
-        assert crowd.started == [0, 1, 2, 5]
-
-    asyncio.run(scenario())
+async def test_no_deadline_ends_while_what_it_is_for_waits_here() -> None:
+    crowd = Crowd(5)
+    for each in crowd.members:
+        each.receive(GET)
+    late = crowd.members[4]
+    late.loop.timers = [timer for timer in late.loop.timers if timer.when > 0.1]  # no pass comes
+    late.loop.advance(100.0)
+    assert (late.ended, crowd.started) == ("", [0, 1, 2])
 
 
-def test_no_deadline_ends_while_what_it_is_for_waits_here() -> None:
-    async def scenario() -> None:
-        crowd = Crowd(5)
-        for each in crowd.members:
-            each.receive(GET)
-        late = crowd.members[4]
-        late.loop.timers = [timer for timer in late.loop.timers if timer.when > 0.1]  # no pass comes
-        late.loop.advance(100.0)
-        assert (late.ended, crowd.started) == ("", [0, 1, 2])
-
-    asyncio.run(scenario())
-
-
-def test_what_waits_to_be_parsed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_to_be_parsed_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arcwise.server.process.connections._MAX_UNREAD_BYTES", 100_000)
 
-    async def scenario() -> None:
-        crowd = Crowd(12)
-        for each in crowd.members[:3]:
-            each.receive(GET)
-        for each in crowd.members[3:]:
-            each.receive(POST)
-        assert [each.ended for each in crowd.members] == [""] * 8 + ["cut"] * 4
-        assert crowd.members[0].counted == {"no-room": 4}
-        for _ in range(40):
-            crowd.turn()
-        assert crowd.started == [*range(8)]
-        another = Connection(beside=crowd.members[0])
-        another.clock.step = 1.0
-        another.receive(POST)  # there is room again
-        assert another.ended == ""
-
-    asyncio.run(scenario())
+    crowd = Crowd(12)
+    for each in crowd.members[:3]:
+        each.receive(GET)
+    for each in crowd.members[3:]:
+        each.receive(POST)
+    assert [each.ended for each in crowd.members] == [""] * 8 + ["cut"] * 4
+    assert crowd.members[0].counted == {"no-room": 4}
+    for _ in range(40):
+        crowd.turn()
+    assert crowd.started == [*range(8)]
+    another = Connection(beside=crowd.members[0])
+    another.clock.step = 1.0
+    another.receive(POST)  # there is room again
+    assert another.ended == ""
 
 
-def test_a_head_is_cut_at_its_deadline_whatever_drips(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(b"GET / HTTP/1.1\r\nX: ")
-        for _ in range(9):
-            connection.loop.advance(1.0)
-            connection.receive(b"y")
-            assert not connection.ended
+async def test_a_head_is_cut_at_its_deadline_whatever_drips(connection: Connection) -> None:
+    connection.receive(b"GET / HTTP/1.1\r\nX: ")
+    for _ in range(9):
         connection.loop.advance(1.0)
-
-    connection = run(scenario)
+        connection.receive(b"y")
+        assert not connection.ended
+    connection.loop.advance(1.0)
     assert connection.ended == "cut"
     assert connection.counted == {"slow-head": 1}
 
 
-def test_the_first_head_has_its_time_from_the_connection_on(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.loop.advance(9.0)
-        connection.receive(b"GET / HT")
-        connection.loop.advance(1.0)
-
-    assert run(scenario).counted == {"slow-head": 1}
+async def test_the_first_head_has_its_time_from_the_connection_on(connection: Connection) -> None:
+    connection.loop.advance(9.0)
+    connection.receive(b"GET / HT")
+    connection.loop.advance(1.0)
+    assert connection.counted == {"slow-head": 1}
 
 
 @pytest.mark.parametrize("answered", [False, True])
-def test_a_body_is_cut_at_its_deadline_whatever_drips(run: Run, answered: bool) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
-        for second in range(34):
-            connection.loop.advance(1.0)
-            connection.receive(b"y")
-            if answered and second == 3:
-                await connection.answer()
-            assert not connection.ended
+async def test_a_body_is_cut_at_its_deadline_whatever_drips(connection: Connection, answered: bool) -> None:
+    connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 1000\r\n\r\n")
+    for second in range(34):
         connection.loop.advance(1.0)
-
-    assert run(scenario).counted == {"slow-body": 1}
-
-
-def test_empty_lines_between_requests_keep_no_connection(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(GET)
-        await connection.answer()
-        for _ in range(4):
-            connection.loop.advance(1.0)
-            connection.receive(b"\r\n")
-            assert not connection.ended
-        connection.loop.advance(1.0)
-
-    assert run(scenario).ended == "closed"
-
-
-def test_a_connection_is_kept_for_a_while_after_a_body_that_was_answered_early(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nx")
-        await connection.answer()
-        connection.receive(b"x")
-        connection.loop.advance(4.0)
+        connection.receive(b"y")
+        if answered and second == 3:
+            await connection.answer()
         assert not connection.ended
+    connection.loop.advance(1.0)
+    assert connection.counted == {"slow-body": 1}
+
+
+async def test_empty_lines_between_requests_keep_no_connection(connection: Connection) -> None:
+    connection.receive(GET)
+    await connection.answer()
+    for _ in range(4):
         connection.loop.advance(1.0)
+        connection.receive(b"\r\n")
+        assert not connection.ended
+    connection.loop.advance(1.0)
+    assert connection.ended == "closed"
 
-    assert run(scenario).ended == "closed"
+
+async def test_a_connection_is_kept_for_a_while_after_a_body_that_was_answered_early(
+    connection: Connection,
+) -> None:
+    connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nx")
+    await connection.answer()
+    connection.receive(b"x")
+    connection.loop.advance(4.0)
+    assert not connection.transport.is_closing()
+    connection.loop.advance(1.0)
+    assert connection.ended == "closed"
 
 
-def test_the_head_of_a_second_request_has_a_deadline_of_its_own(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(GET)
-        connection.loop.advance(100.0)  # the app's time is not the sender's
-        await connection.answer()
-        connection.loop.advance(4.0)
-        connection.receive(GET[:-1])
-        connection.loop.advance(9.0)
-        connection.receive(GET[-1:])
-        await connection.answer()
-        connection.receive(b"G")
-        connection.loop.advance(10.0)
-
-    connection = run(scenario)
+async def test_the_head_of_a_second_request_has_a_deadline_of_its_own(connection: Connection) -> None:
+    connection.receive(GET)
+    connection.loop.advance(100.0)  # the app's time is not the sender's
+    await connection.answer()
+    connection.loop.advance(4.0)
+    connection.receive(GET[:-1])
+    connection.loop.advance(9.0)
+    connection.receive(GET[-1:])
+    await connection.answer()
+    connection.receive(b"G")
+    connection.loop.advance(10.0)
     assert connection.transport.written.count(b"HTTP/1.1 204") == 2
     assert connection.counted == {"slow-head": 1}
 
 
-def test_a_body_that_waits_for_its_turn_has_time(run: Run) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(GET)
-        connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nx")
-        connection.loop.advance(100.0)
-        assert not connection.ended
-        await connection.answer()
-        connection.loop.advance(34.0)
-        assert not connection.ended
-        connection.loop.advance(1.0)
-
-    assert run(scenario).counted == {"slow-body": 1}
+async def test_a_body_that_waits_for_its_turn_has_time(connection: Connection) -> None:
+    connection.receive(GET)
+    connection.receive(b"POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nx")
+    connection.loop.advance(100.0)
+    assert not connection.ended
+    await connection.answer()
+    connection.loop.advance(34.0)
+    assert not connection.ended
+    connection.loop.advance(1.0)
+    assert connection.counted == {"slow-body": 1}
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 100])
-def test_an_answer_to_a_connection_that_is_lost_is_not_written(run: Run, ahead: int) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(POST + GET * ahead)
-        first = connection.protocol._answering
-        connection.protocol.connection_lost(None)
-        assert first.disconnected
-        await first.send({"type": "http.response.start", "status": 204, "headers": []})
-        await first.send({"type": "http.response.body", "body": b""})
-
-    assert run(scenario).transport.written == b""
+async def test_an_answer_to_a_connection_that_is_lost_is_not_written(
+    connection: Connection, ahead: int
+) -> None:
+    connection.receive(POST + GET * ahead)
+    first = connection.protocol._answering
+    connection.protocol.connection_lost(None)
+    assert first.disconnected
+    await first.send({"type": "http.response.start", "status": 204, "headers": []})
+    await first.send({"type": "http.response.body", "body": b""})
+    assert connection.transport.written == b""
 
 
 @pytest.mark.parametrize("end", [b"zz\r\n", b"1\r\n"], ids=["invalid", "slow"])
-def test_nothing_more_is_written_of_an_answer_whose_body_ends_badly(run: Run, end: bytes) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(CHUNKED)
-        first = connection.protocol.cycle
-        await first.send({"type": "http.response.start", "status": 200, "headers": []})
-        connection.receive(end)
-        connection.loop.advance(100.0)
-        assert (first.disconnected, connection.ended) == (True, "cut")
-        await first.send({"type": "http.response.body", "body": b"rest"})
-
-    written = run(scenario).transport.written
+async def test_nothing_more_is_written_of_an_answer_whose_body_ends_badly(
+    connection: Connection, end: bytes
+) -> None:
+    connection.receive(CHUNKED)
+    first = connection.protocol.cycle
+    await first.send({"type": "http.response.start", "status": 200, "headers": []})
+    connection.receive(end)
+    connection.loop.advance(100.0)
+    assert (first.disconnected, connection.ended) == (True, "cut")
+    await first.send({"type": "http.response.body", "body": b"rest"})
+    written = connection.transport.written
     assert written.startswith(b"HTTP/1.1 200 ")
     assert written.endswith(b"\r\n\r\n")
 
 
-def test_what_is_not_http_gets_one_answer_and_one_line(run: Run, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(b"nonsense\r\n\r\n" * 10_000)
-
-    connection = run(scenario)
+async def test_what_is_not_http_gets_one_answer_and_one_line(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection.receive(b"nonsense\r\n\r\n" * 10_000)
     assert connection.transport.written.count(b"HTTP/1.1 400") == 1
     assert connection.ended == "closed"
     assert connection.counted == {"invalid": 1}
@@ -716,15 +615,14 @@ def test_what_is_not_http_gets_one_answer_and_one_line(run: Run, caplog: pytest.
         pytest.param(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, id="chunks"),
     ],
 )
-def test_a_refusal_is_not_taken_for_another_answer(run: Run, data: bytes, answers: int) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(data)
-        if answers == 204:
-            assert not connection.ended
-            assert not connection.transport.written
-            await connection.answer()
-
-    connection = run(scenario)
+async def test_a_refusal_is_not_taken_for_another_answer(
+    connection: Connection, data: bytes, answers: int
+) -> None:
+    connection.receive(data)
+    if answers == 204:
+        assert not connection.ended
+        assert not connection.transport.written
+        await connection.answer()
     assert connection.transport.written.startswith(b"HTTP/1.1 %d" % answers)
     assert connection.transport.written.count(b"HTTP/1.1 ") == 1
     assert connection.ended == "closed"
@@ -737,8 +635,8 @@ def test_a_refusal_is_not_taken_for_another_answer(run: Run, data: bytes, answer
     ("version", "size"),
     [("1.1", "Content-Length: 5"), ("1.1", "Transfer-Encoding: chunked"), ("1.0", "Content-Length: 5")],
 )
-def test_an_offer_of_http_2_takes_no_body_away(
-    run: Run, version: str, size: str, before: bytes, at_once: int | None
+async def test_an_offer_of_http_2_takes_no_body_away(
+    connection: Connection, version: str, size: str, before: bytes, at_once: int | None
 ) -> None:
     """Java's HttpClient offers it with each request in the clear.
 
@@ -748,32 +646,26 @@ def test_an_offer_of_http_2_takes_no_body_away(
     body = b"2\r\nco\r\n3\r\ndes\r\n0\r\n\r\n" if "chunked" in size else b"codes"
     head = f"POST /a%20b?c=d HTTP/{version}\r\nHost: x\r\n{offer}\r\n{size}\r\n\r\n".encode()
 
-    async def scenario(connection: Connection) -> None:
-        if before:
-            connection.receive(before)
-            await connection.answer()
-        connection.receive(head + body, at_once=at_once)
-        cycle = connection.protocol.cycle
-        assert (bytes(cycle.body), cycle.more_body, cycle.keep_alive) == (b"codes", False, False)
-        assert (cycle.scope["path"], cycle.scope["query_string"]) == ("/a b", b"c=d")
-        assert cycle.scope["http_version"] == version
+    if before:
+        connection.receive(before)
         await connection.answer()
-
-    connection = run(scenario)
+    connection.receive(head + body, at_once=at_once)
+    cycle = connection.protocol.cycle
+    assert (bytes(cycle.body), cycle.more_body, cycle.keep_alive) == (b"codes", False, False)
+    assert (cycle.scope["path"], cycle.scope["query_string"]) == ("/a b", b"c=d")
+    assert cycle.scope["http_version"] == version
+    await connection.answer()
     assert connection.ended == "closed"
     assert not connection.counted
 
 
-def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(
-    run: Run, caplog: pytest.LogCaptureFixture
+async def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(
+    connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(connection: Connection) -> None:
-        connection.receive(b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET)
-        connection.receive(GET)
-        assert connection.loop.started == 1
-        await connection.answer()
-
-    connection = run(scenario)
+    connection.receive(b"GET / HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET)
+    connection.receive(GET)
+    assert connection.loop.started == 1
+    await connection.answer()
     assert connection.transport.written.startswith(b"HTTP/1.1 204")
     assert connection.ended == "closed"
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -804,56 +696,46 @@ async def answer_known(connection: Connection) -> None:
     await connection.answer()
 
 
-def test_a_new_connection_takes_the_place_of_the_stranger_who_was_answered_longest_ago() -> None:
+async def test_a_new_connection_takes_the_place_of_the_stranger_who_was_answered_longest_ago() -> None:
     """Whether they wait for bytes or for refusals: who sends much ahead would be safe from it otherwise."""
-
-    async def scenario() -> None:
-        first, (second, third, device, busy) = full(max_connections=5)
-        await answer_known(device)
-        busy.receive(GET)
-        busy.protocol.cycle.scope[STANDING].is_known = True
-        third.receive(GET * 64)
-        first.receive(GET)
-        await first.answer()
-        first.loop.advance(1.0)
-        new = make_room(first, second, third, first)
-        first.loop.advance(1.0)
-        make_room(new[0], *new)
-        assert device.ended == busy.ended == ""
-        assert first.counted == {"made-room": 6}
-
-    asyncio.run(scenario())
+    first, (second, third, device, busy) = full(max_connections=5)
+    await answer_known(device)
+    busy.receive(GET)
+    busy.protocol.cycle.scope[STANDING].is_known = True
+    third.receive(GET * 64)
+    first.receive(GET)
+    await first.answer()
+    first.loop.advance(1.0)
+    new = make_room(first, second, third, first)
+    first.loop.advance(1.0)
+    make_room(new[0], *new)
+    assert device.ended == busy.ended == ""
+    assert first.counted == {"made-room": 6}
 
 
-def test_a_new_connection_takes_the_place_of_an_idle_device_before_that_of_another_new_one() -> None:
-    async def scenario() -> None:
-        busy, (idle, late, new) = full(max_connections=4)
-        for each in (idle, busy, late):
-            await answer_known(each)
-        busy.receive(GET)
-        busy.protocol.cycle.scope[STANDING].is_known = True
-        make_room(busy, idle, late)
-        refused = Connection(beside=busy)
-        assert (busy.ended, new.ended) == ("", "")
-        assert refused.transport.written.startswith(b"HTTP/1.1 503 ")
-        assert b"\r\nretry-after: 1\r\n" in refused.transport.written
-        document = json.loads(refused.transport.written.partition(b"\r\n\r\n")[2])
-        assert document["type"] == "urn:arcwise:problem:too-many-connections"
-        assert busy.counted == {"made-room": 2, "too-many": 1}
-
-    asyncio.run(scenario())
+async def test_a_new_connection_takes_the_place_of_an_idle_device_before_that_of_another_new_one() -> None:
+    busy, (idle, late, new) = full(max_connections=4)
+    for each in (idle, busy, late):
+        await answer_known(each)
+    busy.receive(GET)
+    busy.protocol.cycle.scope[STANDING].is_known = True
+    make_room(busy, idle, late)
+    refused = Connection(beside=busy)
+    assert (busy.ended, new.ended) == ("", "")
+    assert refused.transport.written.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: 1\r\n" in refused.transport.written
+    document = json.loads(refused.transport.written.partition(b"\r\n\r\n")[2])
+    assert document["type"] == "urn:arcwise:problem:too-many-connections"
+    assert busy.counted == {"made-room": 2, "too-many": 1}
 
 
-def test_a_device_whose_body_is_slow_gives_way_and_one_whose_bytes_wait_here_does_not() -> None:
-    async def scenario() -> None:
-        slow, (waiting,) = full(max_connections=2)
-        slow.receive(CHUNKED)
-        slow.protocol.cycle.scope[STANDING].is_known = True
-        await answer_known(waiting)
-        waiting.clock.step = 1.0
-        waiting.receive(POST)
-        assert waiting.protocol._parts
-        make_room(waiting, slow)
-        assert waiting.ended == ""
-
-    asyncio.run(scenario())
+async def test_a_device_whose_body_is_slow_gives_way_and_one_whose_bytes_wait_here_does_not() -> None:
+    slow, (waiting,) = full(max_connections=2)
+    slow.receive(CHUNKED)
+    slow.protocol.cycle.scope[STANDING].is_known = True
+    await answer_known(waiting)
+    waiting.clock.step = 1.0
+    waiting.receive(POST)
+    assert waiting.protocol._parts
+    make_room(waiting, slow)
+    assert waiting.ended == ""

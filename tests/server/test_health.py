@@ -8,12 +8,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from arcwise.domains import Interval
 from arcwise.errors import StoreError
@@ -21,18 +19,20 @@ from arcwise.server.process.logs import _JSONFormatter, _TextFormatter
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MEDIA_TYPE, Batch
+from tests.support.apps import Serve
+from tests.support.reports import body_of
 from tests.support.server_processes import serving
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 DELAY = Task("delay", Interval(0, 1), 1.0)
 PATH = f"/v1/tasks/{DELAY.id}/reports"
 HEADERS = {"content-type": MEDIA_TYPE}
 
 
 def body(number: int, codes: bytes = b"\x07") -> bytes:
-    batch = Batch(bytes.fromhex(DELAY.id), number.to_bytes(16, "big"), DELAY.epoch(time.time()), codes)
-    return encode_batch(batch)
+    return body_of(DELAY, codes, number=number)
 
 
 async def trouble(http: httpx.AsyncClient) -> str | None:
@@ -45,18 +45,16 @@ async def trouble(http: httpx.AsyncClient) -> str | None:
     return str(answer.json()["detail"])
 
 
-def test_ready_while_the_store_answers(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        assert await trouble(http) is None
-        monkeypatch.setattr("arcwise.server.runtime._SILENT_SECONDS", -1.0)
-        assert await trouble(http) == "The store does not answer."
-        assert (await http.get("/health/live")).status_code == 200
-
-    with_app([DELAY], scenario)
+async def test_ready_while_the_store_answers(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    http = await serve([DELAY])
+    assert await trouble(http) is None
+    monkeypatch.setattr("arcwise.server.runtime._SILENT_SECONDS", -1.0)
+    assert await trouble(http) == "The store does not answer."
+    assert (await http.get("/health/live")).status_code == 200
 
 
-def test_a_store_that_cannot_be_read_is_noticed_and_forgiven(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_store_that_cannot_be_read_is_noticed_and_forgiven(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("arcwise.server.runtime.REFRESH_SECONDS", 0.01)
     monkeypatch.setattr("arcwise.server.runtime._SILENT_SECONDS", 0.5)
@@ -67,22 +65,21 @@ def test_a_store_that_cannot_be_read_is_noticed_and_forgiven(
     def told() -> list[str]:
         return [record.message for record in caplog.records if "out of reach" in record.message]
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(SQLiteStore, "keys", fails)
-            # A machine that is busy for half a second is not ready either, before anything has failed.
-            while not told() or await trouble(http) is None:
-                await asyncio.sleep(0.01)
-        while await trouble(http) is not None:
+    http = await serve([DELAY])
+    with monkeypatch.context() as patch:
+        patch.setattr(SQLiteStore, "keys", fails)
+        # A machine that is busy for half a second is not ready either, before anything has failed.
+        while not told() or await trouble(http) is None:
             await asyncio.sleep(0.01)
-
-    with_app([DELAY], scenario)
+    while await trouble(http) is not None:
+        await asyncio.sleep(0.01)
+    await http.stop()
     assert told() == ["cannot read keys and tasks, so the last known ones stay in use: out of reach"]
 
 
 @pytest.mark.parametrize(("number", "size"), [(1, 100_000), (100, 1)])
-def test_not_ready_with_a_full_queue(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch, number: int, size: int
+async def test_not_ready_with_a_full_queue(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, number: int, size: int
 ) -> None:
     go_on = threading.Event()
     real = SQLiteStore.add
@@ -91,24 +88,22 @@ def test_not_ready_with_a_full_queue(
         assert go_on.wait(60)
         return real(self, batches)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        monkeypatch.setattr(SQLiteStore, "add", slow)
-        waiting = [
-            asyncio.create_task(http.post(PATH, content=body(each, bytes(size)), headers=HEADERS))
-            for each in range(number)
-        ]
-        while await trouble(http) != "The queue before the store is full.":
-            assert not any(each.done() for each in waiting)
-            await asyncio.sleep(0.01)
-        shown = (await http.get("/metrics")).text.splitlines()
-        assert f"arcwise_queue_batches {float(number)}" in shown
-        # What batches take in memory: small ones are more than their codes.
-        assert f"arcwise_queue_bytes {float(number * (size + 1024))}" in shown
-        go_on.set()
-        assert {each.status_code for each in await asyncio.gather(*waiting)} == {204}
-        assert await trouble(http) is None
-
-    with_app([DELAY], scenario, max_waiting_bytes=105_000, max_body_bytes=103_000)
+    http = await serve([DELAY], max_waiting_bytes=105_000, max_body_bytes=103_000)
+    monkeypatch.setattr(SQLiteStore, "add", slow)
+    waiting = [
+        asyncio.create_task(http.post(PATH, content=body(each, bytes(size)), headers=HEADERS))
+        for each in range(number)
+    ]
+    while await trouble(http) != "The queue before the store is full.":
+        assert not any(each.done() for each in waiting)
+        await asyncio.sleep(0.01)
+    shown = (await http.get("/metrics")).text.splitlines()
+    assert f"arcwise_queue_batches {float(number)}" in shown
+    # What batches take in memory: small ones are more than their codes.
+    assert f"arcwise_queue_bytes {float(number * (size + 1024))}" in shown
+    go_on.set()
+    assert {each.status_code for each in await asyncio.gather(*waiting)} == {204}
+    assert await trouble(http) is None
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import random
 import threading
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -18,11 +18,13 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store import Outcome, Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch, pack_codes
+from tests.support.apps import Serve
+
+pytestmark = pytest.mark.anyio
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
 HEADING = Task("heading", Circle(360), 1.0)
 WIDE = Task("wide", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=300))
-Run = Callable[..., None]
 TASKS = [DELAY, HEADING, WIDE]
 SECRET = b"\xfeSECRET\xfe"
 
@@ -65,22 +67,20 @@ def assert_problem(answer: httpx.Response, status: int, kind: str) -> None:
     assert b"SECRET" not in answer.content
 
 
-def test_batches_are_counted_and_replays_are_not(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for _ in range(3):
-            answer = await post(http, encode_batch(batch()))
-            assert (answer.status_code, answer.content) == (204, b"")
-        assert (
-            await post(http, encode_batch(batch(codes=[7] * 50)))
-        ).status_code == 204  # the first content wins
-        assert (await post(http, encode_batch(batch(number=1)))).status_code == 204
-        assert await total(http) == 6
-        assert (
-            await post(http, encode_batch(batch(WIDE, [0, WIDE.mechanism.kernel.codes - 1])), WIDE)
-        ).status_code == 204
-        assert await total(http, WIDE) == 2
-
-    with_app(TASKS, scenario)
+async def test_batches_are_counted_and_replays_are_not(serve: Serve) -> None:
+    http = await serve(TASKS)
+    for _ in range(3):
+        answer = await post(http, encode_batch(batch()))
+        assert (answer.status_code, answer.content) == (204, b"")
+    assert (
+        await post(http, encode_batch(batch(codes=[7] * 50)))
+    ).status_code == 204  # the first content wins
+    assert (await post(http, encode_batch(batch(number=1)))).status_code == 204
+    assert await total(http) == 6
+    assert (
+        await post(http, encode_batch(batch(WIDE, [0, WIDE.mechanism.kernel.codes - 1])), WIDE)
+    ).status_code == 204
+    assert await total(http, WIDE) == 2
 
 
 async def raw_post(app: FastAPI, body: bytes) -> tuple[int, bytes]:
@@ -109,7 +109,7 @@ async def raw_post(app: FastAPI, body: bytes) -> tuple[int, bytes]:
     return sent[0]["status"], dict(sent[0]["headers"]).get(b"content-type", b"")
 
 
-def test_every_shape_of_batch_that_is_refused(with_app: Run) -> None:
+async def test_every_shape_of_batch_that_is_refused(serve: Serve) -> None:
     good = [1, bytes.fromhex(DELAY.id), bytes(16), now(), b"\x01"]
 
     def changed(position: int, value: object) -> bytes:
@@ -141,47 +141,40 @@ def test_every_shape_of_batch_that_is_refused(with_app: Run) -> None:
         changed(4, [1]),
         changed(4, "SECRET"),
     ]
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for bad in malformed:
-            assert_problem(await post(http, bad), 400, "malformed-batch")
-        assert_problem(await post(http, encode_batch(batch(HEADING))), 400, "wrong-task")
-        assert_problem(await post(http, changed(3, now() + 2)), 422, "epoch-ahead")
-        assert_problem(await post(http, changed(3, now() - 32)), 410, "epoch-closed")
-        assert_problem(await post(http, changed(4, b"\x01\xcc")), 422, "bad-codes")  # 204 is K
-        odd = Batch(bytes.fromhex(WIDE.id), bytes(16), now(), b"\x01\x00\x01")
-        assert_problem(await post(http, encode_batch(odd), WIDE), 422, "bad-codes")
-        assert_problem(
-            await post(http, encode_batch(batch(WIDE, [WIDE.mechanism.kernel.codes])), WIDE), 422, "bad-codes"
+    http = await serve(TASKS)
+    for bad in malformed:
+        assert_problem(await post(http, bad), 400, "malformed-batch")
+    assert_problem(await post(http, encode_batch(batch(HEADING))), 400, "wrong-task")
+    assert_problem(await post(http, changed(3, now() + 2)), 422, "epoch-ahead")
+    assert_problem(await post(http, changed(3, now() - 32)), 410, "epoch-closed")
+    assert_problem(await post(http, changed(4, b"\x01\xcc")), 422, "bad-codes")  # 204 is K
+    odd = Batch(bytes.fromhex(WIDE.id), bytes(16), now(), b"\x01\x00\x01")
+    assert_problem(await post(http, encode_batch(odd), WIDE), 422, "bad-codes")
+    assert_problem(
+        await post(http, encode_batch(batch(WIDE, [WIDE.mechanism.kernel.codes])), WIDE), 422, "bad-codes"
+    )
+    assert_problem(await post(http, body, kind="application/json"), 415, "media-type")
+    assert_problem(await post(http, bytes(MAX_BODY_BYTES + 1)), 413, "too-large")
+    for path in ("00" * 32, "SECRET", DELAY.id.upper()):
+        answer = await http.post(
+            f"/v1/tasks/{path}/reports", content=body, headers={"content-type": MEDIA_TYPE}
         )
-        assert_problem(await post(http, body, kind="application/json"), 415, "media-type")
-        assert_problem(await post(http, bytes(MAX_BODY_BYTES + 1)), 413, "too-large")
-        for path in ("00" * 32, "SECRET", DELAY.id.upper()):
-            answer = await http.post(
-                f"/v1/tasks/{path}/reports", content=body, headers={"content-type": MEDIA_TYPE}
-            )
-            assert_problem(answer, 404, "unknown-task")
-        assert_problem(
-            await http.put(f"/v1/tasks/{DELAY.id}/reports", content=body), 405, "method-not-allowed"
-        )
-        assert_problem(await http.get("/SECRET"), 404, "not-found")
-        for task in TASKS:
-            assert await total(http, task) == 0
-
-    with_app(TASKS, scenario)
+        assert_problem(answer, 404, "unknown-task")
+    assert_problem(await http.put(f"/v1/tasks/{DELAY.id}/reports", content=body), 405, "method-not-allowed")
+    assert_problem(await http.get("/SECRET"), 404, "not-found")
+    for task in TASKS:
+        assert await total(http, task) == 0
 
 
-def test_epochs_at_the_edges_are_taken(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for number, epoch in enumerate((now() - 30, now(), now() + 1)):
-            assert (await post(http, encode_batch(batch(number=number, epoch=epoch)))).status_code == 204
-        assert await total(http) == 9
-
-    with_app(TASKS, scenario)
+async def test_epochs_at_the_edges_are_taken(serve: Serve) -> None:
+    http = await serve(TASKS)
+    for number, epoch in enumerate((now() - 30, now(), now() + 1)):
+        assert (await post(http, encode_batch(batch(number=number, epoch=epoch)))).status_code == 204
+    assert await total(http) == 9
 
 
 @pytest.mark.slow
-def test_ten_thousand_fuzzed_bodies(with_app: Run) -> None:
+async def test_ten_thousand_fuzzed_bodies(serve: Serve) -> None:
     """Truncated, extended, mutated, spliced and random bodies: a problem or a batch that really is one."""
     generator = random.Random(20130101)
     epoch = now()
@@ -206,27 +199,25 @@ def test_ten_thousand_fuzzed_bodies(with_app: Run) -> None:
             return bytes(body[:at] + generator.randbytes(generator.randrange(5)) + body[at:])
         return bytes(body)  # codes from 0 to 255 of 204
 
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        counted = 0
-        statuses: dict[int, int] = {}
-        for first in range(0, 10_000, 50):  # those that come together share a commit
-            answers = [raw_post(app, fuzzed(number)) for number in range(first, first + 50)]
-            for status, content_type in await asyncio.gather(*answers):
-                statuses[status] = statuses.get(status, 0) + 1
-                if status == 204:
-                    counted += 1
-                else:
-                    assert content_type == b"application/problem+json"
-                    assert status in (400, 410, 422)
-        assert counted > 500  # the fuzz is no good if nothing gets through
-        assert statuses[400] > 5_000
-        # A mutation may shorten the codes, never make a batch count twice.
-        assert counted <= await total(http) <= 5 * counted
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    counted = 0
+    statuses: dict[int, int] = {}
+    for first in range(0, 10_000, 50):  # those that come together share a commit
+        answers = [raw_post(http.app, fuzzed(number)) for number in range(first, first + 50)]
+        for status, content_type in await asyncio.gather(*answers):
+            statuses[status] = statuses.get(status, 0) + 1
+            if status == 204:
+                counted += 1
+            else:
+                assert content_type == b"application/problem+json"
+                assert status in (400, 410, 422)
+    assert counted > 500  # the fuzz is no good if nothing gets through
+    assert statuses[400] > 5_000
+    # A mutation may shorten the codes, never make a batch count twice.
+    assert counted <= await total(http) <= 5 * counted
 
 
-def test_bombs_take_bounded_memory(with_app: Run) -> None:
+async def test_bombs_take_bounded_memory(serve: Serve) -> None:
     bombs = [
         b"\x91" * MAX_BODY_BYTES,  # nested arrays
         b"\xdc\xff\xff" + b"\xc0" * (MAX_BODY_BYTES - 3),
@@ -236,20 +227,17 @@ def test_bombs_take_bounded_memory(with_app: Run) -> None:
         b"\xc9\x7f\xff\xff\xff\x01",
         b"\x95\x01\xc4\x20" + bytes(32) + b"\xc4\x10" + bytes(16) + b"\x00\xc6\x7f\xff\xff\xff",
     ]
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        await post(http, b"")  # load everything first
-        tracemalloc.start()
-        for bomb in bombs:
-            assert_problem(await post(http, bomb), 400, "malformed-batch")
-        _, peak = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-        assert peak < 8 * MAX_BODY_BYTES
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    await post(http, b"")  # load everything first
+    tracemalloc.start()
+    for bomb in bombs:
+        assert_problem(await post(http, bomb), 400, "malformed-batch")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 8 * MAX_BODY_BYTES
 
 
-def test_an_endless_body_is_cut_off(with_app: Run) -> None:
+async def test_an_endless_body_is_cut_off(serve: Serve) -> None:
     sent = 0
 
     async def endless() -> AsyncIterator[bytes]:
@@ -258,67 +246,61 @@ def test_an_endless_body_is_cut_off(with_app: Run) -> None:
             sent += 1
             yield bytes(1 << 16)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        url = f"/v1/tasks/{DELAY.id}/reports"
-        answer = await http.post(url, content=endless(), headers={"content-type": MEDIA_TYPE})
-        assert_problem(answer, 413, "too-large")
-        assert sent <= MAX_BODY_BYTES // (1 << 16) + 2
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    url = f"/v1/tasks/{DELAY.id}/reports"
+    answer = await http.post(url, content=endless(), headers={"content-type": MEDIA_TYPE})
+    assert_problem(answer, 413, "too-large")
+    assert sent <= MAX_BODY_BYTES // (1 << 16) + 2
 
 
-def test_a_store_that_fails_is_a_problem_and_a_retry_succeeds(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_store_that_fails_is_a_problem_and_a_retry_succeeds(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        import sqlite3
+    http = await serve(TASKS)
+    import sqlite3
 
-        from arcwise.server.store.sqlite.store import SQLiteStore
+    from arcwise.server.store.sqlite.store import SQLiteStore
 
-        real = SQLiteStore.add
+    real = SQLiteStore.add
 
-        def fails(self: Store, batches: list[Batch]) -> list[Outcome]:
-            with self._errors("write to"):  # type: ignore[attr-defined]
-                raise sqlite3.OperationalError("disk I/O error SECRET")
+    def fails(self: Store, batches: list[Batch]) -> list[Outcome]:
+        with self._errors("write to"):  # type: ignore[attr-defined]
+            raise sqlite3.OperationalError("disk I/O error SECRET")
 
-        monkeypatch.setattr(SQLiteStore, "add", fails)
-        answer = await post(http, encode_batch(batch()))
-        assert_problem(answer, 503, "store-busy")
-        assert answer.headers["retry-after"] == "1"
-        monkeypatch.setattr(SQLiteStore, "add", real)
-        assert (await post(http, encode_batch(batch()))).status_code == 204
-        assert await total(http) == 3
-
-    with_app(TASKS, scenario)
+    monkeypatch.setattr(SQLiteStore, "add", fails)
+    answer = await post(http, encode_batch(batch()))
+    assert_problem(answer, 503, "store-busy")
+    assert answer.headers["retry-after"] == "1"
+    monkeypatch.setattr(SQLiteStore, "add", real)
+    assert (await post(http, encode_batch(batch()))).status_code == 204
+    assert await total(http) == 3
 
 
-def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch
+async def test_more_than_may_wait_is_turned_away_and_nothing_acknowledged_is_lost(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        from arcwise.server.store.sqlite.store import SQLiteStore
+    http = await serve(TASKS, max_waiting_bytes=16 * 1100, max_body_bytes=16_000)
+    from arcwise.server.store.sqlite.store import SQLiteStore
 
-        real = SQLiteStore.add
+    real = SQLiteStore.add
 
-        go = threading.Event()
+    go = threading.Event()
 
-        def held(self: SQLiteStore, batches: list[Batch]) -> list[Outcome]:
-            assert go.wait(60)
-            return real(self, batches)
+    def held(self: SQLiteStore, batches: list[Batch]) -> list[Outcome]:
+        assert go.wait(60)
+        return real(self, batches)
 
-        monkeypatch.setattr(SQLiteStore, "add", held)
-        posts = [asyncio.create_task(post(http, encode_batch(batch(number=n)))) for n in range(64)]
-        await asyncio.wait(posts, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-        go.set()
-        answers = await asyncio.gather(*posts)
-        statuses = [answer.status_code for answer in answers]
-        assert set(statuses) == {204, 503}
-        assert await total(http) == 3 * statuses.count(204)
-
-    with_app(TASKS, scenario, max_waiting_bytes=16 * 1100, max_body_bytes=16_000)
+    monkeypatch.setattr(SQLiteStore, "add", held)
+    posts = [asyncio.create_task(post(http, encode_batch(batch(number=n)))) for n in range(64)]
+    await asyncio.wait(posts, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+    go.set()
+    answers = await asyncio.gather(*posts)
+    statuses = [answer.status_code for answer in answers]
+    assert set(statuses) == {204, 503}
+    assert await total(http) == 3 * statuses.count(204)
 
 
-def test_a_body_that_never_comes_is_given_up(with_app: Run) -> None:
+async def test_a_body_that_never_comes_is_given_up(serve: Serve) -> None:
     async def silent() -> AsyncIterator[bytes]:
         await asyncio.sleep(30)
         yield b""
@@ -327,85 +309,73 @@ def test_a_body_that_never_comes_is_given_up(with_app: Run) -> None:
         yield encode_batch(batch())[:20]
         await asyncio.sleep(30)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for body in (silent(), stalled()):
-            url = f"/v1/tasks/{DELAY.id}/reports"
-            answer = await http.post(url, content=body, headers={"content-type": MEDIA_TYPE})
-            assert_problem(answer, 408, "slow-body")
-        assert await total(http) == 0
-
-    with_app(TASKS, scenario, body_seconds=0.05)
+    http = await serve(TASKS, body_seconds=0.05)
+    for body in (silent(), stalled()):
+        url = f"/v1/tasks/{DELAY.id}/reports"
+        answer = await http.post(url, content=body, headers={"content-type": MEDIA_TYPE})
+        assert_problem(answer, 408, "slow-body")
+    assert await total(http) == 0
 
 
-def test_forgotten_ids_stay_refused_when_the_retention_grows_again(with_app: Run) -> None:
+async def test_forgotten_ids_stay_refused_when_the_retention_grows_again(serve: Serve) -> None:
     """A server started with a short retention forgets ids; a later one must not count them again."""
     old = encode_batch(batch(epoch=now() - 5))
-
-    async def send(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        assert (await post(http, old)).status_code == 204
-        assert (await post(http, encode_batch(batch(number=1)))).status_code == 204
-
-    async def refused(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        while True:  # pruning happens on the writer's thread, soon after the start
-            answer = await post(http, old)
-            if answer.status_code == 410:
-                break
+    http = await serve(TASKS)
+    assert (await post(http, old)).status_code == 204
+    assert (await post(http, encode_batch(batch(number=1)))).status_code == 204
+    await http.stop()
+    for options in ({"retention_days": 1}, {}):
+        http = await serve(TASKS, **options)
+        while (answer := await post(http, old)).status_code != 410:  # pruning happens soon after the start
             assert answer.status_code == 204
         assert_problem(answer, 410, "epoch-closed")
         assert await total(http) == 6
-
-    with_app(TASKS, send)
-    with_app(TASKS, refused, retention_days=1)
-    with_app(TASKS, refused)
+        await http.stop()
 
 
-def test_a_short_period_still_leaves_days_for_a_batch_to_arrive(with_app: Run) -> None:
+async def test_a_short_period_still_leaves_days_for_a_batch_to_arrive(serve: Serve) -> None:
     minute = Task("minute", Interval(0, 1), 1.0, epoch_seconds=60)
     width = minute.mechanism.kernel.codes
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        epoch = minute.epoch(time.time())
-        for number, at in enumerate((epoch - 29 * 1440, epoch, epoch + 1439)):
-            body = encode_batch(Batch(bytes.fromhex(minute.id), bytes([number]) * 16, at, bytes([width - 1])))
-            assert (await post(http, body, minute)).status_code == 204
-        late = encode_batch(Batch(bytes.fromhex(minute.id), b"l" * 16, epoch - 31 * 1440, b"\x00"))
-        assert_problem(await post(http, late, minute), 410, "epoch-closed")
-
-    with_app([minute], scenario)
+    http = await serve([minute])
+    epoch = minute.epoch(time.time())
+    for number, at in enumerate((epoch - 29 * 1440, epoch, epoch + 1439)):
+        body = encode_batch(Batch(bytes.fromhex(minute.id), bytes([number]) * 16, at, bytes([width - 1])))
+        assert (await post(http, body, minute)).status_code == 204
+    late = encode_batch(Batch(bytes.fromhex(minute.id), b"l" * 16, epoch - 31 * 1440, b"\x00"))
+    assert_problem(await post(http, late, minute), 410, "epoch-closed")
 
 
-def test_requests_that_arrive_together_share_a_commit(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        from arcwise.server.store.sqlite.store import SQLiteStore
+async def test_requests_that_arrive_together_share_a_commit(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    http = await serve(TASKS)
+    from arcwise.server.store.sqlite.store import SQLiteStore
 
-        groups: list[int] = []
-        real = SQLiteStore.add
-        go = threading.Event()
+    groups: list[int] = []
+    real = SQLiteStore.add
+    go = threading.Event()
 
-        def watched(self: SQLiteStore, batches: list[Batch]) -> list[Outcome]:
-            groups.append(len(batches))
-            assert go.wait(60)
-            return real(self, batches)
+    def watched(self: SQLiteStore, batches: list[Batch]) -> list[Outcome]:
+        groups.append(len(batches))
+        assert go.wait(60)
+        return real(self, batches)
 
-        monkeypatch.setattr(SQLiteStore, "add", watched)
-        posts = [asyncio.create_task(post(http, encode_batch(batch(number=n)))) for n in range(100)]
-        while app.state.runtime.ingest.waiting < 100:
-            await asyncio.sleep(0)
-        go.set()
-        await asyncio.gather(*posts)
-        assert sum(groups) == 100
-        assert len(groups) <= 2  # what came first, and all that came while it was written
-
-    with_app(TASKS, scenario)
+    monkeypatch.setattr(SQLiteStore, "add", watched)
+    posts = [asyncio.create_task(post(http, encode_batch(batch(number=n)))) for n in range(100)]
+    while http.runtime.ingest.waiting < 100:
+        await asyncio.sleep(0)
+    go.set()
+    await asyncio.gather(*posts)
+    assert sum(groups) == 100
+    assert len(groups) <= 2  # what came first, and all that came while it was written
 
 
-def test_what_was_queued_is_written_when_the_app_stops(with_app: Run, tmp_path: object) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        ingest = app.router.routes[0].endpoint  # type: ignore[attr-defined]
-        for number in range(50):
-            ingest._writer.add(batch(number=number), DELAY.mechanism.kernel.codes)
-
-    with_app(TASKS, scenario)
+async def test_what_was_queued_is_written_when_the_app_stops(serve: Serve, tmp_path: object) -> None:
+    http = await serve(TASKS)
+    ingest = http.app.router.routes[0].endpoint  # type: ignore[attr-defined]
+    for number in range(50):
+        ingest._writer.add(batch(number=number), DELAY.mechanism.kernel.codes)
+    await http.stop()
     store = open_store(f"sqlite:///{tmp_path}/app.db")
     assert store.counts(DELAY).sum() == 150
     store.close()

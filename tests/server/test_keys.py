@@ -4,10 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import hashlib
-import os
 import socket
-import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -15,12 +12,11 @@ import httpx
 import psycopg
 import pytest
 from click.testing import CliRunner
-from fastapi import FastAPI
 
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.server import Settings, create_app
+from arcwise.server import Settings
 from arcwise.server import gate as gate_module
 from arcwise.server.gate import Gate
 from arcwise.server.keys import new_key
@@ -28,12 +24,15 @@ from arcwise.server.local import is_local
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MEDIA_TYPE
+from tests.support.apps import Serve
 from tests.support.cases import mostly_slow
 from tests.support.postgres import fresh_schema
+from tests.support.reports import body_of, report
 from tests.support.server_processes import serving
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 HEADING = Task("heading", Circle(360), 1.0)
 DELAY = Task("delay", Interval(0, 1), 1.0)
 TASKS = [HEADING, DELAY]
@@ -42,7 +41,7 @@ SCOPES = ("ingest", "read", "metrics", "admin")
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """Return the store of the app that `with_app` starts, with both tasks in it."""
+    """Return the store of the app that `serve` starts, with both tasks in it."""
     url = f"sqlite:///{tmp_path / 'app.db'}"
     store = open_store(url)
     store.register(TASKS)
@@ -58,24 +57,19 @@ def make(url: str, scope: str, *options: str) -> str:
     return key
 
 
+def forge(key: str) -> str:
+    """Change the last digit."""
+    return key[:-1] + ("0" if key[-1] != "0" else "1")
+
+
 def bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
-
-
-def body(task: Task) -> bytes:
-    return encode_batch(Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), b"\x07"))
-
-
-async def report(http: httpx.AsyncClient, task: Task, headers: dict[str, str]) -> httpx.Response:
-    return await http.post(
-        f"/v1/tasks/{task.id}/reports", content=body(task), headers={"content-type": MEDIA_TYPE, **headers}
-    )
 
 
 async def statuses(http: httpx.AsyncClient, task: Task, headers: dict[str, str]) -> dict[str, int]:
     """Try everything that there is to do with a task; return how each was answered."""
     answers = {
-        "report": await report(http, task, headers),
+        "report": await report(http, task, headers=headers),
         "list": await http.get("/v1/tasks", headers=headers),
         "show": await http.get(f"/v1/tasks/{task.id}", headers=headers),
         "estimate": await http.get(f"/v1/tasks/{task.id}/estimate", headers=headers),
@@ -95,6 +89,8 @@ async def statuses(http: httpx.AsyncClient, task: Task, headers: dict[str, str])
     return {name: answer.status_code for name, answer in answers.items()}
 
 
+REFUSED = dict.fromkeys(("report", "list", "show", "estimate", "series", "make", "close", "open"), 401)
+REFUSED["live"] = 200
 READS = ("show", "estimate", "series")
 MANAGES = ("make", "close", "open")
 MAY = {
@@ -106,22 +102,17 @@ MAY = {
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_each_key_may_do_its_own_and_nothing_else(with_app: Run, url: str, scope: str) -> None:
+async def test_each_key_may_do_its_own_and_nothing_else(serve: Serve, url: str, scope: str) -> None:
     key = make(url, scope)
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        others = dict.fromkeys(("report", "list", *READS, *MANAGES), 403)
-        expected = others | MAY[scope] | {"live": 200}
-        assert await statuses(http, HEADING, bearer(key)) == expected
-        assert await statuses(http, HEADING, {"Authorization": f"bEARER  {key} "}) == expected
-
-    with_app(TASKS, scenario, open=None)
+    http = await serve(TASKS, open=None)
+    expected = dict.fromkeys(REFUSED, 403) | MAY[scope] | {"live": 200}
+    assert await statuses(http, HEADING, bearer(key)) == expected
+    assert await statuses(http, HEADING, {"Authorization": f"bEARER  {key} "}) == expected
 
 
-def test_no_key_and_keys_that_are_none(with_app: Run, url: str) -> None:
-    good = make(url, "ingest")
-    forged = good[:-1] + ("0" if good[-1] != "0" else "1")
-    refused = dict.fromkeys(("report", "list", *READS, *MANAGES), 401) | {"live": 200}
+async def test_no_key_and_keys_that_are_none(serve: Serve, url: str) -> None:
+    good, other = make(url, "ingest"), make(url, "ingest")
+    forged = forge(good)
     wrong = [
         {},
         {"authorization": ""},
@@ -137,159 +128,121 @@ def test_no_key_and_keys_that_are_none(with_app: Run, url: str) -> None:
         bearer("_" * 10_000),
         bearer(hashlib.sha256(good.encode()).hexdigest()),
     ]
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for headers in wrong:
-            assert await statuses(http, HEADING, headers) == refused
-        twice = [("content-type", MEDIA_TYPE), ("authorization", f"Bearer {good}")] * 2
-        answer = await http.post(f"/v1/tasks/{HEADING.id}/reports", content=body(HEADING), headers=twice)
+    http = await serve(TASKS, open=None)
+    for headers in wrong:
+        assert await statuses(http, HEADING, headers) == REFUSED
+    for pair in ((good, good), (good, other), (good, forged), (forged, good)):
+        two = [("content-type", MEDIA_TYPE), *(("authorization", f"Bearer {key}") for key in pair)]
+        answer = await http.post(f"/v1/tasks/{HEADING.id}/reports", content=body_of(HEADING), headers=two)
         assert answer.status_code == 401
-        assert (await report(http, HEADING, bearer(good))).status_code == 204
-
-    with_app(TASKS, scenario, open=None)
+    assert (await report(http, HEADING, headers=bearer(good))).status_code == 204
+    await http.stop()
     store = open_store(url)
     assert store.counts(HEADING).sum() == 1  # nothing else was stored
     store.close()
 
 
-def test_a_key_in_another_place_is_no_key(with_app: Run, url: str) -> None:
+async def test_a_key_in_another_place_is_no_key(serve: Serve, url: str) -> None:
     keys = {scope: make(url, scope) for scope in SCOPES}
-    places: list[Callable[[str], dict[str, str]]] = [
-        lambda key: {"x-api-key": key},
-        lambda key: {"cookie": f"key={key}; authorization=Bearer {key}"},
-        lambda key: {"proxy-authorization": f"Bearer {key}"},
-        lambda key: {"x-authorization": f"Bearer {key}"},
-        lambda key: {"authorization": f"Bearer Bearer {key}"},
-        lambda key: {"authorization": f"Bearer {key}, Bearer {key}"},
-        lambda key: {"authorization": f"Bearer token={key}"},
-        lambda key: {"authorization": f'Digest username="{key}"'},
-        lambda key: {"authorization": f"Bearer\t{key}"},
-        lambda key: {"authorization": f"Bearer {key} {key}"},
+    places = [
+        ("x-api-key", "{0}"),
+        ("cookie", "key={0}; authorization=Bearer {0}"),
+        ("proxy-authorization", "Bearer {0}"),
+        ("x-authorization", "Bearer {0}"),
+        ("authorization", "Bearer Bearer {0}"),
+        ("authorization", "Bearer {0}, Bearer {0}"),
+        ("authorization", "Bearer token={0}"),
+        ("authorization", 'Digest username="{0}"'),
+        ("authorization", "Bearer\t{0}"),
+        ("authorization", "Bearer {0} {0}"),
     ]
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        refused = dict.fromkeys(("report", "list", *READS, *MANAGES), 401) | {"live": 200}
-        for key in keys.values():
-            for place in places:
-                assert await statuses(http, HEADING, place(key)) == refused
-        for name in ("key", "access_token", "authorization", "token"):
-            for path in ("/v1/tasks", f"/v1/tasks/{HEADING.id}/estimate", "/metrics"):
-                assert (await http.get(path, params={name: keys["read"]})).status_code == 401
-            answer = await http.post(
-                f"/v1/tasks/{HEADING.id}/reports",
-                params={name: keys["ingest"]},
-                content=body(HEADING),
-                headers={"content-type": MEDIA_TYPE},
-            )
-            assert answer.status_code == 401
-
-    with_app(TASKS, scenario, open=None)
-
-
-def test_two_keys_are_none_whichever_is_good(with_app: Run, url: str) -> None:
-    good, other = make(url, "ingest"), make(url, "ingest")
-    bad = good[:-1] + ("0" if good[-1] != "0" else "1")
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for pair in ((good, good), (good, other), (good, bad), (bad, good)):
-            headers = [("content-type", MEDIA_TYPE), *(("authorization", f"Bearer {key}") for key in pair)]
-            answer = await http.post(
-                f"/v1/tasks/{HEADING.id}/reports", content=body(HEADING), headers=headers
-            )
-            assert answer.status_code == 401
-
-    with_app(TASKS, scenario, open=None)
-    store = open_store(url)
-    assert store.counts(HEADING).sum() == 0
-    store.close()
+    http = await serve(TASKS, open=None)
+    for key in keys.values():
+        for name, template in places:
+            assert await statuses(http, HEADING, {name: template.format(key)}) == REFUSED
+    for name in ("key", "access_token", "authorization", "token"):
+        for path in ("/v1/tasks", f"/v1/tasks/{HEADING.id}/estimate", "/metrics"):
+            assert (await http.get(path, params={name: keys["read"]})).status_code == 401
+        answer = await http.post(
+            f"/v1/tasks/{HEADING.id}/reports",
+            params={name: keys["ingest"]},
+            content=body_of(HEADING),
+            headers={"content-type": MEDIA_TYPE},
+        )
+        assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_a_revoked_key_is_answered_like_one_that_never_was(with_app: Run, url: str, scope: str) -> None:
+async def test_a_revoked_key_is_answered_like_one_that_never_was(serve: Serve, url: str, scope: str) -> None:
     key = make(url, scope)
     assert CliRunner().invoke(main, ["key", "revoke", key, "--store", url]).exit_code == 0
-    last = "0" if key[-1] != "0" else "1"
     never = f"arcwise_{scope}_{'0' * 12}_{'0' * 64}"
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        refused = dict.fromkeys(("report", "list", *READS, *MANAGES), 401) | {"live": 200}
-        answers = set()
-        for sent in (key, key[:-1] + last, never):
-            assert await statuses(http, HEADING, bearer(sent)) == refused
-            answer = await report(http, HEADING, bearer(sent))
-            answers.add((answer.text, tuple(sorted(answer.headers.items()))))
-        assert len(answers) == 1
-
-    with_app(TASKS, scenario, open=None)
+    http = await serve(TASKS, open=None)
+    answers = set()
+    for sent in (key, forge(key), never):
+        assert await statuses(http, HEADING, bearer(sent)) == REFUSED
+        answer = await report(http, HEADING, headers=bearer(sent))
+        answers.add((answer.text, tuple(sorted(answer.headers.items()))))
+    assert len(answers) == 1
 
 
-def test_a_key_that_is_good_for_nothing_else_learns_nothing_else(with_app: Run, url: str) -> None:
+async def test_a_key_that_is_good_for_nothing_else_learns_nothing_else(serve: Serve, url: str) -> None:
     """A task that there is not is answered like one of somebody else's."""
     ingest, read = make(url, "ingest", "--task", "heading"), make(url, "read", "--task", "heading")
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        told = set()
-        for task_id in (DELAY.id, "0" * 64, "nothing"):
-            for method, path, key in (
-                ("POST", f"/v1/tasks/{task_id}/reports", ingest),
-                ("GET", f"/v1/tasks/{task_id}", read),
-                ("GET", f"/v1/tasks/{task_id}/series", read),
-            ):
-                headers = {"content-type": MEDIA_TYPE, **bearer(key)}
-                answer = await http.request(method, path, headers=headers, content=body(DELAY))
-                told.add((answer.status_code, answer.text))
-        assert len(told) == 1
-        assert (await http.get("/metrics", headers=bearer(read))).status_code == 403
-
-    with_app(TASKS, scenario, open=None)
+    http = await serve(TASKS, open=None)
+    told = set()
+    for task_id in (DELAY.id, "0" * 64, "nothing"):
+        for method, path, key in (
+            ("POST", f"/v1/tasks/{task_id}/reports", ingest),
+            ("GET", f"/v1/tasks/{task_id}", read),
+            ("GET", f"/v1/tasks/{task_id}/series", read),
+        ):
+            headers = {"content-type": MEDIA_TYPE, **bearer(key)}
+            answer = await http.request(method, path, headers=headers, content=body_of(DELAY))
+            told.add((answer.status_code, answer.text))
+    assert len(told) == 1
+    assert (await http.get("/metrics", headers=bearer(read))).status_code == 403
 
 
-def test_a_key_for_one_task_is_not_for_another(with_app: Run, url: str) -> None:
+async def test_a_key_for_one_task_is_not_for_another(serve: Serve, url: str) -> None:
     ingest, read = make(url, "ingest", "--task", "heading"), make(url, "read", "--task", HEADING.id)
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        assert (await report(http, HEADING, bearer(ingest))).status_code == 204
-        assert (await report(http, DELAY, bearer(ingest))).status_code == 403
-        shown = (await http.get("/v1/tasks", headers=bearer(read))).json()["tasks"]
-        assert [task["name"] for task in shown] == ["heading"]
-        for path, status in ((HEADING.id, 200), (DELAY.id, 403), ("0" * 64, 403)):
-            assert (await http.get(f"/v1/tasks/{path}/estimate", headers=bearer(read))).status_code == status
-
-    with_app(TASKS, scenario, open=None)
+    http = await serve(TASKS, open=None)
+    assert (await report(http, HEADING, headers=bearer(ingest))).status_code == 204
+    assert (await report(http, DELAY, headers=bearer(ingest))).status_code == 403
+    shown = (await http.get("/v1/tasks", headers=bearer(read))).json()["tasks"]
+    assert [task["name"] for task in shown] == ["heading"]
+    for path, status in ((HEADING.id, 200), (DELAY.id, 403), ("0" * 64, 403)):
+        assert (await http.get(f"/v1/tasks/{path}/estimate", headers=bearer(read))).status_code == status
 
 
 @pytest.mark.parametrize("end", ["", "/estimate"])
-def test_a_limited_key_is_refused_as_often_whether_or_not_a_task_exists(
-    with_app: Run, url: str, end: str
+async def test_a_limited_key_is_refused_as_often_whether_or_not_a_task_exists(
+    serve: Serve, url: str, end: str
 ) -> None:
     keys = [make(url, "read", "--task", "heading") for _ in range(3)]
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for key, task in zip(keys, (DELAY.id, "0" * 64, "delay"), strict=True):
-            found = [await http.get(f"/v1/tasks/{task}{end}", headers=bearer(key)) for _ in range(5)]
-            assert [answer.status_code for answer in found] == [403, 403, 403, 429, 429]
-
-    with_app(TASKS, scenario, open=None, requests_per_minute_per_key=3)
+    http = await serve(TASKS, open=None, requests_per_minute_per_key=3)
+    for key, task in zip(keys, (DELAY.id, "0" * 64, "delay"), strict=True):
+        found = [await http.get(f"/v1/tasks/{task}{end}", headers=bearer(key)) for _ in range(5)]
+        assert [answer.status_code for answer in found] == [403, 403, 403, 429, 429]
 
 
-def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
-    with_app: Run, url: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
+    serve: Serve, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arcwise.server.runtime.REFRESH_SECONDS", 0.01)
     first = make(url, "ingest")
 
     async def until(http: httpx.AsyncClient, key: str, status: int) -> None:
-        while (await report(http, HEADING, bearer(key))).status_code != status:
+        while (await report(http, HEADING, headers=bearer(key))).status_code != status:
             await asyncio.sleep(0.01)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        second = make(url, "ingest")
-        await until(http, second, 204)
-        assert CliRunner().invoke(main, ["key", "revoke", second, "--store", url]).exit_code == 0
-        await until(http, second, 401)
-        assert (await report(http, HEADING, bearer(first))).status_code == 204
-
-    with_app(TASKS, scenario, open=None)
+    http = await serve(TASKS, open=None)
+    second = make(url, "ingest")
+    await until(http, second, 204)
+    assert CliRunner().invoke(main, ["key", "revoke", second, "--store", url]).exit_code == 0
+    await until(http, second, 401)
+    assert (await report(http, HEADING, headers=bearer(first))).status_code == 204
+    await http.stop()
     assert gate_module.REFRESH_SECONDS <= 5  # and 10 seconds are promised
 
 
@@ -387,24 +340,15 @@ BROWSER = {
         ),
     ],
 )
-def test_without_keys_only_this_machine_is_served(
-    tmp_path: Path, base: str, headers: dict[str, str], status: int
+async def test_without_keys_only_this_machine_is_served(
+    serve: Serve, base: str, headers: dict[str, str], status: int
 ) -> None:
-    async def main() -> None:
-        app = create_app(tasks=TASKS, store=f"sqlite:///{tmp_path / 'app.db'}")
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url=base) as http,
-        ):
-            assert (await report(http, HEADING, headers)).status_code == status
-            assert (await http.get("/v1/tasks", headers=headers)).status_code == (
-                200 if status == 204 else 401
-            )
-            for path in ("/v1/tasks", f"/v1/tasks/{HEADING.id}/close"):
-                assert (await http.post(path, headers=headers)).status_code == 401
-
-    asyncio.run(main())
+    http = await serve(TASKS, open=None)
+    http.base_url = httpx.URL(base)
+    assert (await report(http, HEADING, headers=headers)).status_code == status
+    assert (await http.get("/v1/tasks", headers=headers)).status_code == (200 if status == 204 else 401)
+    for path in ("/v1/tasks", f"/v1/tasks/{HEADING.id}/close"):
+        assert (await http.post(path, headers=headers)).status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -431,31 +375,26 @@ def test_a_request_is_local_by_all_that_is_known_of_it(changed: dict[str, object
     assert is_local(scope | changed) == local
 
 
-def test_the_first_key_closes_the_door_and_revoking_the_last_does_not_open_it(url: str) -> None:
-    key = make(url, "read")
-
+async def test_the_first_key_closes_the_door_and_revoking_the_last_does_not_open_it(
+    serve: Serve, url: str
+) -> None:
     async def asked() -> int:
-        app = create_app(tasks=TASKS, store=url)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=LOCAL) as http,
-        ):
-            return (await http.get("/v1/tasks")).status_code
+        http = await serve(TASKS, open=None)
+        return (await http.get(f"{LOCAL}/v1/tasks")).status_code
 
-    assert asyncio.run(asked()) == 401
+    assert await asked() == 200
+    key = make(url, "read")
+    assert await asked() == 401
     assert CliRunner().invoke(main, ["key", "revoke", key.split("_")[2], "--store", url]).exit_code == 0
-    assert asyncio.run(asked()) == 401
+    assert await asked() == 401
 
 
 @pytest.mark.parametrize(("open_", "status"), [(True, 204), (False, 401)])
-def test_open_and_closed_by_words(with_app: Run, open_: bool, status: int) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        assert (await report(http, HEADING, {})).status_code == status
-        assert (
-            await http.post("/v1/tasks", json=HEADING.to_json())
-        ).status_code == 401  # needs a key even so
-
-    with_app(TASKS, scenario, open=open_)
+async def test_open_and_closed_by_words(serve: Serve, open_: bool, status: int) -> None:
+    http = await serve(TASKS, open=open_)
+    assert (await report(http, HEADING)).status_code == status
+    assert (await http.post("/v1/tasks", json=HEADING.to_json())).status_code == 401  # needs a key even so
+    await http.stop()
     with pytest.raises(ParameterError, match="open must be True, False or None, got 'yes'"):
         Settings(TASKS, open="yes")  # type: ignore[arg-type]
 
@@ -593,7 +532,7 @@ def test_nothing_secret_in_what_a_server_says(tmp_path: Path, form: str) -> None
         path = f"/v1/tasks/{HEADING.id}/reports"
         for sent in (ingest, ingest + "0", f"arcwise_read_0_{secret}", secret):
             headers = {"content-type": MEDIA_TYPE, **bearer(sent)}
-            for content in (body(HEADING), secret.encode(), b""):
+            for content in (body_of(HEADING), secret.encode(), b""):
                 answer = http.post(path, content=content, headers=headers)
                 answers += answer.text + str(answer.headers)
             answers += http.get(f"/{secret}?key={secret}", headers=headers).text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import resource
 import subprocess
 import sys
@@ -24,15 +23,18 @@ from arcwise.server.bodies import Bodies
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
-from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
+from tests.support.reports import body_of
 from tests.support.server_processes import serving
 from tests.support.sockets import PATIENCE, connect, memory, rest
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Iterator
 
-    from fastapi import FastAPI
+    from tests.support.apps import Serve
+
+pytestmark = pytest.mark.anyio
 
 DOMAIN = Interval(0, 1)
 TASK = Task("delay", DOMAIN, 1.0)
@@ -42,7 +44,7 @@ HEADERS = {"content-type": MEDIA_TYPE}
 
 
 def body(codes: bytes = b"\x07", task: Task = TASK) -> bytes:
-    return encode_batch(Batch(bytes.fromhex(task.id), os.urandom(16), task.epoch(time.time()), codes))
+    return body_of(task, codes)
 
 
 def head(length: str, path: str = PATH, method: str = "POST") -> bytes:
@@ -145,9 +147,16 @@ def test_slow_bodies_are_cut(hasty: str, start: bytes, part: bytes, status: byte
 
 
 @pytest.mark.slow
-def test_a_head_that_is_too_long_is_cut(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("start", "part", "answers"),
+    [
+        pytest.param(head("X: 1")[:-2], b"y" * 8192, 0, id="a head that is too long"),
+        pytest.param(REQUEST, b"\r\n", 1, id="empty lines"),
+    ],
+)
+def test_what_never_ends_is_cut(folder: Path, start: bytes, part: bytes, answers: int) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
-        assert drip(connection, endless(head("X: 1")[:-2], b"y" * 8192)) == b""
+        assert drip(connection, endless(start, part)).count(b"HTTP/1.1 ") == answers
 
 
 @pytest.mark.slow
@@ -157,12 +166,6 @@ def test_a_head_that_is_too_long_is_cut_also_when_it_comes_at_once(folder: Path,
         with contextlib.suppress(OSError):  # cut before all of it is sent
             connection.sendall(before + head("X: " + "y" * (100 << 10), "/health/live", "GET"))
         assert b"HTTP/1.1 200" not in rest(connection)
-
-
-@pytest.mark.slow
-def test_empty_lines_keep_no_connection(folder: Path) -> None:
-    with serving(folder) as (url, _), connect(url) as connection:
-        assert drip(connection, endless(REQUEST, b"\r\n")).count(b"HTTP/1.1 ") == 1
 
 
 @pytest.mark.slow
@@ -188,31 +191,31 @@ def test_what_is_not_http_is_counted_and_fills_no_log(folder: Path) -> None:
     )
 
 
-@pytest.mark.slow
-def test_the_end_of_a_large_body_is_no_head(folder: Path) -> None:
-    large = body(bytes(60_000))
-    request = head(f"Content-Length: {len(large)}") + large
-    with serving(folder) as (url, _), connect(url) as connection:
-        connection.sendall(request + REQUEST[:40])
-        time.sleep(0.2)
-        connection.sendall(REQUEST[40:])
-        received = b""
-        while received.count(b"HTTP/1.1 204") < 2:
-            part = connection.recv(4096)
-            assert part
-            received += part
+LARGE = body(bytes(60_000))
 
 
 @pytest.mark.slow
-def test_slow_but_in_time_is_served(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("parts", "pause"),
+    [
+        pytest.param(
+            [head(f"Content-Length: {len(LARGE)}") + LARGE + REQUEST[:40], REQUEST[40:]],
+            0.2,
+            id="a head with the end of a large body",
+        ),
+        pytest.param([bytes([byte]) for byte in REQUEST * 2], 0.0, id="slow but in time"),
+    ],
+)
+def test_two_requests_in_odd_parts_are_served(folder: Path, parts: list[bytes], pause: float) -> None:
     with serving(folder) as (url, _), connect(url) as connection:
-        for byte in REQUEST * 2:
-            connection.sendall(bytes([byte]))
+        for part in parts:
+            connection.sendall(part)
+            time.sleep(pause)
         received = b""
         while received.count(b"HTTP/1.1 204") < 2:
-            part = connection.recv(4096)
-            assert part
-            received += part
+            answer = connection.recv(4096)
+            assert answer
+            received += answer
 
 
 @pytest.mark.slow
@@ -324,28 +327,26 @@ def test_a_flood_takes_bounded_memory_and_nothing_acknowledged_is_lost(folder: P
     assert acknowledged <= counted <= acknowledged + statuses.count(0) * len(codes)
 
 
-def test_bodies_on_their_way_in_are_bounded_together(with_app: Callable[..., None]) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        go_on = asyncio.Event()
+async def test_bodies_on_their_way_in_are_bounded_together(serve: Serve) -> None:
+    http = await serve([TASK], max_reading_bytes=1 << 20)
+    go_on = asyncio.Event()
 
-        async def half() -> AsyncIterator[bytes]:
-            yield bytes(600_000)
-            await go_on.wait()
-            yield b"\x00"
+    async def half() -> AsyncIterator[bytes]:
+        yield bytes(600_000)
+        await go_on.wait()
+        yield b"\x00"
 
-        url, headers = PATH, HEADERS
-        first = asyncio.create_task(http.post(url, content=half(), headers=headers))
-        await asyncio.sleep(0.1)
-        second = await http.post(url, content=half(), headers=headers)
-        assert second.status_code == 503
-        assert second.json()["type"] == "urn:arcwise:problem:store-busy"
-        assert second.headers["retry-after"] == "1"
-        go_on.set()
-        assert (await first).status_code == 400
-        # What was held is free again.
-        assert (await http.post(url, content=body(bytes(900_000)), headers=headers)).status_code == 204
-
-    with_app([TASK], scenario, max_reading_bytes=1 << 20)
+    url, headers = PATH, HEADERS
+    first = asyncio.create_task(http.post(url, content=half(), headers=headers))
+    await asyncio.sleep(0.1)
+    second = await http.post(url, content=half(), headers=headers)
+    assert second.status_code == 503
+    assert second.json()["type"] == "urn:arcwise:problem:store-busy"
+    assert second.headers["retry-after"] == "1"
+    go_on.set()
+    assert (await first).status_code == 400
+    # What was held is free again.
+    assert (await http.post(url, content=body(bytes(900_000)), headers=headers)).status_code == 204
 
 
 class Sender:
@@ -369,34 +370,31 @@ class Sender:
         return error.status
 
 
-def test_bodies_that_stopped_give_way_and_small_ones_have_room() -> None:
-    async def scenario() -> None:
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        now = begun
-        loop.time = lambda: now  # type: ignore[method-assign]
-        kib = 1 << 10
-        bodies = Bodies(most=600 * kib, most_at_once=1000 * kib, seconds=30)
-        first, second, small, young = (Sender(bodies) for _ in range(4))
-        for sender in (first, second, small):
-            await sender.send(10)
-        await first.send(516 * kib - 10)
-        await second.send(516 * kib - 10)
-        assert bodies.held == 1000 * kib
-        await small.send(16 * kib - 10, more=False)
-        assert small.outcome() == 16 * kib
-        now = begun + 0.9
-        await young.send(100 * kib)
-        assert young.outcome() == 503
-        now = begun + 1.0
-        late = Sender(bodies)
-        await late.send(100 * kib)
-        assert first.outcome() == 503
-        await late.send(10 * kib, more=False)
-        await second.send(10 * kib, more=False)
-        assert (late.outcome(), second.outcome(), bodies.held) == (110 * kib, 526 * kib, 0)
-
-    asyncio.run(scenario())
+async def test_bodies_that_stopped_give_way_and_small_ones_have_room() -> None:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    now = begun
+    loop.time = lambda: now  # type: ignore[method-assign]
+    kib = 1 << 10
+    bodies = Bodies(most=600 * kib, most_at_once=1000 * kib, seconds=30)
+    first, second, small, young = (Sender(bodies) for _ in range(4))
+    for sender in (first, second, small):
+        await sender.send(10)
+    await first.send(516 * kib - 10)
+    await second.send(516 * kib - 10)
+    assert bodies.held == 1000 * kib
+    await small.send(16 * kib - 10, more=False)
+    assert small.outcome() == 16 * kib
+    now = begun + 0.9
+    await young.send(100 * kib)
+    assert young.outcome() == 503
+    now = begun + 1.0
+    late = Sender(bodies)
+    await late.send(100 * kib)
+    assert first.outcome() == 503
+    await late.send(10 * kib, more=False)
+    await second.send(10 * kib, more=False)
+    assert (late.outcome(), second.outcome(), bodies.held) == (110 * kib, 526 * kib, 0)
 
 
 def test_a_body_of_many_parts_takes_no_more_than_its_bytes() -> None:
@@ -424,28 +422,22 @@ def test_a_body_of_many_parts_takes_no_more_than_its_bytes() -> None:
     assert peak < 8 * size
 
 
-def test_codes_in_a_batch_are_bounded(with_app: Callable[..., None]) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for task, codes, status in (
-            (TASK, bytes(10), 204),
-            (TASK, bytes(11), 413),
-            (WIDE, bytes(20), 204),  # two bytes each
-            (WIDE, bytes(22), 413),
-        ):
-            answer = await http.post(
-                f"/v1/tasks/{task.id}/reports", content=body(codes, task), headers=HEADERS
-            )
-            assert answer.status_code == status
-            if status == 413:
-                assert answer.json()["type"] == "urn:arcwise:problem:too-many-codes"
-
-    with_app([TASK, WIDE], scenario, max_batch_codes=10)
+async def test_codes_in_a_batch_are_bounded(serve: Serve) -> None:
+    http = await serve([TASK, WIDE], max_batch_codes=10)
+    for task, codes, status in (
+        (TASK, bytes(10), 204),
+        (TASK, bytes(11), 413),
+        (WIDE, bytes(20), 204),  # two bytes each
+        (WIDE, bytes(22), 413),
+    ):
+        answer = await http.post(f"/v1/tasks/{task.id}/reports", content=body(codes, task), headers=HEADERS)
+        assert answer.status_code == status
+        if status == 413:
+            assert answer.json()["type"] == "urn:arcwise:problem:too-many-codes"
 
 
 @pytest.mark.parametrize("limit", ["requests_per_minute_per_address", "requests_per_minute_per_key"])
-def test_too_many_requests_are_told_when_to_come_back(
-    with_app: Callable[..., None], limit: str, tmp_path: Path
-) -> None:
+async def test_too_many_requests_are_told_when_to_come_back(serve: Serve, limit: str, tmp_path: Path) -> None:
     from arcwise.server.keys import new_key
 
     store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
@@ -455,24 +447,23 @@ def test_too_many_requests_are_told_when_to_come_back(
     store.add_key(stored_too)
     store.close()
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        async def status(sent: str) -> httpx.Response:
-            headers = HEADERS | {"authorization": f"Bearer {sent}"}
-            return await http.post(PATH, content=body(), headers=headers)
-
-        assert [(await status(key)).status_code for _ in range(3)] == [204] * 3
-        answer = await status(key)
-        assert answer.status_code == 429
-        assert answer.json()["type"] == "urn:arcwise:problem:too-many-requests"
-        assert 1 <= int(answer.headers["retry-after"]) <= 20
-        per_key = limit.endswith("key")
-        assert (await status(other)).status_code == (204 if per_key else 429)
-        # Whoever tries keys is slowed down too.
-        assert (await status("nonsense")).status_code == (401 if per_key else 429)
-        assert (await http.get("/health/live")).status_code == 200
-
     options: dict[str, Any] = {limit: 3}
-    with_app([TASK], scenario, open=None, **options)
+    http = await serve([TASK], open=None, **options)
+
+    async def status(sent: str) -> httpx.Response:
+        headers = HEADERS | {"authorization": f"Bearer {sent}"}
+        return await http.post(PATH, content=body(), headers=headers)
+
+    assert [(await status(key)).status_code for _ in range(3)] == [204] * 3
+    answer = await status(key)
+    assert answer.status_code == 429
+    assert answer.json()["type"] == "urn:arcwise:problem:too-many-requests"
+    assert 1 <= int(answer.headers["retry-after"]) <= 20
+    per_key = limit.endswith("key")
+    assert (await status(other)).status_code == (204 if per_key else 429)
+    # Whoever tries keys is slowed down too.
+    assert (await status("nonsense")).status_code == (401 if per_key else 429)
+    assert (await http.get("/health/live")).status_code == 200
 
 
 @pytest.mark.slow

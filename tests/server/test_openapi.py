@@ -1,25 +1,24 @@
-"""The OpenAPI document says what the app does, and every problem is on the protocol's page."""
+"""The OpenAPI document and its page say what the app does, and every problem is on the protocol's page."""
 
 import ast
 import asyncio
-import os
 import re
-import time
-from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from arcwise.domains import Circle
 from arcwise.server import create_app
 from arcwise.tasks import Task
-from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
+from tests.support.apps import Serve
+from tests.support.reports import report
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 HEADING = Task("heading", Circle(360), 1.0)
 ROOT = Path(__file__).parents[2]
 REQUIRED = {"type", "title", "status", "detail"}
@@ -119,46 +118,71 @@ def is_problem(answer: httpx.Response) -> bool:
     )
 
 
-def test_what_the_framework_answers_itself_is_a_problem_too(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        asked = [
-            ("GET", "/SECRET", 404),
-            ("GET", "/v1/tasks/", 404),
-            ("GET", f"/v1/tasks/{HEADING.id}/reports", 405),
-            ("DELETE", "/v1/tasks", 405),
-            ("SECRET", "/v1/tasks", 405),
-            ("HEAD", f"/v1/tasks/{HEADING.id}/SECRET", 404),
-            ("GET", f"/v1/tasks/{HEADING.id}/series?every=SECRET", 422),
-            ("GET", f"/v1/tasks/{HEADING.id}/estimate?SECRET=1", 422),
-            ("POST", f"/v1/tasks/{HEADING.id}/reports", 415),
-        ]
-        for method, path, status in asked:
-            answer = await http.request(method, path)
-            assert answer.status_code == status, path
-            assert method == "HEAD" or is_problem(answer)
-
-    with_app([HEADING], scenario)
+async def test_what_the_framework_answers_itself_is_a_problem_too(serve: Serve) -> None:
+    http = await serve([HEADING])
+    asked = [
+        ("GET", "/SECRET", 404),
+        ("GET", "/v1/tasks/", 404),
+        ("GET", f"/v1/tasks/{HEADING.id}/reports", 405),
+        ("DELETE", "/v1/tasks", 405),
+        ("SECRET", "/v1/tasks", 405),
+        ("HEAD", f"/v1/tasks/{HEADING.id}/SECRET", 404),
+        ("GET", f"/v1/tasks/{HEADING.id}/series?every=SECRET", 422),
+        ("GET", f"/v1/tasks/{HEADING.id}/estimate?SECRET=1", 422),
+        ("POST", f"/v1/tasks/{HEADING.id}/reports", 415),
+    ]
+    for method, path, status in asked:
+        answer = await http.request(method, path)
+        assert answer.status_code == status, path
+        assert method == "HEAD" or is_problem(answer)
 
 
-def test_tracing_headers_change_nothing(with_app: Run) -> None:
+async def test_tracing_headers_change_nothing(serve: Serve) -> None:
     traced = {
         "traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         "tracestate": "SECRET=1",
         "x-request-id": "SECRET",
         "b3": "SECRET",
     }
+    http = await serve([HEADING])
+    plain, with_trace = [await http.get("/v1/tasks", headers=headers) for headers in ({}, traced)]
+    assert plain.content == with_trace.content
+    assert plain.headers == with_trace.headers
+    answer = await report(http, HEADING, headers=traced)
+    assert (answer.status_code, dict(answer.headers)) == (204, {})
+    await asyncio.sleep(0)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        plain, with_trace = [await http.get("/v1/tasks", headers=headers) for headers in ({}, traced)]
-        assert plain.content == with_trace.content
-        assert plain.headers == with_trace.headers
-        batch = Batch(bytes.fromhex(HEADING.id), os.urandom(16), HEADING.epoch(time.time()), b"\x01")
-        answer = await http.post(
-            f"/v1/tasks/{HEADING.id}/reports",
-            content=encode_batch(batch),
-            headers=traced | {"content-type": MEDIA_TYPE},
-        )
-        assert (answer.status_code, dict(answer.headers)) == (204, {})
-        await asyncio.sleep(0)
 
-    with_app([HEADING], scenario)
+async def test_the_page_of_the_docs_loads_everything_from_this_server(serve: Serve) -> None:
+    http = await serve([HEADING], open=False)
+    page = await http.get("/docs")
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'; script-src 'self';" in policy
+    assert "frame-ancestors 'none'" in policy
+    loaded = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert loaded == [
+        *("docs/swagger-ui.css", "data:,", "openapi.json"),
+        *("docs/swagger-ui-bundle.js", "docs/start.js"),
+    ]
+    for name in loaded:
+        if name != "data:,":
+            answer = await http.get(f"/{name}")
+            assert answer.status_code == 200, name
+    assert "<script>" not in page.text
+    assert "style=" not in page.text
+    start = (await http.get("/docs/start.js")).text
+    assert "validatorUrl: null" in start  # or it would send the address to a server of others
+    script = await http.get("/docs/swagger-ui-bundle.js")
+    assert script.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert script.headers["x-content-type-options"] == "nosniff"
+    for name in ("redoc.standalone.js", "..%2f__init__.py", "SECRET"):
+        answer = await http.get(f"/docs/{name}")
+        assert (answer.status_code, "SECRET" in answer.text) == (404, False)
+
+
+async def test_the_page_of_the_docs_is_no_part_of_the_interface(serve: Serve) -> None:
+    http = await serve([HEADING])
+    paths = (await http.get("/openapi.json")).json()["paths"]
+    assert not [path for path in paths if path.startswith("/docs")]

@@ -1,23 +1,22 @@
 """Browsers on other origins: off unless asked for, and then the POST of reports and nothing else."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from click.testing import CliRunner
-from fastapi import FastAPI
 
 from arcwise.cli import main
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.server import Settings
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from tests.support.apps import Serve
+from tests.support.reports import report
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 HEADING = Task("heading", Circle(360), 1.0)
 PATH = f"/v1/tasks/{HEADING.id}/reports"
 APP = "https://app.example"
@@ -28,86 +27,68 @@ PREFLIGHT = {
 }
 
 
-def body() -> bytes:
-    return encode_batch(Batch(bytes.fromhex(HEADING.id), bytes(16), HEADING.epoch(time.time()), b"\x07"))
-
-
-async def report(http: httpx.AsyncClient, origin: str, content: bytes | None = None) -> httpx.Response:
-    headers = {"content-type": MEDIA_TYPE, "origin": origin}
-    return await http.post(PATH, content=body() if content is None else content, headers=headers)
-
-
 def cors(answer: httpx.Response) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name.startswith("access-control-")}
 
 
-def test_off_by_default(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        answer = await http.options(PATH, headers=PREFLIGHT)
-        assert (answer.status_code, cors(answer)) == (405, {})
-        answer = await report(http, APP)
-        assert (answer.status_code, cors(answer)) == (204, {})
-
-    with_app([HEADING], scenario)
+async def test_off_by_default(serve: Serve) -> None:
+    http = await serve([HEADING])
+    answer = await http.options(PATH, headers=PREFLIGHT)
+    assert (answer.status_code, cors(answer)) == (405, {})
+    answer = await report(http, HEADING, headers={"origin": APP})
+    assert (answer.status_code, cors(answer)) == (204, {})
 
 
 @pytest.mark.parametrize("origins", [[APP], ["http://localhost:8080", APP], ["*"]])
-def test_an_allowed_page_may_report(with_app: Run, origins: list[str]) -> None:
+async def test_an_allowed_page_may_report(serve: Serve, origins: list[str]) -> None:
     shown = "*" if origins == ["*"] else APP
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        answer = await http.options(PATH, headers=PREFLIGHT)
-        assert answer.status_code == 200
-        assert answer.headers["access-control-allow-origin"] == shown
-        assert answer.headers["access-control-allow-methods"] == "POST"
-        assert "Content-Type" in answer.headers["access-control-allow-headers"]
-        assert "access-control-allow-credentials" not in answer.headers
-        for content, status in ((None, 204), (b"no batch", 400)):
-            answer = await report(http, APP, content)
-            assert answer.status_code == status
-            assert cors(answer) == {
-                "access-control-allow-origin": shown,
-                "access-control-expose-headers": "Retry-After",
-            }
-        counts = (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()
-        assert counts["n"] == 1
-
-    with_app([HEADING], scenario, allow_origins=origins)
+    http = await serve([HEADING], allow_origins=origins)
+    answer = await http.options(PATH, headers=PREFLIGHT)
+    assert answer.status_code == 200
+    assert answer.headers["access-control-allow-origin"] == shown
+    assert answer.headers["access-control-allow-methods"] == "POST"
+    assert "Content-Type" in answer.headers["access-control-allow-headers"]
+    assert "access-control-allow-credentials" not in answer.headers
+    for content, status in ((None, 204), (b"no batch", 400)):
+        answer = await report(http, HEADING, content, headers={"origin": APP})
+        assert answer.status_code == status
+        assert cors(answer) == {
+            "access-control-allow-origin": shown,
+            "access-control-expose-headers": "Retry-After",
+        }
+    counts = (await http.get(f"/v1/tasks/{HEADING.id}/estimate")).json()
+    assert counts["n"] == 1
 
 
-def test_other_pages_methods_and_headers_are_not_allowed(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for change in (
-            {"origin": "https://other.example"},
-            {"origin": "http://app.example"},
-            {"origin": "null"},
-            {"access-control-request-method": "PUT"},
-            {"access-control-request-headers": "content-type, x-device"},
-        ):
-            answer = await http.options(PATH, headers={**PREFLIGHT, **change})
-            assert answer.status_code == 400
-        answer = await report(http, "https://other.example")
-        # The browser keeps the answer from the page; who is no browser may report anyway.
-        assert (answer.status_code, cors(answer).get("access-control-allow-origin")) == (204, None)
-        answer = await http.options(PATH, headers={"origin": APP})
-        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-        assert answer.headers["content-type"] == "application/problem+json"
-
-    with_app([HEADING], scenario, allow_origins=[APP])
+async def test_other_pages_methods_and_headers_are_not_allowed(serve: Serve) -> None:
+    http = await serve([HEADING], allow_origins=[APP])
+    for change in (
+        {"origin": "https://other.example"},
+        {"origin": "http://app.example"},
+        {"origin": "null"},
+        {"access-control-request-method": "PUT"},
+        {"access-control-request-headers": "content-type, x-device"},
+    ):
+        answer = await http.options(PATH, headers={**PREFLIGHT, **change})
+        assert answer.status_code == 400
+    answer = await report(http, HEADING, headers={"origin": "https://other.example"})
+    # The browser keeps the answer from the page; who is no browser may report anyway.
+    assert (answer.status_code, cors(answer).get("access-control-allow-origin")) == (204, None)
+    answer = await http.options(PATH, headers={"origin": APP})
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.headers["content-type"] == "application/problem+json"
 
 
-def test_nothing_but_reports_is_shared(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        for path in (
-            "/v1/tasks",
-            f"/v1/tasks/{HEADING.id}",
-            f"/v1/tasks/{HEADING.id}/estimate",
-            "/health/live",
-        ):
-            assert cors(await http.get(path, headers={"origin": APP})) == {}
-            assert (await http.options(path, headers=PREFLIGHT)).status_code == 405
-
-    with_app([HEADING], scenario, allow_origins=["*"])
+async def test_nothing_but_reports_is_shared(serve: Serve) -> None:
+    http = await serve([HEADING], allow_origins=["*"])
+    for path in (
+        "/v1/tasks",
+        f"/v1/tasks/{HEADING.id}",
+        f"/v1/tasks/{HEADING.id}/estimate",
+        "/health/live",
+    ):
+        assert cors(await http.get(path, headers={"origin": APP})) == {}
+        assert (await http.options(path, headers=PREFLIGHT)).status_code == 405
 
 
 @pytest.mark.parametrize(

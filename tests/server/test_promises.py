@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from click.testing import CliRunner
 from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import CertificateError
-from arcwise.server import Settings, create_app
 from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import CentralStatement, Task
@@ -22,11 +20,11 @@ from arcwise.wire import Batch
 from tests.support.lake import Row, arrow_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    import httpx
-    from fastapi import FastAPI
+    from tests.support.apps import Serve
+
+pytestmark = pytest.mark.anyio
 
 ONCE = CentralStatement(1.0, 1e-8, 10_000)
 TRUE = Task("true", Interval(0, 100), 5.17, caps=ONCE.caps(5.17, 86_400), central=ONCE)
@@ -50,37 +48,30 @@ def fails(*args: str) -> str:
     return " ".join(done.output.split())
 
 
-def test_an_admin_gets_422(with_app: Callable[..., None], tmp_path: Path) -> None:
+async def test_an_admin_gets_422(serve: Serve, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
     secret, key = new_key("admin", now=time.time())
     with closing(open_store(url)) as store:
         store.add_key(key)
 
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        http.headers["authorization"] = f"Bearer {secret}"
-        answer = await http.post("/v1/tasks", json=UNTRUE.to_json())
-        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:untrue-statement")
-        assert answer.json()["detail"].startswith(
-            f"The server does not take the task: the central statement of this task{WORDS}"
-        )
-        assert "secret" not in answer.text
-        assert (await http.post("/v1/tasks", json=TRUE.to_json())).status_code == 201
-        assert (await http.post("/v1/tasks", json=TRUE.to_json())).status_code == 200
-
-    with_app([PLAIN], scenario)
+    http = await serve([PLAIN])
+    http.headers["authorization"] = f"Bearer {secret}"
+    answer = await http.post("/v1/tasks", json=UNTRUE.to_json())
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:untrue-statement")
+    assert answer.json()["detail"].startswith(
+        f"The server does not take the task: the central statement of this task{WORDS}"
+    )
+    assert "secret" not in answer.text
+    assert (await http.post("/v1/tasks", json=TRUE.to_json())).status_code == 201
+    assert (await http.post("/v1/tasks", json=TRUE.to_json())).status_code == 200
+    await http.stop()
     assert known(url) == [PLAIN, TRUE]
 
 
-def test_a_server_does_not_start_with_it(tmp_path: Path) -> None:
+async def test_a_server_does_not_start_with_it(serve: Serve, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
-
-    async def start() -> None:
-        app = create_app(Settings([TRUE, UNTRUE], store=url))
-        async with app.router.lifespan_context(app):
-            pytest.fail("it started")
-
     with pytest.raises(CertificateError, match=r"^the central statement of task 'secret' is not true\."):
-        asyncio.run(start())
+        await serve([TRUE, UNTRUE])
     assert known(url) == []
     UNTRUE.save(tmp_path / "secret.json")
     said = fails("serve", "--tasks", str(tmp_path), "--store", url, "--port", "0")
@@ -88,18 +79,14 @@ def test_a_server_does_not_start_with_it(tmp_path: Path) -> None:
     assert known(url) == []
 
 
-def test_what_a_store_has_is_not_checked_at_each_start(tmp_path: Path) -> None:
+async def test_what_a_store_has_is_not_checked_at_each_start(serve: Serve, tmp_path: Path) -> None:
     """The id covers kernel and statement; several releases take seconds, and devices have it."""
     url = f"sqlite:///{tmp_path / 'app.db'}"
     with closing(open_store(url)) as store:
         store.register([UNTRUE])  # as an older version did
 
-    async def start() -> None:
-        app = create_app(Settings([UNTRUE], store=url))
-        async with app.router.lifespan_context(app):
-            assert app.state.runtime.catalogue.tasks.keys() == {UNTRUE.id}
-
-    asyncio.run(start())
+    http = await serve([UNTRUE])
+    assert http.runtime.catalogue.tasks.keys() == {UNTRUE.id}
 
 
 def test_a_merge_does_not_bring_it(tmp_path: Path) -> None:

@@ -4,14 +4,13 @@ import asyncio
 import os
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-from fastapi import FastAPI
 
 from arcwise.analysis import Estimate, estimate
 from arcwise.analysis.timeseries.epochs import epoch_start, utc
@@ -21,9 +20,12 @@ from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import Batch
+from tests.support.apps import Serve
+from tests.support.reports import body_of, report
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 
 DELAY = Task("delay", Interval(0, 100), 2.0)
 HEADING = Task("heading", Circle(360), 2.0, epoch_seconds=3600)
@@ -37,11 +39,7 @@ def now(task: Task) -> int:
 
 async def send(http: httpx.AsyncClient, task: Task, epochs: Mapping[int, list[int]]) -> None:
     for epoch, codes in epochs.items():
-        body = encode_batch(Batch(bytes.fromhex(task.id), os.urandom(16), epoch, bytes(codes)))
-        answer = await http.post(
-            f"/v1/tasks/{task.id}/reports", content=body, headers={"content-type": MEDIA_TYPE}
-        )
-        assert answer.status_code == 204
+        assert (await report(http, task, body_of(task, codes, epoch=epoch))).status_code == 204
 
 
 def counts(task: Task, epochs: Mapping[int, list[int]]) -> dict[int, Any]:
@@ -49,122 +47,88 @@ def counts(task: Task, epochs: Mapping[int, list[int]]) -> dict[int, Any]:
     return {epoch: np.bincount(codes, minlength=k) for epoch, codes in epochs.items()}
 
 
-def test_an_estimate_of_some_epochs(with_app: Run) -> None:
+async def test_an_estimate_of_some_epochs(serve: Serve) -> None:
     today = now(DELAY)
     sent = {today - back: list(range(back, 120)) for back in (0, 1, 2, 5)}
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        await send(http, DELAY, sent)
-        url = f"/v1/tasks/{DELAY.id}/estimate"
-        by_epoch = counts(DELAY, sent)
-        two = by_epoch[today - 2] + by_epoch[today - 1]
-        whole = estimate(DELAY, two, epochs=2).to_dict()
-        day = utc(epoch_start(DELAY, today - 2))
-        for bounds in ({"from": day, "to": str(today)}, {"from": str(today - 2), "to": utc_of(today)}):
-            got = (await http.get(url, params=bounds)).json()
-            epochs = got.pop("epochs")
-            assert got == whole
-            assert (epochs["first"], epochs["last"], epochs["start"]) == (today - 2, today - 1, day)
-        assert (await http.get(url)).json() == estimate(DELAY, sum(by_epoch.values()), epochs=6).to_dict()
-        assert (await http.get(url, params={"to": str(today - 9)})).json()["n"] == 0
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    await send(http, DELAY, sent)
+    url = f"/v1/tasks/{DELAY.id}/estimate"
+    by_epoch = counts(DELAY, sent)
+    two = by_epoch[today - 2] + by_epoch[today - 1]
+    whole = estimate(DELAY, two, epochs=2).to_dict()
+    day = utc(epoch_start(DELAY, today - 2))
+    for bounds in ({"from": day, "to": str(today)}, {"from": str(today - 2), "to": utc_of(today)}):
+        got = (await http.get(url, params=bounds)).json()
+        epochs = got.pop("epochs")
+        assert got == whole
+        assert (epochs["first"], epochs["last"], epochs["start"]) == (today - 2, today - 1, day)
+    assert (await http.get(url)).json() == estimate(DELAY, sum(by_epoch.values()), epochs=6).to_dict()
+    assert (await http.get(url, params={"to": str(today - 9)})).json()["n"] == 0
 
 
 def utc_of(epoch: int) -> str:
     return utc(epoch_start(DELAY, epoch))
 
 
-def test_a_series_has_a_point_for_every_epoch(with_app: Run) -> None:
+async def test_a_series_has_a_point_for_every_epoch(serve: Serve) -> None:
     hour = now(HEADING)
     sent = {hour - back: list(range(back, 120)) for back in (0, 1, 5, 30)}
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        url = f"/v1/tasks/{HEADING.id}/series"
-        empty = (await http.get(url)).json()
-        assert (empty["n"], empty["points"]) == (0, [])
-        await send(http, HEADING, sent)
-        by_epoch = counts(HEADING, sent)
-        answer = await http.get(url)
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.json() == series(HEADING, by_epoch).to_dict()
-        assert [point["n"] > 0 for point in answer.json()["points"]].count(True) == 4
-        assert (await http.get(url, params={"every": "day"})).json() == series(
-            HEADING, by_epoch, every=24
-        ).to_dict()
-        got = (await http.get(url, params={"every": "2", "from": str(hour - 5)})).json()
-        assert got == series(HEADING, by_epoch, every=2, first=hour - 5).to_dict()
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    url = f"/v1/tasks/{HEADING.id}/series"
+    empty = (await http.get(url)).json()
+    assert (empty["n"], empty["points"]) == (0, [])
+    await send(http, HEADING, sent)
+    by_epoch = counts(HEADING, sent)
+    answer = await http.get(url)
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json() == series(HEADING, by_epoch).to_dict()
+    assert [point["n"] > 0 for point in answer.json()["points"]].count(True) == 4
+    assert (await http.get(url, params={"every": "day"})).json() == series(
+        HEADING, by_epoch, every=24
+    ).to_dict()
+    got = (await http.get(url, params={"every": "2", "from": str(hour - 5)})).json()
+    assert got == series(HEADING, by_epoch, every=2, first=hour - 5).to_dict()
 
 
-def test_what_may_not_be_asked_is_a_problem_that_repeats_nothing(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        base = f"/v1/tasks/{DELAY.id}"
-        for path, words in (
-            ("/estimate?from=SECRET", "from and to take: a date"),
-            ("/estimate?to=1e400", "from and to take"),
-            ("/estimate?from=99999999999999999999", "from and to take"),
-            ("/estimate?from=1969-01-01", "from and to take"),
-            (
-                "/estimate?form=2026-11-01",
-                "only parameters are bands, from, level, memoised, origin, reports_per_device, share, target",
-            ),
-            ("/estimate?from=2026-11-01&from=2026-11-02", "each at most once"),
-            ("/series?every=SECRET", "every must be epoch, day, week"),
-            ("/series?every=0", "every must be"),
-            ("/series?every=-1", "every must be"),
-            (
-                "/series?SECRET=1",
-                "only parameters are every, from, level, memoised, origin, quantiles, reports_per_device,",
-            ),
-        ):
-            answer = await http.get(base + path)
-            assert answer.status_code == 422, path
-            assert answer.headers["content-type"] == "application/problem+json"
-            assert answer.json()["type"] == "urn:arcwise:problem:invalid-request"
-            assert words in answer.json()["detail"]
-            assert "SECRET" not in answer.text
-        assert (await http.get(f"/v1/tasks/{WEEKLY.id}/series?every=day")).status_code == 422
-        assert (await http.get(f"/v1/tasks/{'0' * 64}/series?every=SECRET")).status_code == 404
-        await send(http, DELAY, {now(DELAY): [1, 2, 3]})
-        await send(http, HEADING, {now(HEADING): [1, 2, 3]})
-        hourly = f"/v1/tasks/{HEADING.id}"
-        for path in (
-            base + f"/series?from={now(DELAY) - 400}",
-            hourly + "/series?from=1970-01-01",  # half a million
-            base + "/series?to=9999-12-31",
-            base + "/series?every=999999999",  # the only one ends in no year that there is
-        ):
-            answer = await http.get(path)
-            assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
-        assert len((await http.get(base + "/series?every=999999")).json()["points"]) == 1
-        assert len((await http.get(base + f"/series?from={now(DELAY) - 399}")).json()["points"]) == 400
-
-    with_app(TASKS, scenario)
+async def test_points_that_may_not_be_asked_for(serve: Serve) -> None:
+    http = await serve(TASKS)
+    base = f"/v1/tasks/{DELAY.id}"
+    assert (await http.get(f"/v1/tasks/{WEEKLY.id}/series?every=day")).status_code == 422
+    assert (await http.get(f"/v1/tasks/{'0' * 64}/series?every=SECRET")).status_code == 404
+    await send(http, DELAY, {now(DELAY): [1, 2, 3]})
+    await send(http, HEADING, {now(HEADING): [1, 2, 3]})
+    hourly = f"/v1/tasks/{HEADING.id}"
+    for path in (
+        base + f"/series?from={now(DELAY) - 400}",
+        hourly + "/series?from=1970-01-01",  # half a million
+        base + "/series?to=9999-12-31",
+        base + "/series?every=999999999",  # the only one ends in no year that there is
+    ):
+        answer = await http.get(path)
+        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
+    assert len((await http.get(base + "/series?every=999999")).json()["points"]) == 1
+    assert len((await http.get(base + f"/series?from={now(DELAY) - 399}")).json()["points"]) == 400
 
 
 ASKED = ("from", "to", "level", "share", "target", "reports_per_device", "memoised")
 MORE = ("quantiles", "simultaneous")
 
 
-def test_parameters_are_in_the_openapi_document(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        paths = (await http.get("/openapi.json")).json()["paths"]
-        for path, names in (
-            ("estimate", ["task", *ASKED, "bands", "origin"]),
-            ("picture.{form}", ["task", "form", *ASKED, "bands", "origin"]),
-            ("series", ["task", *ASKED[:2], "every", *ASKED[2:], "origin", *MORE]),
-            ("fit", ["task", "from", "to", *ASKED[-2:]]),
-        ):
-            parameters = paths[f"/v1/tasks/{{task}}/{path}"]["get"]["parameters"]
-            assert [parameter["name"] for parameter in parameters] == names
-
-    with_app(TASKS, scenario)
+async def test_parameters_are_in_the_openapi_document(serve: Serve) -> None:
+    http = await serve(TASKS)
+    paths = (await http.get("/openapi.json")).json()["paths"]
+    for path, names in (
+        ("estimate", ["task", *ASKED, "bands", "origin"]),
+        ("picture.{form}", ["task", "form", *ASKED, "bands", "origin"]),
+        ("series", ["task", *ASKED[:2], "every", *ASKED[2:], "origin", *MORE]),
+        ("fit", ["task", "from", "to", *ASKED[-2:]]),
+    ):
+        parameters = paths[f"/v1/tasks/{{task}}/{path}"]["get"]["parameters"]
+        assert [parameter["name"] for parameter in parameters] == names
 
 
-def test_a_question_about_some_epochs_reads_the_numbers_of_those_and_their_blocks(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch
+async def test_a_question_about_some_epochs_reads_the_numbers_of_those_and_their_blocks(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[list[int]] = []
     real = SQLiteStore.reports_by_epoch
@@ -176,18 +140,17 @@ def test_a_question_about_some_epochs_reads_the_numbers_of_those_and_their_block
 
     monkeypatch.setattr(SQLiteStore, "reports_by_epoch", watched)
     today = now(DELAY)
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        await send(http, DELAY, {today - back: [1, 2] for back in range(25)})
-        for path in ("estimate", "series"):
-            answer = await http.get(f"/v1/tasks/{DELAY.id}/{path}?from={today - 12}&to={today - 9}")
-            assert answer.json()["n"] == 6
-        assert read == [list(range(today - 19, today - 2))] * 2
-
-    with_app([DELAY], scenario, min_reports_days=7)
+    http = await serve([DELAY], min_reports_days=7)
+    await send(http, DELAY, {today - back: [1, 2] for back in range(25)})
+    for path in ("estimate", "series"):
+        answer = await http.get(f"/v1/tasks/{DELAY.id}/{path}?from={today - 12}&to={today - 9}")
+        assert answer.json()["n"] == 6
+    assert read == [list(range(today - 19, today - 2))] * 2
 
 
-def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_few_variants_are_kept_and_none_is_made_twice(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[str] = []
 
     def watched_series(*args: Any, **options: Any) -> Series:
@@ -202,31 +165,28 @@ def test_few_variants_are_kept_and_none_is_made_twice(with_app: Run, monkeypatch
     monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched_estimate)
     monkeypatch.setattr("arcwise.server.estimates.cache._MAX_KEPT", 16)
     today = now(DELAY)
-
-    async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
-        base = f"/v1/tasks/{DELAY.id}"
-        await send(http, DELAY, {today - 3: [1, 2], today: [3]})
-        await asyncio.gather(*(http.get(f"{base}/series") for _ in range(5)))
-        await asyncio.gather(*(http.get(f"{base}/estimate?to={today}") for _ in range(5)))
-        assert made == ["series", "estimate"]
-        # Reports of another epoch change the series, and not what is estimated from earlier ones.
-        await send(http, DELAY, {today: [4]})
-        await http.get(f"{base}/series")
-        await http.get(f"{base}/estimate?to={today}")
-        assert made == ["series", "estimate", "series"]
-        # The one that was not asked for longest goes; the estimate from all reports is kept apart.
-        await http.get(f"{base}/estimate")
-        for every in range(2, 17):
-            await http.get(f"{base}/series?every={every}")
-        before = len(made)
-        await http.get(f"{base}/estimate")
-        await http.get(f"{base}/series?every=2")
-        await http.get(f"{base}/estimate?to={today}")
-        assert len(made) == before
-        await http.get(f"{base}/series")
-        assert len(made) == before + 1
-
-    with_app(TASKS, scenario)
+    http = await serve(TASKS)
+    base = f"/v1/tasks/{DELAY.id}"
+    await send(http, DELAY, {today - 3: [1, 2], today: [3]})
+    await asyncio.gather(*(http.get(f"{base}/series") for _ in range(5)))
+    await asyncio.gather(*(http.get(f"{base}/estimate?to={today}") for _ in range(5)))
+    assert made == ["series", "estimate"]
+    # Reports of another epoch change the series, and not what is estimated from earlier ones.
+    await send(http, DELAY, {today: [4]})
+    await http.get(f"{base}/series")
+    await http.get(f"{base}/estimate?to={today}")
+    assert made == ["series", "estimate", "series"]
+    # The one that was not asked for longest goes; the estimate from all reports is kept apart.
+    await http.get(f"{base}/estimate")
+    for every in range(2, 17):
+        await http.get(f"{base}/series?every={every}")
+    before = len(made)
+    await http.get(f"{base}/estimate")
+    await http.get(f"{base}/series?every=2")
+    await http.get(f"{base}/estimate?to={today}")
+    assert len(made) == before
+    await http.get(f"{base}/series")
+    assert len(made) == before + 1
 
 
 FINE = Interval(0, 1)
@@ -234,52 +194,45 @@ WIDE = Task("wide", FINE, 1.0, epoch_seconds=1, mechanism=OptimalPiecewise(FINE,
 CODES = WIDE.mechanism.kernel.codes
 
 
-def test_points_are_refused_before_counts_are_read(with_app: Run) -> None:
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        store = app.state.runtime.store()
-        second = now(WIDE) - 3600
-        packed = np.array([7], "<u2").tobytes()
-        most = (1 << 22) // CODES
-        store.add(
-            [Batch(bytes.fromhex(WIDE.id), os.urandom(16), second + i, packed) for i in range(most + 1)]
-        )
-        store.sums = store.counts_by_epoch = None
-        url = f"/v1/tasks/{WIDE.id}/series"
-        answer = await http.get(url)
-        assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
-        assert f"at most {most} points" in answer.json()["detail"]
-        assert most < 100
-        del store.sums
-        assert len((await http.get(url, params={"to": str(second + most)})).json()["points"]) == most
-
-    with_app([WIDE], scenario)
+async def test_points_are_refused_before_counts_are_read(serve: Serve) -> None:
+    http = await serve([WIDE])
+    store = http.runtime.store()
+    second = now(WIDE) - 3600
+    packed = np.array([7], "<u2").tobytes()
+    most = (1 << 22) // CODES
+    store.add([Batch(bytes.fromhex(WIDE.id), os.urandom(16), second + i, packed) for i in range(most + 1)])
+    store.sums = store.counts_by_epoch = None
+    url = f"/v1/tasks/{WIDE.id}/series"
+    answer = await http.get(url)
+    assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
+    assert f"at most {most} points" in answer.json()["detail"]
+    assert most < 100
+    del store.sums
+    assert len((await http.get(url, params={"to": str(second + most)})).json()["points"]) == most
 
 
 @pytest.mark.slow
-def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch
+async def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def brief(task: Task, counts: Any, *, epochs: int) -> Any:
         return SimpleNamespace(to_dict=lambda: {"n": int(counts.sum())})
 
     monkeypatch.setattr("arcwise.server.estimates.service.estimate", brief)
-
-    async def scenario(http: httpx.AsyncClient, app: FastAPI) -> None:
-        second, packed = now(WIDE) - 3600, np.array([7], "<u2").tobytes()
-        app.state.runtime.store().add(
-            [Batch(bytes.fromhex(WIDE.id), os.urandom(16), second + i, packed) for i in range(3000)]
-        )
-        url = f"/v1/tasks/{WIDE.id}"
-        await http.get(url)  # its routes are ready, and so is its JSON
-        for path, points in (("/estimate", 1), (f"/series?every=1000&from={second}", 3)):
-            tracemalloc.start()
-            try:
-                answer = await http.get(url + path)
-                _, peak = tracemalloc.get_traced_memory()
-            finally:
-                tracemalloc.stop()
-            assert answer.json()["n"] == 3000
-            # A few arrays of each point at a time; a row of each epoch would be 3000.
-            assert peak < (points + 1) * 16 * 8 * CODES
-
-    with_app([WIDE], scenario)
+    http = await serve([WIDE])
+    second, packed = now(WIDE) - 3600, np.array([7], "<u2").tobytes()
+    http.runtime.store().add(
+        [Batch(bytes.fromhex(WIDE.id), os.urandom(16), second + i, packed) for i in range(3000)]
+    )
+    url = f"/v1/tasks/{WIDE.id}"
+    await http.get(url)  # its routes are ready, and so is its JSON
+    for path, points in (("/estimate", 1), (f"/series?every=1000&from={second}", 3)):
+        tracemalloc.start()
+        try:
+            answer = await http.get(url + path)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert answer.json()["n"] == 3000
+        # A few arrays of each point at a time; a row of each epoch would be 3000.
+        assert peak < (points + 1) * 16 * 8 * CODES

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server import Settings, create_app
+from arcwise.server import Settings
 from arcwise.server import sessions as sessions_module
 from arcwise.server.gate import Actor
 from arcwise.server.keys import new_key
@@ -26,15 +26,18 @@ from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
+from tests.support.apps import App
 from tests.support.clock import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
     from fastapi import FastAPI
 
-    Scenario = Callable[["Site"], Awaitable[None]]
+    Start = Callable[..., Awaitable["Site"]]
+
+pytestmark = pytest.mark.anyio
 
 HEADING = Task("heading", Circle(360), 1.0)
 DELAY = Task("delay", Interval(0, 1), 1.0)
@@ -47,59 +50,63 @@ READING = ("/v1/tasks", f"/v1/tasks/{HEADING.id}", f"/v1/tasks/{HEADING.id}/esti
 class Site:
     """An app that runs, its store, its clock and its keys."""
 
-    def __init__(self, app: FastAPI, url: str, clock: Clock, keys: dict[str, str]) -> None:
-        self.app, self.url, self.clock, self.keys = app, url, clock, keys
-        self.runtime = app.state.runtime
+    def __init__(self, http: App, url: str, clock: Clock, keys: dict[str, str]) -> None:
+        self.app, self.runtime, self.url, self.clock, self.keys = http.app, http.runtime, url, clock, keys
 
     def browser(self, base: str = LOCAL, address: str = "127.0.0.1") -> httpx.AsyncClient:
         """Return a client that keeps no cookies: tests send what they mean to."""
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(address, 50_000))
         return httpx.AsyncClient(transport=transport, base_url=base)
 
+    async def get(self, path: str, base: str = LOCAL, **given: Any) -> httpx.Response:
+        async with self.browser(base) as http:
+            return await http.get(path, **given)
+
+    async def post(
+        self, path: str, data: Any = None, base: str = LOCAL, address: str = "127.0.0.1", **given: Any
+    ) -> httpx.Response:
+        async with self.browser(base, address) as http:
+            return await http.post(path, data=data, **given)
+
     async def log_in(self, scope: str = "read", base: str = LOCAL, **headers: str) -> str:
         """Log in with the key of a scope; return the cookie, name=value."""
-        async with self.browser(base) as http:
-            answer = await http.post("/login", data={"key": self.keys[scope]}, headers=OURS | headers)
+        answer = await self.post("/login", {"key": self.keys[scope]}, base, headers=OURS | headers)
         assert answer.status_code == 303, answer.text
         return answer.headers["set-cookie"].partition(";")[0]
 
+    async def try_key(self, key: str, address: str, headers: dict[str, str] = OURS) -> httpx.Response:
+        return await self.post("/login", {"key": key}, AWAY, address, headers=headers)
+
     async def status(self, path: str, cookie: str, base: str = LOCAL, **headers: str) -> int:
-        async with self.browser(base) as http:
-            sent = {name.replace("_", "-"): value for name, value in headers.items()}
-            return (await http.get(path, headers={"cookie": cookie} | sent)).status_code
+        sent = {name.replace("_", "-"): value for name, value in headers.items()}
+        return (await self.get(path, base, headers={"cookie": cookie} | sent)).status_code
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., None]:
-    """Return a function that runs a scenario with an app whose store has a key of every scope."""
+async def start(tmp_path: Path) -> AsyncIterator[Start]:
+    """Return a coroutine function that starts an app whose store has a key of every scope."""
     url = f"sqlite:///{tmp_path / 'app.db'}"
     clock = Clock()
     keys = {}
     with closing(open_store(url)) as store:
         store.register([HEADING, DELAY])
-        for name, scope, tasks in (
-            ("ingest", "ingest", None),
-            ("read", "read", None),
-            ("one", "read", [HEADING.id]),
-            ("metrics", "metrics", None),
-            ("admin", "admin", None),
-        ):
+        for name in ("ingest", "read", "one", "metrics", "admin"):
+            scope, tasks = ("read", [HEADING.id]) if name == "one" else (name, None)
             keys[name], stored = new_key(scope, tasks=tasks, label=name, now=clock.time())
             store.add_key(stored)
+    async with AsyncExitStack() as stack:
 
-    def go(scenario: Callable[..., Awaitable[None]], *, apps: int = 1, **options: Any) -> None:
-        async def main() -> None:
-            async with AsyncExitStack() as stack:
-                sites = []
-                for _ in range(apps):
-                    app = create_app(Settings(store=url, **options), clock=clock)
-                    await stack.enter_async_context(app.router.lifespan_context(app))
-                    sites.append(Site(app, url, clock, keys))
-                await scenario(*sites)
+        async def started(**options: Any) -> Site:
+            http = await App.start(Settings(store=url, **options), clock=clock)
+            stack.push_async_callback(http.stop)
+            return Site(http, url, clock, keys)
 
-        asyncio.run(main())
+        yield started
 
-    return go
+
+@pytest.fixture
+async def site(start: Start) -> Site:
+    return await start()
 
 
 def digest_of(cookie: str) -> bytes:
@@ -122,287 +129,248 @@ def stored(url: str, cookie: str) -> bool:
         ("admin", {"/v1/tasks": 200, HEADING.id: 200, DELAY.id: 200, "/metrics": 200}),
     ],
 )
-def test_a_cookie_counts_like_its_key_for_reading(
-    run: Callable[..., None], name: str, expected: dict[str, int]
+async def test_a_cookie_counts_like_its_key_for_reading(
+    site: Site, name: str, expected: dict[str, int]
 ) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in(name)
-        bearer = f"Bearer {site.keys[name]}"
-        async with site.browser() as http:
-            for path, status in expected.items():
-                where = path if path.startswith("/") else f"/v1/tasks/{path}/estimate"
-                assert (await http.get(where, headers={"authorization": bearer})).status_code == status
-                assert (await http.get(where, headers={"cookie": cookie})).status_code == status
-                head = await http.head(where, headers={"cookie": cookie})
-                assert head.status_code in (status, 405)
-            listed = (await http.get("/v1/tasks", headers={"cookie": cookie})).json()["tasks"]
-            assert {task["name"] for task in listed} == (
-                {"heading"} if name == "one" else {"heading", "delay"}
-            )
-
-    run(scenario)
+    cookie = await site.log_in(name)
+    bearer = f"Bearer {site.keys[name]}"
+    async with site.browser() as http:
+        for path, status in expected.items():
+            where = path if path.startswith("/") else f"/v1/tasks/{path}/estimate"
+            assert (await http.get(where, headers={"authorization": bearer})).status_code == status
+            assert (await http.get(where, headers={"cookie": cookie})).status_code == status
+            head = await http.head(where, headers={"cookie": cookie})
+            assert head.status_code in (status, 405)
+        listed = (await http.get("/v1/tasks", headers={"cookie": cookie})).json()["tasks"]
+        assert {task["name"] for task in listed} == ({"heading"} if name == "one" else {"heading", "delay"})
 
 
-def test_no_post_of_programs_takes_a_cookie(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in("admin")
-        async with site.browser() as http:
-            for path in ("", f"/{HEADING.id}/close", f"/{HEADING.id}/open", f"/{HEADING.id}/reports"):
-                for more in ({}, OURS, {"origin": LOCAL}):
-                    headers = {"cookie": cookie, "content-type": MEDIA_TYPE} | more
-                    answer = await http.post(f"/v1/tasks{path}", headers=headers)
-                    assert answer.status_code == 401
-                    assert answer.json()["type"] == "urn:arcwise:problem:key-missing"
-        assert site.runtime.catalogue.closed == {}
-
-    run(scenario)
+async def test_no_post_of_programs_takes_a_cookie(site: Site) -> None:
+    cookie = await site.log_in("admin")
+    for path in ("", f"/{HEADING.id}/close", f"/{HEADING.id}/open", f"/{HEADING.id}/reports"):
+        for more in ({}, OURS, {"origin": LOCAL}):
+            headers = {"cookie": cookie, "content-type": MEDIA_TYPE} | more
+            answer = await site.post(f"/v1/tasks{path}", headers=headers)
+            assert answer.status_code == 401
+            assert answer.json()["type"] == "urn:arcwise:problem:key-missing"
+    assert site.runtime.catalogue.closed == {}
 
 
-def test_the_authorization_header_wins(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in("read")
-        for header, status in (
-            ("Bearer nonsense", 401),
-            ("", 401),
-            ("Basic cmVhZDpyZWFk", 401),
-            (f"Bearer {site.keys['ingest']}", 403),
-            (f"Bearer {site.keys['read']}", 200),
-        ):
-            assert await site.status("/v1/tasks", cookie, authorization=header) == status
-        assert (
-            await site.status("/v1/tasks", "arcwise-session=gone", authorization=f"Bearer {site.keys['one']}")
-            == 200
-        )
-        both = [("cookie", cookie), ("authorization", f"Bearer {site.keys['read']}")]
-        async with site.browser() as http:
-            assert (await http.get("/v1/tasks", headers=[*both, both[1]])).status_code == 401
-
-    run(scenario)
+async def test_the_authorization_header_wins(site: Site) -> None:
+    cookie = await site.log_in("read")
+    for header, status in (
+        ("Bearer nonsense", 401),
+        ("", 401),
+        ("Basic cmVhZDpyZWFk", 401),
+        (f"Bearer {site.keys['ingest']}", 403),
+        (f"Bearer {site.keys['read']}", 200),
+    ):
+        assert await site.status("/v1/tasks", cookie, authorization=header) == status
+    assert (
+        await site.status("/v1/tasks", "arcwise-session=gone", authorization=f"Bearer {site.keys['one']}")
+        == 200
+    )
+    both = [("cookie", cookie), ("authorization", f"Bearer {site.keys['read']}")]
+    assert (await site.get("/v1/tasks", headers=[*both, both[1]])).status_code == 401
 
 
-@pytest.mark.parametrize("name", ["ingest", "metrics"])
-def test_keys_of_apps_and_of_programs_cannot_log_in(run: Callable[..., None], name: str) -> None:
-    async def scenario(site: Site) -> None:
-        async with site.browser() as http:
-            answer = await http.post("/login", data={"key": site.keys[name]}, headers=OURS)
-        assert answer.status_code == 403
-        assert answer.json()["type"] == "urn:arcwise:problem:key-scope"
+PLAIN = "http://192.0.2.7:8000"
+
+
+@pytest.mark.parametrize(
+    ("key", "base", "headers", "options", "kind", "words"),
+    [
+        ("ingest", LOCAL, OURS, {}, "key-scope", ""),
+        ("metrics", LOCAL, OURS, {}, "key-scope", ""),
+        (
+            "read",
+            PLAIN,
+            {"origin": PLAIN},
+            {},
+            "https-needed",
+            "Log in over HTTPS, or on the server's own machine: ",
+        ),
+        # Such as a worker behind the proxy, through a tunnel.
+        (
+            "read",
+            LOCAL,
+            OURS | {"origin": LOCAL},
+            {"public_url": AWAY},
+            "https-needed",
+            f"Log in at {AWAY}: ",
+        ),
+    ],
+    ids=["key of apps", "key of programs", "plain http", "another address"],
+)
+async def test_who_cannot_log_in(
+    start: Start,
+    key: str,
+    base: str,
+    headers: dict[str, str],
+    options: dict[str, str],
+    kind: str,
+    words: str,
+) -> None:
+    site = await start(**options)
+    answer = await site.post("/login", {"key": site.keys[key]}, base, headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (403, f"urn:arcwise:problem:{kind}")
+    assert words in answer.json()["detail"]
+    assert "set-cookie" not in answer.headers
+
+
+async def test_what_is_no_good_key_cannot_log_in(site: Site) -> None:
+    good = site.keys["read"]
+    last = "0" if good[-1] != "0" else "1"
+    revoked, key = new_key("read", now=0)
+    site.runtime.store().add_key(key)
+    site.runtime.store().revoke_key(key.id, 1)
+    told = set()
+    for number, sent in enumerate(
+        ("", good[:-1] + last, good.replace("read", "admin"), revoked, "arcwise_read_0_0", "\ud83d" * 4)
+    ):
+        form = {"key": sent.encode("utf-8", "surrogatepass")}
+        answer = await site.post("/login", data=form, headers=OURS, address=f"127.0.0.{number + 1}")
         assert "set-cookie" not in answer.headers
-
-    run(scenario)
-
-
-def test_what_is_no_good_key_cannot_log_in(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        good = site.keys["read"]
-        last = "0" if good[-1] != "0" else "1"
-        revoked, key = new_key("read", now=0)
-        site.runtime.store().add_key(key)
-        site.runtime.store().revoke_key(key.id, 1)
-        told = set()
-        for number, sent in enumerate(
-            ("", good[:-1] + last, good.replace("read", "admin"), revoked, "arcwise_read_0_0", "\ud83d" * 4)
-        ):
-            form = {"key": sent.encode("utf-8", "surrogatepass")}
-            async with site.browser(address=f"127.0.0.{number + 1}") as http:
-                answer = await http.post("/login", data=form, headers=OURS)
-            assert "set-cookie" not in answer.headers
-            assert good not in answer.text
-            told.add((answer.status_code, answer.text))
-        assert len(told) == 1
-        assert next(iter(told))[0] == 401
-
-    run(scenario)
+        assert good not in answer.text
+        told.add((answer.status_code, answer.text))
+    assert len(told) == 1
+    assert next(iter(told))[0] == 401
 
 
-def test_a_key_that_was_made_a_moment_ago_can_log_in(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        site.keys["new"], key = new_key("read", now=0)
-        site.runtime.store().add_key(key)
-        assert await site.status("/v1/tasks", await site.log_in("new")) == 200
-
-    run(scenario)
+async def test_a_key_that_was_made_a_moment_ago_can_log_in(site: Site) -> None:
+    site.keys["new"], key = new_key("read", now=0)
+    site.runtime.store().add_key(key)
+    assert await site.status("/v1/tasks", await site.log_in("new")) == 200
 
 
 # Fixation
 
 
-def test_the_token_is_new_at_each_login_and_the_one_before_ends(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        first = await site.log_in()
-        second = await site.log_in(cookie=first)
-        assert first != second
-        assert not stored(site.url, first)
-        assert await site.status("/v1/tasks", first) == 401
-        assert await site.status("/v1/tasks", second) == 200
-        assert len({await site.log_in() for _ in range(5)}) == 5
-
-    run(scenario)
+async def test_the_token_is_new_at_each_login_and_the_one_before_ends(site: Site) -> None:
+    first = await site.log_in()
+    second = await site.log_in(cookie=first)
+    assert first != second
+    assert not stored(site.url, first)
+    assert await site.status("/v1/tasks", first) == 401
+    assert await site.status("/v1/tasks", second) == 200
+    assert len({await site.log_in() for _ in range(5)}) == 5
 
 
-def test_a_token_from_before_the_login_is_never_taken_over(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        made_up = "arcwise-session=" + "A" * 64
-        attackers = await site.log_in("one")  # a session that somebody else has, and plants
-        for planted in (made_up, attackers):
-            cookie = await site.log_in("admin", cookie=planted)
-            assert cookie != planted
-            assert await site.status("/v1/tasks", planted) == 401
-
-    run(scenario)
+async def test_a_token_from_before_the_login_is_never_taken_over(site: Site) -> None:
+    made_up = "arcwise-session=" + "A" * 64
+    attackers = await site.log_in("one")  # a session that somebody else has, and plants
+    for planted in (made_up, attackers):
+        cookie = await site.log_in("admin", cookie=planted)
+        assert cookie != planted
+        assert await site.status("/v1/tasks", planted) == 401
 
 
-def test_the_store_has_no_token(run: Callable[..., None], tmp_path: Path) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        token = cookie.partition("=")[2]
-        assert re.fullmatch(r"[A-Za-z0-9_-]{64}", token)
-        files = b"".join(path.read_bytes() for path in tmp_path.glob("app.db*"))
-        assert token.encode() not in files
-        assert hashlib.sha256(token.encode()).digest() in files
-
-    run(scenario)
+async def test_the_store_has_no_token(site: Site, tmp_path: Path) -> None:
+    cookie = await site.log_in()
+    token = cookie.partition("=")[2]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{64}", token)
+    files = b"".join(path.read_bytes() for path in tmp_path.glob("app.db*"))
+    assert token.encode() not in files
+    assert hashlib.sha256(token.encode()).digest() in files
 
 
 # Cookie flags
 
 
-def test_the_flags_of_the_cookie(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        for base, name, secure in ((LOCAL, "arcwise-session", ""), (AWAY, "__Host-arcwise", "; Secure")):
-            flags = f"Path=/; HttpOnly; SameSite=Lax{secure}"
-            async with site.browser(base) as http:
-                answer = await http.post("/login", data={"key": site.keys["read"]}, headers=OURS)
-                begun = answer.headers["set-cookie"]
-                assert re.fullmatch(rf"{name}=[\w-]{{64}}; {flags}", begun)
-                assert answer.headers["cache-control"] == "no-store"
-                cookie = begun.partition(";")[0]
-                assert (await http.get("/v1/tasks", headers={"cookie": cookie})).status_code == 200
-                answer = await http.post("/logout", headers=OURS | {"cookie": cookie})
-                assert answer.headers["set-cookie"] == f"{name}=; {flags}; Max-Age=0"
-
-    run(scenario)
-
-
-def test_a_cookie_without_secure_counts_on_this_machine_only(run: Callable[..., None]) -> None:
-    """A subdomain can set a cookie for its parents, but none with __Host-."""
-
-    async def scenario(site: Site) -> None:
-        local, away = await site.log_in(base=LOCAL), await site.log_in(base=AWAY)
-        swapped = {
-            LOCAL: "__Host-arcwise=" + away.partition("=")[2],
-            AWAY: "arcwise-session=" + local.partition("=")[2],
-        }
-        for base, cookie in swapped.items():
-            assert await site.status("/v1/tasks", cookie, base) == 401
-        # As through a proxy on this machine that asks for a loopback name.
-        for header in ("x-forwarded-for", "x-forwarded-host", "forwarded", "via", "x-real-ip"):
-            assert await site.status("/v1/tasks", local, **{header: "127.0.0.1"}) == 401
-
-    run(scenario)
-
-
-def test_a_public_url_says_which_cookie_it_is(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        # A proxy that adds no header and asks for a loopback name must not make the cookie less secure.
-        assert (await site.log_in(base=LOCAL)).startswith("__Host-arcwise=")
-
-    run(scenario, public_url=AWAY)
-
-
-def test_a_login_over_plain_http_says_that_it_needs_https(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        base = "http://192.0.2.7:8000"
+async def test_the_flags_of_the_cookie(site: Site) -> None:
+    for base, name, secure in ((LOCAL, "arcwise-session", ""), (AWAY, "__Host-arcwise", "; Secure")):
+        flags = f"Path=/; HttpOnly; SameSite=Lax{secure}"
         async with site.browser(base) as http:
-            answer = await http.post("/login", data={"key": site.keys["read"]}, headers={"origin": base})
-        assert answer.status_code == 403
-        assert answer.json()["type"] == "urn:arcwise:problem:https-needed"
-        assert "Log in over HTTPS, or on the server's own machine: " in answer.json()["detail"]
-        assert "set-cookie" not in answer.headers
+            answer = await http.post("/login", data={"key": site.keys["read"]}, headers=OURS)
+            begun = answer.headers["set-cookie"]
+            assert re.fullmatch(rf"{name}=[\w-]{{64}}; {flags}", begun)
+            assert answer.headers["cache-control"] == "no-store"
+            cookie = begun.partition(";")[0]
+            assert (await http.get("/v1/tasks", headers={"cookie": cookie})).status_code == 200
+            answer = await http.post("/logout", headers=OURS | {"cookie": cookie})
+            assert answer.headers["set-cookie"] == f"{name}=; {flags}; Max-Age=0"
 
-    run(scenario)
+
+async def test_a_cookie_without_secure_counts_on_this_machine_only(site: Site) -> None:
+    """A subdomain can set a cookie for its parents, but none with __Host-."""
+    local, away = await site.log_in(base=LOCAL), await site.log_in(base=AWAY)
+    swapped = {
+        LOCAL: "__Host-arcwise=" + away.partition("=")[2],
+        AWAY: "arcwise-session=" + local.partition("=")[2],
+    }
+    for base, cookie in swapped.items():
+        assert await site.status("/v1/tasks", cookie, base) == 401
+    # As through a proxy on this machine that asks for a loopback name.
+    for header in ("x-forwarded-for", "x-forwarded-host", "forwarded", "via", "x-real-ip"):
+        assert await site.status("/v1/tasks", local, **{header: "127.0.0.1"}) == 401
 
 
-def test_a_login_at_another_address_names_the_public_one(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        async with site.browser(LOCAL) as http:  # such as a worker behind the proxy, through a tunnel
-            answer = await http.post(
-                "/login", data={"key": site.keys["read"]}, headers=OURS | {"origin": LOCAL}
-            )
-        assert answer.status_code == 403
-        assert f"Log in at {AWAY}: " in answer.json()["detail"]
-
-    run(scenario, public_url=AWAY)
+async def test_a_public_url_says_which_cookie_it_is(start: Start) -> None:
+    site = await start(public_url=AWAY)
+    # A proxy that adds no header and asks for a loopback name must not make the cookie less secure.
+    assert (await site.log_in(base=LOCAL)).startswith("__Host-arcwise=")
 
 
 # Cookies that are not what they should be
 
 
-def test_tricks_with_cookies(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        good, other = await site.log_in("read"), await site.log_in("admin")
-        value = good.partition("=")[2]
-        for cookie, status in (
-            (good, 200),
-            (f"a=b; {good}; c=d", 200),
-            (f"a=b;{good};", 200),
-            (f"{good}; {good}", 401),
-            (f"{good}; {other}", 401),
-            (f"{good}; arcwise-session=", 401),
-            (f"arcwise-session; {good}", 200),
-            (f'arcwise-session="{value}"', 401),
-            (f"arcwise-session ={value}", 401),
-            (f"ARCWISE-SESSION={value}", 401),
-            (f"xarcwise-session={value}", 401),
-            (f"arcwise-session={value}x", 401),
-            (f"arcwise-session={value[:-1]}", 401),
-            (f"arcwise-session={value[:-1]}%41", 401),
-            (f"arcwise-session={value[::-1]}", 401),
-            (f"arcwise-session={digest_of(good).hex()}", 401),
-            (f"arcwise-session={'é' * 32}".encode(), 401),
-            (f"arcwise-session={'é' * 64}".encode("latin-1"), 401),
-            ("arcwise-session=" + "A" * 30_000, 401),
-            (";" * 30_000, 401),
-            ("=" * 30_000, 401),
-        ):
-            sent = [(b"cookie", cookie.encode() if isinstance(cookie, str) else cookie)]
-            async with site.browser() as http:
-                assert (await http.get("/v1/tasks", headers=sent)).status_code == status, cookie[:60]
-        async with site.browser() as http:
-            for pair, status in (((good, "a=b"), 200), ((good, good), 401), ((other, good), 401)):
-                headers = [("cookie", cookie) for cookie in pair]
-                assert (await http.get("/v1/tasks", headers=headers)).status_code == status
-            for name in ("x-cookie", "set-cookie", "cookie2"):
-                assert (await http.get("/v1/tasks", headers={name: good})).status_code == 401
-            assert (await http.get(f"/v1/tasks?{good}")).status_code == 401
-
-    run(scenario)
+async def test_tricks_with_cookies(site: Site) -> None:
+    good, other = await site.log_in("read"), await site.log_in("admin")
+    value = good.partition("=")[2]
+    for cookie, status in (
+        (good, 200),
+        (f"a=b; {good}; c=d", 200),
+        (f"a=b;{good};", 200),
+        (f"{good}; {good}", 401),
+        (f"{good}; {other}", 401),
+        (f"{good}; arcwise-session=", 401),
+        (f"arcwise-session; {good}", 200),
+        (f'arcwise-session="{value}"', 401),
+        (f"arcwise-session ={value}", 401),
+        (f"ARCWISE-SESSION={value}", 401),
+        (f"xarcwise-session={value}", 401),
+        (f"arcwise-session={value}x", 401),
+        (f"arcwise-session={value[:-1]}", 401),
+        (f"arcwise-session={value[:-1]}%41", 401),
+        (f"arcwise-session={value[::-1]}", 401),
+        (f"arcwise-session={digest_of(good).hex()}", 401),
+        (f"arcwise-session={'é' * 32}".encode(), 401),
+        (f"arcwise-session={'é' * 64}".encode("latin-1"), 401),
+        ("arcwise-session=" + "A" * 30_000, 401),
+        (";" * 30_000, 401),
+        ("=" * 30_000, 401),
+    ):
+        sent = [(b"cookie", cookie.encode() if isinstance(cookie, str) else cookie)]
+        assert (await site.get("/v1/tasks", headers=sent)).status_code == status, cookie[:60]
+    async with site.browser() as http:
+        for pair, status in (((good, "a=b"), 200), ((good, good), 401), ((other, good), 401)):
+            headers = [("cookie", cookie) for cookie in pair]
+            assert (await http.get("/v1/tasks", headers=headers)).status_code == status
+        for name in ("x-cookie", "set-cookie", "cookie2"):
+            assert (await http.get("/v1/tasks", headers={name: good})).status_code == 401
+        assert (await http.get(f"/v1/tasks?{good}")).status_code == 401
 
 
-def test_a_cookie_counts_for_the_pages_of_this_origin_only(run: Callable[..., None]) -> None:
+async def test_a_cookie_counts_for_the_pages_of_this_origin_only(site: Site) -> None:
     """Another port of this machine is the same site: the browser sends the cookie along."""
-
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        for where, mode, dest, status in (
-            ("same-origin", "cors", "empty", 200),
-            ("same-origin", "no-cors", "image", 200),
-            ("none", "navigate", "document", 200),
-            ("same-site", "navigate", "document", 200),  # somebody followed a link
-            ("cross-site", "navigate", "document", 200),
-            ("same-site", "no-cors", "image", 401),
-            ("same-site", "cors", "empty", 401),
-            ("same-site", "navigate", "iframe", 401),
-            ("cross-site", "no-cors", "script", 401),
-        ):
-            headers = {"sec_fetch_site": where, "sec_fetch_mode": mode, "sec_fetch_dest": dest}
-            assert await site.status("/v1/tasks", cookie, **headers) == status
-
-    run(scenario)
+    cookie = await site.log_in()
+    for where, mode, dest, status in (
+        ("same-origin", "cors", "empty", 200),
+        ("same-origin", "no-cors", "image", 200),
+        ("none", "navigate", "document", 200),
+        ("same-site", "navigate", "document", 200),  # somebody followed a link
+        ("cross-site", "navigate", "document", 200),
+        ("same-site", "no-cors", "image", 401),
+        ("same-site", "cors", "empty", 401),
+        ("same-site", "navigate", "iframe", 401),
+        ("cross-site", "no-cors", "script", 401),
+    ):
+        headers = {"sec_fetch_site": where, "sec_fetch_mode": mode, "sec_fetch_dest": dest}
+        assert await site.status("/v1/tasks", cookie, **headers) == status
 
 
-def test_made_up_cookies_cost_no_reading_of_the_store(
-    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+async def test_made_up_cookies_cost_no_reading_of_the_store(
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[bytes] = []
     real = SQLiteStore.session
@@ -413,117 +381,94 @@ def test_made_up_cookies_cost_no_reading_of_the_store(
 
     monkeypatch.setattr(SQLiteStore, "session", watched)
 
-    async def scenario(site: Site) -> None:
-        for number in range(50):
-            token = hashlib.sha512(b"%d" % number).hexdigest()[:64]
-            assert await site.status("/v1/tasks", f"arcwise-session={token}") == 401
-        assert read == []
-        good = await site.log_in()
-        for _ in range(20):
-            assert await site.status("/v1/tasks", good) == 200
-        assert read == [digest_of(good)]
-        site.clock.wait(sessions_module._REFRESH_SECONDS)
+    for number in range(50):
+        token = hashlib.sha512(b"%d" % number).hexdigest()[:64]
+        assert await site.status("/v1/tasks", f"arcwise-session={token}") == 401
+    assert read == []
+    good = await site.log_in()
+    for _ in range(20):
         assert await site.status("/v1/tasks", good) == 200
-        assert len(read) == 2
-        gone = await site.log_in()
-        site.runtime.store().end_session(digest_of(gone))
-        for _ in range(20):  # a token of ours, but over
-            assert await site.status("/v1/tasks", gone) == 401
-        assert len(read) == 3
+    assert read == [digest_of(good)]
+    site.clock.wait(sessions_module._REFRESH_SECONDS)
+    assert await site.status("/v1/tasks", good) == 200
+    assert len(read) == 2
+    gone = await site.log_in()
+    site.runtime.store().end_session(digest_of(gone))
+    for _ in range(20):  # a token of ours, but over
+        assert await site.status("/v1/tasks", gone) == 401
+    assert len(read) == 3
 
-    run(scenario)
 
-
-def test_what_is_remembered_of_sessions_is_bounded(
-    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_remembered_of_sessions_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "_MOST_KNOWN", 3)
 
-    async def scenario(site: Site) -> None:
-        cookies = [await site.log_in() for _ in range(6)]
-        for cookie in cookies * 2:
-            assert await site.status("/v1/tasks", cookie) == 200
-            assert len(site.runtime.sessions._known) <= 3
-
-    run(scenario)
+    cookies = [await site.log_in() for _ in range(6)]
+    for cookie in cookies * 2:
+        assert await site.status("/v1/tasks", cookie) == 200
+        assert len(site.runtime.sessions._known) <= 3
 
 
 # Ends
 
 
-def test_a_session_ends_when_it_is_not_used(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        for _ in range(3):
-            site.clock.wait(HOUR - 61)
-            assert await site.status("/v1/tasks", cookie) == 200
-            while site.runtime.sessions._telling:
-                await asyncio.sleep(0.001)
-        site.clock.wait(HOUR)
-        assert await site.status("/v1/tasks", cookie) == 401
-        assert stored(site.url, cookie)
-        site.runtime.tidy()
-        assert not stored(site.url, cookie)
-
-    run(scenario)
-
-
-def test_a_session_ends_however_much_it_is_used(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        for _ in range(24):
-            assert await site.status("/v1/tasks", cookie) == 200
-            site.clock.wait(HOUR / 2)
-        async with site.browser() as http:
-            answer = await http.get("/v1/tasks", headers={"cookie": cookie})
-        assert answer.status_code == 401
-        assert answer.json()["type"] == "urn:arcwise:problem:session-ended"
-
-    run(scenario)
-
-
-def test_what_a_page_fetches_by_itself_keeps_no_session_awake(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        fetched = {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}
-        for _ in range(6):
-            assert await site.status("/v1/tasks", cookie, **fetched) == 200
-            site.clock.wait(HOUR / 6)
-        assert await site.status("/v1/tasks", cookie, **fetched) == 401
-
-    run(scenario)
-
-
-def test_the_ends_are_settings(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        site.clock.wait(4)
+async def test_a_session_ends_when_it_is_not_used(site: Site) -> None:
+    cookie = await site.log_in()
+    for _ in range(3):
+        site.clock.wait(HOUR - 61)
         assert await site.status("/v1/tasks", cookie) == 200
-        site.clock.wait(4)
+        while site.runtime.sessions._telling:
+            await asyncio.sleep(0.001)
+    site.clock.wait(HOUR)
+    assert await site.status("/v1/tasks", cookie) == 401
+    assert stored(site.url, cookie)
+    site.runtime.tidy()
+    assert not stored(site.url, cookie)
+
+
+async def test_a_session_ends_however_much_it_is_used(site: Site) -> None:
+    cookie = await site.log_in()
+    for _ in range(24):
         assert await site.status("/v1/tasks", cookie) == 200
-        site.clock.wait(2)
-        assert await site.status("/v1/tasks", cookie) == 401
-
-    run(scenario, session_seconds=10, session_idle_seconds=5)
-
-
-def test_logging_out_ends_a_session_for_everybody_who_has_its_token(run: Callable[..., None]) -> None:
-    async def scenario(site: Site, other: Site) -> None:
-        cookie = await site.log_in()
-        assert await other.status("/v1/tasks", cookie) == 200
-        async with site.browser() as http:
-            answer = await http.post("/logout", headers=OURS | {"cookie": cookie})
-        assert (answer.status_code, answer.headers["location"]) == (303, "/")
-        assert not stored(site.url, cookie)
-        assert await site.status("/v1/tasks", cookie) == 401
-        site.clock.wait(sessions_module._REFRESH_SECONDS)
-        assert await other.status("/v1/tasks", cookie) == 401
-
-    run(scenario, apps=2)
+        site.clock.wait(HOUR / 2)
+    answer = await site.get("/v1/tasks", headers={"cookie": cookie})
+    assert answer.status_code == 401
+    assert answer.json()["type"] == "urn:arcwise:problem:session-ended"
 
 
-def test_logging_out_holds_for_a_request_that_reads_the_session_meanwhile(
-    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+async def test_what_a_page_fetches_by_itself_keeps_no_session_awake(site: Site) -> None:
+    cookie = await site.log_in()
+    fetched = {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}
+    for _ in range(6):
+        assert await site.status("/v1/tasks", cookie, **fetched) == 200
+        site.clock.wait(HOUR / 6)
+    assert await site.status("/v1/tasks", cookie, **fetched) == 401
+
+
+async def test_the_ends_are_settings(start: Start) -> None:
+    site = await start(session_seconds=10, session_idle_seconds=5)
+    cookie = await site.log_in()
+    site.clock.wait(4)
+    assert await site.status("/v1/tasks", cookie) == 200
+    site.clock.wait(4)
+    assert await site.status("/v1/tasks", cookie) == 200
+    site.clock.wait(2)
+    assert await site.status("/v1/tasks", cookie) == 401
+
+
+async def test_logging_out_ends_a_session_for_everybody_who_has_its_token(start: Start) -> None:
+    site, other = await start(), await start()
+    cookie = await site.log_in()
+    assert await other.status("/v1/tasks", cookie) == 200
+    answer = await site.post("/logout", headers=OURS | {"cookie": cookie})
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert not stored(site.url, cookie)
+    assert await site.status("/v1/tasks", cookie) == 401
+    site.clock.wait(sessions_module._REFRESH_SECONDS)
+    assert await other.status("/v1/tasks", cookie) == 401
+
+
+async def test_logging_out_holds_for_a_request_that_reads_the_session_meanwhile(
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[bytes] = []
     has_read, may_go_on = threading.Event(), threading.Event()
@@ -537,28 +482,20 @@ def test_logging_out_holds_for_a_request_that_reads_the_session_meanwhile(
             assert may_go_on.wait(60)
         return found
 
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in()
-        monkeypatch.setattr(SQLiteStore, "session", slow)
-        reading = asyncio.create_task(site.status("/v1/tasks", cookie))
-        assert await asyncio.to_thread(has_read.wait, 60)
-        async with site.browser() as http:
-            answer = await http.post("/logout", headers=OURS | {"cookie": cookie})
-        assert answer.status_code == 303
-        may_go_on.set()
-        assert await reading == 401
-        assert await site.status("/v1/tasks", cookie) == 401
-
-    run(scenario)
+    cookie = await site.log_in()
+    monkeypatch.setattr(SQLiteStore, "session", slow)
+    reading = asyncio.create_task(site.status("/v1/tasks", cookie))
+    assert await asyncio.to_thread(has_read.wait, 60)
+    answer = await site.post("/logout", headers=OURS | {"cookie": cookie})
+    assert answer.status_code == 303
+    may_go_on.set()
+    assert await reading == 401
+    assert await site.status("/v1/tasks", cookie) == 401
 
 
-def test_logging_out_without_a_session_is_no_error(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        for cookie in ("a=b", "arcwise-session=" + "A" * 64):
-            async with site.browser() as http:
-                assert (await http.post("/logout", headers=OURS | {"cookie": cookie})).status_code == 303
-
-    run(scenario)
+async def test_logging_out_without_a_session_is_no_error(site: Site) -> None:
+    for cookie in ("a=b", "arcwise-session=" + "A" * 64):
+        assert (await site.post("/logout", headers=OURS | {"cookie": cookie})).status_code == 303
 
 
 class Compared(str):
@@ -584,127 +521,96 @@ def test_a_key_for_thousands_of_tasks_is_looked_up_in_once_for_each() -> None:
     assert found == ids
 
 
-def test_revoking_a_key_ends_its_sessions(run: Callable[..., None]) -> None:
-    async def scenario(site: Site, other: Site) -> None:
-        cookie, kept = await site.log_in("read"), await site.log_in("one")
-        assert await other.status("/v1/tasks", cookie) == 200
-        actor = Actor(site.runtime.gate.key(site.keys["admin"].encode()))
-        await site.runtime.administration.revoke_key(actor, site.keys["read"].split("_")[2])
-        assert await site.status("/v1/tasks", cookie) == 401  # at once
-        assert not stored(site.url, cookie)
-        other.runtime.refresh()  # as it does every five seconds
-        assert await other.status("/v1/tasks", cookie) == 401
-        assert await site.status("/v1/tasks", kept) == 200
-
-    run(scenario, apps=2)
+async def test_revoking_a_key_ends_its_sessions(start: Start) -> None:
+    site, other = await start(), await start()
+    cookie, kept = await site.log_in("read"), await site.log_in("one")
+    assert await other.status("/v1/tasks", cookie) == 200
+    actor = Actor(site.runtime.gate.key(site.keys["admin"].encode()))
+    await site.runtime.administration.revoke_key(actor, site.keys["read"].split("_")[2])
+    assert await site.status("/v1/tasks", cookie) == 401  # at once
+    assert not stored(site.url, cookie)
+    other.runtime.refresh()  # as it does every five seconds
+    assert await other.status("/v1/tasks", cookie) == 401
+    assert await site.status("/v1/tasks", kept) == 200
 
 
-def test_a_session_of_a_key_that_was_revoked_meanwhile_is_none(run: Callable[..., None]) -> None:
+async def test_a_session_of_a_key_that_was_revoked_meanwhile_is_none(site: Site) -> None:
     """Even if it is still in the store: a login may end just after its key was revoked."""
-
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in("read")
-        session = site.runtime.store().session(digest_of(cookie))
-        site.runtime.store().revoke_key(session.key_id, 1)
-        site.runtime.store().add_session(session)
-        site.runtime.refresh()
-        assert stored(site.url, cookie)
-        assert await site.status("/v1/tasks", cookie) == 401
-
-    run(scenario)
+    cookie = await site.log_in("read")
+    session = site.runtime.store().session(digest_of(cookie))
+    site.runtime.store().revoke_key(session.key_id, 1)
+    site.runtime.store().add_session(session)
+    site.runtime.refresh()
+    assert stored(site.url, cookie)
+    assert await site.status("/v1/tasks", cookie) == 401
 
 
-def test_a_session_holds_in_every_worker_of_a_store(run: Callable[..., None]) -> None:
-    async def scenario(*sites: Site) -> None:
-        cookie = await sites[0].log_in()
-        for site in sites:
-            assert await site.status("/v1/tasks", cookie) == 200
-
-    run(scenario, apps=3)
+async def test_a_session_holds_in_every_worker_of_a_store(start: Start) -> None:
+    sites = [await start() for _ in range(3)]
+    cookie = await sites[0].log_in()
+    for site in sites:
+        assert await site.status("/v1/tasks", cookie) == 200
 
 
-def test_a_store_that_is_away_ends_no_session_that_is_known(
-    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+async def test_a_store_that_is_away_ends_no_session_that_is_known(
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_store: SQLiteStore, _digest: bytes) -> None:
         raise StoreError("away")
 
-    async def scenario(site: Site) -> None:
-        known, unknown = await site.log_in(), await site.log_in()
-        assert await site.status("/v1/tasks", known) == 200
-        monkeypatch.setattr(SQLiteStore, "session", away)
-        site.clock.wait(HOUR / 2)
-        assert await site.status("/v1/tasks", known) == 200
-        assert await site.status("/v1/tasks", unknown) == 503
-        assert await site.status("/health/live", unknown) == 200
-        site.clock.wait(HOUR)
-        assert await site.status("/v1/tasks", known) == 401
-
-    run(scenario)
+    known, unknown = await site.log_in(), await site.log_in()
+    assert await site.status("/v1/tasks", known) == 200
+    monkeypatch.setattr(SQLiteStore, "session", away)
+    site.clock.wait(HOUR / 2)
+    assert await site.status("/v1/tasks", known) == 200
+    assert await site.status("/v1/tasks", unknown) == 503
+    assert await site.status("/health/live", unknown) == 200
+    site.clock.wait(HOUR)
+    assert await site.status("/v1/tasks", known) == 401
 
 
 # Brute force
 
 
-def test_failures_are_limited_per_address_and_hold_up_no_good_key(run: Callable[..., None]) -> None:
+async def test_failures_are_limited_per_address_and_hold_up_no_good_key(site: Site) -> None:
     most, _ = LOGINS_PER_MINUTE
 
-    async def scenario(site: Site) -> None:
-        async def tried(key: str, address: str, headers: dict[str, str] = OURS) -> httpx.Response:
-            async with site.browser(AWAY, address) as http:
-                return await http.post("/login", data={"key": key}, headers=headers)
-
-        # Forms of other sites, which the browser of an admin sends from their address, do not count.
-        foreign = {"sec-fetch-site": "cross-site"}
-        found = [(await tried("", "192.0.2.1", foreign)).status_code for _ in range(3 * most)]
-        assert found == [403] * 3 * most
-        found = [(await tried("nonsense", "192.0.2.1")).status_code for _ in range(most + 1)]
-        assert found == [401] * most + [429]
-        answer = await tried("nonsense", "192.0.2.1")
-        assert 1 <= int(answer.headers["retry-after"]) <= 60
-        # Whoever has a good key gets in from the same address, and no more often than that.
-        found = [(await tried(site.keys["admin"], "192.0.2.1")).status_code for _ in range(most + 1)]
-        assert found == [303] * most + [429]
-        for key, address in (("read", "192.0.2.1"), ("admin", "192.0.2.2")):
-            assert (await tried(site.keys[key], address)).status_code == 303
-        site.clock.wait(60 / most)
-        assert (await tried("nonsense", "192.0.2.1")).status_code == 401
-        # An address of IPv6 is one of 2^64 that somebody has.
-        found = [(await tried("nonsense", f"2001:db8::{n:x}")).status_code for n in range(1, most + 2)]
-        assert found == [401] * most + [429]
-
-    run(scenario)
+    # Forms of other sites, which the browser of an admin sends from their address, do not count.
+    foreign = {"sec-fetch-site": "cross-site"}
+    found = [(await site.try_key("", "192.0.2.1", foreign)).status_code for _ in range(3 * most)]
+    assert found == [403] * 3 * most
+    found = [(await site.try_key("nonsense", "192.0.2.1")).status_code for _ in range(most + 1)]
+    assert found == [401] * most + [429]
+    answer = await site.try_key("nonsense", "192.0.2.1")
+    assert 1 <= int(answer.headers["retry-after"]) <= 60
+    # Whoever has a good key gets in from the same address, and no more often than that.
+    found = [(await site.try_key(site.keys["admin"], "192.0.2.1")).status_code for _ in range(most + 1)]
+    assert found == [303] * most + [429]
+    for key, address in (("read", "192.0.2.1"), ("admin", "192.0.2.2")):
+        assert (await site.try_key(site.keys[key], address)).status_code == 303
+    site.clock.wait(60 / most)
+    assert (await site.try_key("nonsense", "192.0.2.1")).status_code == 401
+    # An address of IPv6 is one of 2^64 that somebody has.
+    found = [(await site.try_key("nonsense", f"2001:db8::{n:x}")).status_code for n in range(1, most + 2)]
+    assert found == [401] * most + [429]
 
 
-def test_logins_are_limited_in_all(run: Callable[..., None]) -> None:
+async def test_logins_are_limited_in_all(site: Site) -> None:
     _, most = LOGINS_PER_MINUTE
-
-    async def scenario(site: Site) -> None:
-        found = []
-        for number in range(most + 2):
-            async with site.browser(AWAY, f"192.0.{number // 256}.{number % 256}") as http:
-                found.append((await http.post("/login", data={"key": ""}, headers=OURS)).status_code)
-        # The clock is so late that sums of fractions of a second are off by the last one.
-        assert found[: most - 1] == [401] * (most - 1)
-        assert found[most:] == [429] * 2
-
-    run(scenario)
+    addresses = [f"192.0.{number // 256}.{number % 256}" for number in range(most + 2)]
+    found = [(await site.try_key("", address)).status_code for address in addresses]
+    # The clock is so late that sums of fractions of a second are off by the last one.
+    assert found[: most - 1] == [401] * (most - 1)
+    assert found[most:] == [429] * 2
 
 
-def test_addresses_that_are_claimed_do_not_count(run: Callable[..., None]) -> None:
+async def test_addresses_that_are_claimed_do_not_count(site: Site) -> None:
     most, _ = LOGINS_PER_MINUTE
-
-    async def scenario(site: Site) -> None:
-        found = []
-        for number in range(most + 1):
-            claimed = {"x-forwarded-for": f"192.0.2.{number}", "x-real-ip": f"192.0.2.{number}"}
-            async with site.browser(AWAY, "192.0.2.200") as http:
-                found.append(
-                    (await http.post("/login", data={"key": ""}, headers=OURS | claimed)).status_code
-                )
-        assert found == [401] * most + [429]
-
-    run(scenario)
+    found = []
+    for number in range(most + 1):
+        claimed = {"x-forwarded-for": f"192.0.2.{number}", "x-real-ip": f"192.0.2.{number}"}
+        found.append((await site.try_key("", "192.0.2.200", OURS | claimed)).status_code)
+    assert found == [401] * most + [429]
 
 
 # Where a login leads, and what it takes
@@ -730,14 +636,9 @@ def test_addresses_that_are_claimed_do_not_count(run: Callable[..., None]) -> No
         ("tasks", "/"),
     ],
 )
-def test_a_login_leads_to_a_page_of_this_server(run: Callable[..., None], wanted: str, led: str) -> None:
-    async def scenario(site: Site) -> None:
-        async with site.browser() as http:
-            form = {"key": site.keys["read"], "next": wanted}
-            answer = await http.post("/login", data=form, headers=OURS)
-        assert (answer.status_code, answer.headers["location"]) == (303, led)
-
-    run(scenario)
+async def test_a_login_leads_to_a_page_of_this_server(site: Site, wanted: str, led: str) -> None:
+    answer = await site.post("/login", {"key": site.keys["read"], "next": wanted}, headers=OURS)
+    assert (answer.status_code, answer.headers["location"]) == (303, led)
 
 
 @pytest.mark.parametrize(
@@ -757,15 +658,9 @@ def test_a_login_leads_to_a_page_of_this_server(run: Callable[..., None], wanted
         ("application/x-www-form-urlencoded", b"key=a&key=b", 401),
     ],
 )
-def test_a_login_takes_a_small_form(
-    run: Callable[..., None], media_type: str, content: bytes, status: int
-) -> None:
-    async def scenario(site: Site) -> None:
-        async with site.browser() as http:
-            headers = OURS | {"content-type": media_type}
-            assert (await http.post("/login", content=content, headers=headers)).status_code == status
-
-    run(scenario)
+async def test_a_login_takes_a_small_form(site: Site, media_type: str, content: bytes, status: int) -> None:
+    headers = OURS | {"content-type": media_type}
+    assert (await site.post("/login", content=content, headers=headers)).status_code == status
 
 
 # Forms of other origins
@@ -798,93 +693,76 @@ def forms(app: FastAPI) -> list[str]:
 
 
 @pytest.mark.parametrize("origin", ORIGINS)
-def test_forms_of_other_origins_are_refused(run: Callable[..., None], origin: str) -> None:
+async def test_forms_of_other_origins_are_refused(start: Start, origin: str) -> None:
     """Each of them, with the cookie of an admin: with Sec-Fetch-Site, with Origin, with both and neither."""
-
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in("admin", AWAY)
-        before = site.runtime.store().actions(100)
-        sent = ORIGINS[origin]
-        for site_of in (
-            "cross-site",
-            "same-site",
-            "none",
-            "",
-            None,
-            "same-origin, same-origin",
-            "Same-Origin",
-        ):
-            headers = {"cookie": cookie}
-            if sent:
-                headers["origin"] = sent
-            if site_of is not None:
-                headers["sec-fetch-site"] = site_of
-            for path in forms(site.app):
-                async with site.browser(AWAY, f"192.0.2.{len(path)}") as http:
-                    site.clock.wait(60)
-                    form = {"key": site.keys["read"], "task": "{}", "scope": "admin"}
-                    answer = await http.post(path, data=form, headers=headers)
-                    assert answer.status_code == 403, (path, site_of)
-                    assert "set-cookie" not in answer.headers
-        assert stored(site.url, cookie)
-        assert site.runtime.store().actions(100) == before
-        assert site.runtime.catalogue.closed == {}
-
-    run(scenario, session_idle_seconds=12 * HOUR)
+    site = await start(session_idle_seconds=12 * HOUR)
+    cookie = await site.log_in("admin", AWAY)
+    before = site.runtime.store().actions(100)
+    sent = ORIGINS[origin]
+    for site_of in (
+        "cross-site",
+        "same-site",
+        "none",
+        "",
+        None,
+        "same-origin, same-origin",
+        "Same-Origin",
+    ):
+        headers = {"cookie": cookie}
+        if sent:
+            headers["origin"] = sent
+        if site_of is not None:
+            headers["sec-fetch-site"] = site_of
+        for path in forms(site.app):
+            site.clock.wait(60)
+            form = {"key": site.keys["read"], "task": "{}", "scope": "admin"}
+            answer = await site.post(path, form, AWAY, f"192.0.2.{len(path)}", headers=headers)
+            assert answer.status_code == 403, (path, site_of)
+            assert "set-cookie" not in answer.headers
+    assert stored(site.url, cookie)
+    assert site.runtime.store().actions(100) == before
+    assert site.runtime.catalogue.closed == {}
 
 
-def test_the_gate_takes_a_cookie_of_a_form_of_its_own_only(run: Callable[..., None]) -> None:
+async def test_the_gate_takes_a_cookie_of_a_form_of_its_own_only(site: Site) -> None:
     """Whatever a handler forgets: who asks the gate for the actor of a form has asked where it comes from."""
-
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in("admin")
-        session = site.runtime.store().session(digest_of(cookie))
-        for path in ("/operator/tasks", "/", "/v1", "/v1x/tasks"):
-            for method in ("POST", "PUT", "PATCH", "DELETE", "post", "get"):
-                for ask in (site.runtime.gate.actor, lambda scope: site.runtime.gate.check(scope, "admin")):
-                    scope = {"type": "http", "method": method, "path": path, "arcwise.session": session}
-                    host = (b"host", b"127.0.0.1:8000")
-                    assert ask(scope | {"headers": [host, (b"sec-fetch-site", b"same-origin")]})
-                    for sent in (
-                        (b"sec-fetch-site", b"same-site"),
-                        (b"origin", b"http://127.0.0.1:8001"),
-                        host,
-                    ):
-                        with pytest.raises(Problem, match="A form must be sent from a page of this server"):
-                            ask(scope | {"headers": [(b"host", b"127.0.0.1:8000"), sent]})
-
-    run(scenario)
+    cookie = await site.log_in("admin")
+    session = site.runtime.store().session(digest_of(cookie))
+    for path in ("/operator/tasks", "/", "/v1", "/v1x/tasks"):
+        for method in ("POST", "PUT", "PATCH", "DELETE", "post", "get"):
+            for ask in (site.runtime.gate.actor, lambda scope: site.runtime.gate.check(scope, "admin")):
+                scope = {"type": "http", "method": method, "path": path, "arcwise.session": session}
+                host = (b"host", b"127.0.0.1:8000")
+                assert ask(scope | {"headers": [host, (b"sec-fetch-site", b"same-origin")]})
+                for sent in (
+                    (b"sec-fetch-site", b"same-site"),
+                    (b"origin", b"http://127.0.0.1:8001"),
+                    host,
+                ):
+                    with pytest.raises(Problem, match="A form must be sent from a page of this server"):
+                        ask(scope | {"headers": [(b"host", b"127.0.0.1:8000"), sent]})
 
 
-def test_a_lying_origin_does_not_help_against_the_browsers_word(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        async with site.browser(AWAY) as http:
-            headers = {"sec-fetch-site": "same-site", "origin": AWAY}
-            assert (await http.post("/logout", headers=headers)).status_code == 403
-            twice = [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")]
-            assert (await http.post("/logout", headers=twice)).status_code == 403
-            twice = [("origin", AWAY), ("origin", "https://evil.example")]
-            assert (await http.post("/logout", headers=twice)).status_code == 403
-
-    run(scenario)
-
-
-def test_forms_of_the_own_origin_are_taken(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        for headers in (OURS, {"origin": AWAY}, OURS | {"origin": AWAY}):
-            async with site.browser(AWAY) as http:
-                assert (await http.post("/logout", headers=headers)).status_code == 303
-
-    run(scenario)
-
-
-def test_behind_a_proxy_the_public_url_is_the_origin(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        async with site.browser("http://127.0.0.1:8001") as http:  # as the proxy asks
-            for origin, status in ((AWAY, 303), ("http://127.0.0.1:8001", 403)):
-                assert (await http.post("/logout", headers={"origin": origin})).status_code == status
-
-    run(scenario, public_url=AWAY)
+@pytest.mark.parametrize(
+    ("base", "options", "headers", "status"),
+    [
+        (AWAY, {}, [*OURS.items()], 303),
+        (AWAY, {}, [("origin", AWAY)], 303),
+        (AWAY, {}, [*OURS.items(), ("origin", AWAY)], 303),
+        # A lying origin does not help against the browser's word.
+        (AWAY, {}, [("sec-fetch-site", "same-site"), ("origin", AWAY)], 403),
+        (AWAY, {}, [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], 403),
+        (AWAY, {}, [("origin", AWAY), ("origin", "https://evil.example")], 403),
+        # Behind a proxy, which asks like this, the public URL is the origin.
+        ("http://127.0.0.1:8001", {"public_url": AWAY}, [("origin", AWAY)], 303),
+        ("http://127.0.0.1:8001", {"public_url": AWAY}, [("origin", "http://127.0.0.1:8001")], 403),
+    ],
+)
+async def test_forms_of_the_own_origin_are_taken(
+    start: Start, base: str, options: dict[str, str], headers: list[tuple[str, str]], status: int
+) -> None:
+    site = await start(**options)
+    assert (await site.post("/logout", base=base, headers=headers)).status_code == status
 
 
 @pytest.mark.parametrize("url", ["reports.example", "https://reports.example/", "HTTPS://reports.example", 7])
@@ -903,135 +781,116 @@ def test_a_public_url_is_https_or_this_machine() -> None:
 # Without keys, and open servers
 
 
-def test_without_keys_nobody_logs_in_and_nothing_can_be_changed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        app = create_app(tasks=[HEADING], store=f"sqlite:///{tmp_path / 'new.db'}")
-        transport = httpx.ASGITransport(app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url=LOCAL) as http,
-        ):
-            assert (await http.get("/v1/tasks")).status_code == 200
-            for path in forms(app):
-                answer = await http.post(path, data={"key": "", "scope": "admin"}, headers=OURS)
-                assert answer.status_code in (401, 403, 303)
-                assert (answer.status_code == 303) == (path == "/logout")
-            runtime = app.state.runtime
-            assert runtime.store().keys() == []
-            assert runtime.store().actions(10) == []
-            # A page of a name that points here, too, reads nothing.
-            for host in ("evil.example:8000", "127.0.0.1.evil.example"):
-                for headers in ({}, OURS, OURS | {"origin": f"http://{host}"}):
-                    answer = await http.get("/v1/tasks", headers={"host": host} | headers)
-                    assert answer.status_code == 401
-
-    asyncio.run(scenario())
+async def test_without_keys_nobody_logs_in_and_nothing_can_be_changed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    http = await App.start(Settings([HEADING], store=url), base_url=LOCAL)
+    assert (await http.get("/v1/tasks")).status_code == 200
+    for path in forms(http.app):
+        answer = await http.post(path, data={"key": "", "scope": "admin"}, headers=OURS)
+        assert answer.status_code in (401, 403, 303)
+        assert (answer.status_code == 303) == (path == "/logout")
+    assert http.runtime.store().keys() == []
+    assert http.runtime.store().actions(10) == []
+    # A page of a name that points here, too, reads nothing.
+    for host in ("evil.example:8000", "127.0.0.1.evil.example"):
+        for headers in ({}, OURS, OURS | {"origin": f"http://{host}"}):
+            answer = await http.get("/v1/tasks", headers={"host": host} | headers)
+            assert answer.status_code == 401
+    await http.stop()
 
 
-def test_an_admin_can_log_in_to_an_open_server(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        cookie = await site.log_in("admin")
+async def test_an_admin_can_log_in_to_an_open_server(start: Start) -> None:
+    site = await start(open=True)
+    cookie = await site.log_in("admin")
 
-        def actor() -> Any:
-            scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
-            return site.runtime.gate.actor(scope | {"arcwise.session": session})
+    def actor() -> Any:
+        scope = {"type": "http", "method": "GET", "path": "/", "headers": []}
+        return site.runtime.gate.actor(scope | {"arcwise.session": session})
 
-        session = site.runtime.store().session(digest_of(cookie))
-        assert actor().may("admin")
-        session = None  # its cookie is over
-        found = actor()
-        assert (found.key, found.session, found.key_id) == (None, None, "")
-        assert found.may("read")
-        assert not found.may("admin")
-        assert await site.status("/v1/tasks", "arcwise-session=over") == 200
-
-    run(scenario, open=True)
+    session = site.runtime.store().session(digest_of(cookie))
+    assert actor().may("admin")
+    session = None  # its cookie is over
+    found = actor()
+    assert (found.key, found.session, found.key_id) == (None, None, "")
+    assert found.may("read")
+    assert not found.may("admin")
+    assert await site.status("/v1/tasks", "arcwise-session=over") == 200
 
 
 # The audit log
 
 
-def test_who_changed_what_is_in_the_audit_log(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        admin = site.keys["admin"].split("_")[2]
-        other = Task("speed", Interval(0, 9), 1.0)
-        bearer = {"authorization": f"Bearer {site.keys['admin']}"}
-        await site.log_in("read")
-        await site.log_in("admin")
-        async with site.browser() as http:
-            for _ in range(2):
-                assert (await http.post("/v1/tasks", json=other.to_json(), headers=bearer)).status_code < 300
-                assert (await http.post(f"/v1/tasks/{other.id}/close", headers=bearer)).status_code == 200
-            assert (await http.post(f"/v1/tasks/{other.id}/open", headers=bearer)).status_code == 200
-            assert (await http.post("/v1/tasks", content=b"{}", headers=bearer)).status_code == 422
-        found = [entry for _, entry in site.runtime.store().actions(100)][::-1]
-        assert [(entry.action, entry.subject, entry.outcome) for entry in found] == [
-            ("log in", admin, "done"),
-            ("make task", other.id, "done"),
-            ("close task", other.id, "done"),
-            ("close task", other.id, "unchanged"),
-            ("open task", other.id, "done"),
-        ]
-        assert {entry.key_id for entry in found} == {admin}
-        assert {entry.time for entry in found} == {int(site.clock.time())}
-
-    run(scenario)
+async def test_who_changed_what_is_in_the_audit_log(site: Site) -> None:
+    admin = site.keys["admin"].split("_")[2]
+    other = Task("speed", Interval(0, 9), 1.0)
+    bearer = {"authorization": f"Bearer {site.keys['admin']}"}
+    reader = await site.log_in("read")  # readers change nothing
+    assert (await site.post("/logout", headers=OURS | {"cookie": reader})).status_code == 303
+    await site.log_in("admin")
+    async with site.browser() as http:
+        for _ in range(2):
+            assert (await http.post("/v1/tasks", json=other.to_json(), headers=bearer)).status_code < 300
+            assert (await http.post(f"/v1/tasks/{other.id}/close", headers=bearer)).status_code == 200
+        assert (await http.post(f"/v1/tasks/{other.id}/open", headers=bearer)).status_code == 200
+        assert (await http.post("/v1/tasks", content=b"{}", headers=bearer)).status_code == 422
+    found = [entry for _, entry in site.runtime.store().actions(100)][::-1]
+    assert [(entry.action, entry.subject, entry.outcome) for entry in found] == [
+        ("log in", admin, "done"),
+        ("make task", other.id, "done"),
+        ("close task", other.id, "done"),
+        ("close task", other.id, "unchanged"),
+        ("open task", other.id, "done"),
+    ]
+    assert {entry.key_id for entry in found} == {admin}
+    assert {entry.time for entry in found} == {int(site.clock.time())}
 
 
-def test_a_change_that_fails_and_one_without_an_entry(
-    run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+async def test_a_change_that_fails_and_one_without_an_entry(
+    site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*_: object) -> None:
         raise StoreError("away")
 
-    async def scenario(site: Site) -> None:
-        bearer = {"authorization": f"Bearer {site.keys['admin']}"}
-        async with site.browser() as http:
-            with monkeypatch.context() as patch:
-                patch.setattr(SQLiteStore, "close_task", away)
-                assert (await http.post(f"/v1/tasks/{DELAY.id}/close", headers=bearer)).status_code == 503
-            assert [entry.outcome for _, entry in site.runtime.store().actions(10)] == ["failed"]
-            with monkeypatch.context() as patch:
-                patch.setattr(SQLiteStore, "begin_action", away)
-                assert (await http.post(f"/v1/tasks/{DELAY.id}/close", headers=bearer)).status_code == 503
-        site.runtime.refresh()
-        assert site.runtime.catalogue.closed == {}
-
-    run(scenario)
+    bearer = {"authorization": f"Bearer {site.keys['admin']}"}
+    async with site.browser() as http:
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLiteStore, "close_task", away)
+            assert (await http.post(f"/v1/tasks/{DELAY.id}/close", headers=bearer)).status_code == 503
+        assert [entry.outcome for _, entry in site.runtime.store().actions(10)] == ["failed"]
+        with monkeypatch.context() as patch:
+            patch.setattr(SQLiteStore, "begin_action", away)
+            assert (await http.post(f"/v1/tasks/{DELAY.id}/close", headers=bearer)).status_code == 503
+    site.runtime.refresh()
+    assert site.runtime.catalogue.closed == {}
 
 
-def test_a_clock_that_is_ahead_for_a_moment_deletes_nothing_and_lets_no_session_live_on(
-    run: Callable[..., None],
+async def test_a_clock_that_is_ahead_for_a_moment_deletes_nothing_and_lets_no_session_live_on(
+    site: Site,
 ) -> None:
-    async def scenario(site: Site) -> None:
-        early, used = await site.log_in("admin"), await site.log_in()
-        site.clock.step(1800)
-        assert await site.status(READING[0], used) == 200
-        site.clock.step(800 * 86_400)
-        late = await site.log_in()
-        site.runtime.tidy()
-        site.clock.step(-800 * 86_400 - 1800)
-        assert len(site.runtime.store().actions(10)) == 1
-        assert await site.status("/operator", early) == 200
-        for days in range(3):
-            for cookie in (used, late):
-                assert await site.status(READING[0], cookie) == 401, days
-            site.clock.wait(86_400)
-
-    run(scenario)
+    early, used = await site.log_in("admin"), await site.log_in()
+    site.clock.step(1800)
+    assert await site.status(READING[0], used) == 200
+    site.clock.step(800 * 86_400)
+    late = await site.log_in()
+    site.runtime.tidy()
+    site.clock.step(-800 * 86_400 - 1800)
+    assert len(site.runtime.store().actions(10)) == 1
+    assert await site.status("/operator", early) == 200
+    for days in range(3):
+        for cookie in (used, late):
+            assert await site.status(READING[0], cookie) == 401, days
+        site.clock.wait(86_400)
 
 
-def test_entries_are_kept_as_long_as_the_setting_says(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        await site.log_in("admin")
-        site.clock.wait(3 * 86_400 - 1)
-        site.runtime.tidy()
-        assert len(site.runtime.store().actions(10)) == 1
-        site.clock.wait(2)
-        site.runtime.tidy()
-        assert site.runtime.store().actions(10) == []
-
-    run(scenario, audit_retention_days=3)
+async def test_entries_are_kept_as_long_as_the_setting_says(start: Start) -> None:
+    site = await start(audit_retention_days=3)
+    await site.log_in("admin")
+    site.clock.wait(3 * 86_400 - 1)
+    site.runtime.tidy()
+    assert len(site.runtime.store().actions(10)) == 1
+    site.clock.wait(2)
+    site.runtime.tidy()
+    assert site.runtime.store().actions(10) == []
 
 
 def test_commands_are_in_the_audit_log_and_list_it(tmp_path: Path) -> None:
@@ -1059,9 +918,7 @@ def test_commands_are_in_the_audit_log_and_list_it(tmp_path: Path) -> None:
     assert '"action": "make metrics key"' in told("store", "audit", url, "--json")
 
 
-def test_a_server_lets_the_store_remember_its_least_number_of_reports(run: Callable[..., None]) -> None:
-    async def scenario(site: Site) -> None:
-        assert site.runtime.store().recall("min_reports") == 50
-        assert site.runtime.store().recall("min_reports_days") == 1
-
-    run(scenario, min_reports=50, min_reports_days=1)
+async def test_a_server_lets_the_store_remember_its_least_number_of_reports(start: Start) -> None:
+    site = await start(min_reports=50, min_reports_days=1)
+    assert site.runtime.store().recall("min_reports") == 50
+    assert site.runtime.store().recall("min_reports_days") == 1

@@ -1,24 +1,22 @@
 """Requests of readers begin in turns, and reports do not wait for them. Passes are counted, not time."""
 
 import asyncio
-import os
-import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import httpx
 import pytest
-from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from arcwise.domains import Circle
 from arcwise.server.store import Outcome
 from arcwise.server.turns import IS_GONE, Turns
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MEDIA_TYPE, Batch
+from tests.support.apps import Serve
+from tests.support.reports import body_of
 
-Run = Callable[..., None]
+pytestmark = pytest.mark.anyio
+
 HEADING = Task("heading", Circle(360), 2.0)
 PASSES = 5
 REPORTS = f"/v1/tasks/{HEADING.id}/reports"
@@ -69,137 +67,122 @@ class Counting:
 
 
 @pytest.mark.parametrize("path", ["/v1/tasks", "/v1/tasks/unknown", "/openapi.json", "/nothing"])
-def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
-    with_app: Run, monkeypatch: pytest.MonkeyPatch, path: str
+async def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
-        assert await call(app, "GET", path) in {200, 404}  # what is made once is made
-        monkeypatch.setattr(app.state.runtime.ingest, "_writer", Counting())
-        served: list[int] = []
+    http = await serve([HEADING])
+    assert await call(http.app, "GET", path) in {200, 404}  # what is made once is made
+    monkeypatch.setattr(http.runtime.ingest, "_writer", Counting())
+    served: list[int] = []
 
-        async def read() -> None:
-            served.append(await call(app, "GET", path))
+    async def read() -> None:
+        served.append(await call(http.app, "GET", path))
 
-        batch = Batch(bytes.fromhex(HEADING.id), os.urandom(16), HEADING.epoch(time.time()), bytes([7]))
-        readers = [asyncio.create_task(read()) for _ in range(500)]
-        assert await asyncio.create_task(call(app, "POST", REPORTS, encode_batch(batch))) == 204
-        assert len(served) <= 2 * PASSES
-        await asyncio.gather(*readers)
-        assert len(served) == 500
-        monkeypatch.undo()
-
-    with_app([HEADING], scenario)
+    readers = [asyncio.create_task(read()) for _ in range(500)]
+    assert await asyncio.create_task(call(http.app, "POST", REPORTS, body_of(HEADING))) == 204
+    assert len(served) <= 2 * PASSES
+    await asyncio.gather(*readers)
+    assert len(served) == 500
+    monkeypatch.undo()
 
 
-def test_refused_reports_that_came_whole_are_answered_in_turn(with_app: Run) -> None:
+async def test_refused_reports_that_came_whole_are_answered_in_turn(serve: Serve) -> None:
     """A few in each pass: those of thousands of connections would hold others up."""
+    http = await serve([HEADING])
+    answers: list[ASGIApp] = []
+    for _ in range(100):
+        http.runtime.ingest.take(HEADING.id, scope_of("POST", REPORTS), b"nothing", answers.append)
+    answered: list[int] = []
 
-    async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
-        answers: list[ASGIApp] = []
-        for _ in range(100):
-            app.state.runtime.ingest.take(HEADING.id, scope_of("POST", REPORTS), b"nothing", answers.append)
-        answered: list[int] = []
+    async def read(answer: ASGIApp) -> None:
+        answered.append(await call(answer, "POST", REPORTS))
 
-        async def read(answer: ASGIApp) -> None:
-            answered.append(await call(answer, "POST", REPORTS))
-
-        reads = [asyncio.create_task(read(answer)) for answer in answers]
-        most = 0
-        while len(answered) < 100:
-            before = len(answered)
-            await asyncio.sleep(0)
-            most = max(most, len(answered) - before)
-        await asyncio.gather(*reads)
-        assert answered == [400] * 100
-        assert 1 < most <= 8
-
-    with_app([HEADING], scenario)
-
-
-def test_turns_come_in_order_one_in_each_pass() -> None:
-    async def main() -> None:
-        turns, begun = Turns(lambda: False), []
-
-        async def wait(number: int) -> None:
-            assert await turns.wait({})
-            begun.append(number)
-
-        waiting = [asyncio.create_task(wait(number)) for number in range(50)]
+    reads = [asyncio.create_task(read(answer)) for answer in answers]
+    most = 0
+    while len(answered) < 100:
+        before = len(answered)
         await asyncio.sleep(0)
-        waiting[3].cancel()
-        most, passes = 0, 0
-        while len(begun) < 49:
-            before = len(begun)
-            await asyncio.sleep(0)
-            most, passes = max(most, len(begun) - before), passes + 1
-            assert passes < 1000
-        assert begun == [number for number in range(50) if number != 3]
-        assert most == 1
-        assert waiting[3].cancelled()
-        await asyncio.gather(*(asyncio.create_task(wait(number)) for number in range(2)))
-
-    asyncio.run(main())
+        most = max(most, len(answered) - before)
+    await asyncio.gather(*reads)
+    assert answered == [400] * 100
+    assert 1 < most <= 8
 
 
-def test_requests_whose_connections_have_ended_hold_nobody_up() -> None:
-    async def main() -> None:
-        turns, gone = Turns(lambda: False), set(range(1, 1000))
-        scopes: list[dict[str, Any]] = [
-            {IS_GONE: partial(gone.__contains__, number)} for number in range(1001)
-        ]
-        waiting = [asyncio.create_task(turns.wait(scope)) for scope in scopes]
-        passes = 0
-        while not waiting[1000].done():
-            await asyncio.sleep(0)
-            passes += 1
-        assert passes < 50
-        assert [number for number, each in enumerate(waiting) if await each] == [0, 1000]
+async def test_turns_come_in_order_one_in_each_pass() -> None:
+    turns, begun = Turns(lambda: False), []
 
-    asyncio.run(main())
+    async def wait(number: int) -> None:
+        assert await turns.wait({})
+        begun.append(number)
+
+    waiting = [asyncio.create_task(wait(number)) for number in range(50)]
+    await asyncio.sleep(0)
+    waiting[3].cancel()
+    most, passes = 0, 0
+    while len(begun) < 49:
+        before = len(begun)
+        await asyncio.sleep(0)
+        most, passes = max(most, len(begun) - before), passes + 1
+        assert passes < 1000
+    assert begun == [number for number in range(50) if number != 3]
+    assert most == 1
+    assert waiting[3].cancelled()
+    await asyncio.gather(*(asyncio.create_task(wait(number)) for number in range(2)))
 
 
-def test_while_reports_wait_for_the_store_turns_come_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_whose_connections_have_ended_hold_nobody_up() -> None:
+    turns, gone = Turns(lambda: False), set(range(1, 1000))
+    scopes: list[dict[str, Any]] = [{IS_GONE: partial(gone.__contains__, number)} for number in range(1001)]
+    waiting = [asyncio.create_task(turns.wait(scope)) for scope in scopes]
+    passes = 0
+    while not waiting[1000].done():
+        await asyncio.sleep(0)
+        passes += 1
+    assert passes < 50
+    assert [number for number, each in enumerate(waiting) if await each] == [0, 1000]
+
+
+async def test_while_reports_wait_for_the_store_turns_come_with_pauses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     paused: list[float] = []
 
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        later = loop.call_later
+    loop = asyncio.get_running_loop()
+    later = loop.call_later
 
-        def watched(delay: float, *args: Any) -> Any:
-            paused.append(delay)
-            return later(delay, *args)
+    def watched(delay: float, *args: Any) -> Any:
+        paused.append(delay)
+        return later(delay, *args)
 
-        monkeypatch.setattr(loop, "call_later", watched)
-        turns = Turns(lambda: len(paused) < 3)
-        await asyncio.gather(*(turns.wait({}) for _ in range(10)))
-
-    asyncio.run(main())
+    monkeypatch.setattr(loop, "call_later", watched)
+    turns = Turns(lambda: len(paused) < 3)
+    await asyncio.gather(*(turns.wait({}) for _ in range(10)))
     assert paused == [0.001] * 3
 
 
-def test_refusals_leave_the_store_time_for_a_commit(with_app: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refusals_leave_the_store_time_for_a_commit(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of thirty thousand at once, eight a millisecond, a report waited for a second and more."""
     paused: list[float] = []
+    http = await serve([HEADING])
+    ingest = http.runtime.ingest
+    loop = asyncio.get_running_loop()
+    later = loop.call_later
 
-    async def scenario(_http: httpx.AsyncClient, app: FastAPI) -> None:
-        ingest = app.state.runtime.ingest
-        loop = asyncio.get_running_loop()
-        later = loop.call_later
+    def watched(delay: float, *args: Any) -> Any:
+        paused.append(delay)
+        return later(delay, *args)
 
-        def watched(delay: float, *args: Any) -> Any:
-            paused.append(delay)
-            return later(delay, *args)
-
-        monkeypatch.setattr(type(ingest), "waiting", property(lambda _self: paused.count(0.005) < 2))
-        monkeypatch.setattr(loop, "call_later", watched)
-        answers: list[ASGIApp] = []
-        for _ in range(20):
-            ingest.take(HEADING.id, scope_of("POST", REPORTS), b"nothing", answers.append)
-        statuses = await asyncio.gather(*(call(answer, "POST", REPORTS) for answer in answers))
-        monkeypatch.undo()
-        assert statuses == [400] * 20
-
-    with_app([HEADING], scenario)
+    monkeypatch.setattr(type(ingest), "waiting", property(lambda _self: paused.count(0.005) < 2))
+    monkeypatch.setattr(loop, "call_later", watched)
+    answers: list[ASGIApp] = []
+    for _ in range(20):
+        ingest.take(HEADING.id, scope_of("POST", REPORTS), b"nothing", answers.append)
+    statuses = await asyncio.gather(*(call(answer, "POST", REPORTS) for answer in answers))
+    monkeypatch.undo()
+    assert statuses == [400] * 20
+    await http.stop()
     assert paused.count(0.005) == 2
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,21 +13,26 @@ from uvicorn.server import ServerState
 from arcwise.domains import Interval
 from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
 from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
-from arcwise.server import create_app
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.ingest import GATEWAY_PATH
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.settings import ProcessSettings
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MEDIA_TYPE
+from tests.support.reports import body_of
 from tests.support.server_processes import serving
 from tests.support.sockets import connect, rest
+from tests.support.transports import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from pathlib import Path
 
-    from fastapi import FastAPI
+    from tests.support.apps import Serve
+
+    Dial = Callable[..., Awaitable["Connection"]]
+
+pytestmark = pytest.mark.anyio
 
 TASK = Task("delay", Interval(0, 1), 1.0)
 OTHER = Task("speed", Interval(0, 2), 1.0)
@@ -36,8 +40,7 @@ PATH = f"/v1/tasks/{TASK.id}/reports"
 
 
 def body(task: Task = TASK, codes: bytes = b"\3", days: int = 0) -> bytes:
-    epoch = task.epoch(time.time()) + days
-    return encode_batch(Batch(bytes.fromhex(task.id), secrets.token_bytes(16), epoch, codes))
+    return body_of(task, codes, epoch=task.epoch(time.time()) + days)
 
 
 def post(content: bytes, *, path: str = PATH, media: str = MEDIA_TYPE, fields: str = "") -> bytes:
@@ -45,37 +48,12 @@ def post(content: bytes, *, path: str = PATH, media: str = MEDIA_TYPE, fields: s
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
-class Transport(asyncio.Transport):
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.closed = False
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", 8000) if name in ("sockname", "peername") else default
-
-    def write(self, data: Any) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    def pause_reading(self) -> None:
-        pass
-
-    resume_reading = pause_reading
-
-
 class Connection:
     """A connection to an app on the loop that runs; counts the tasks and the timers that it takes."""
 
     def __init__(self, app: Any) -> None:
         loop = asyncio.get_running_loop()
+        self.app = app
         self.tasks, self.timers = 0, 0
         connection = self
 
@@ -102,6 +80,9 @@ class Connection:
     def receive(self, data: bytes) -> None:
         self.protocol.data_received(data)
 
+    def counted(self) -> int:
+        return int(self.app.state.runtime.store().counts(TASK).sum())
+
     async def answers(self, number: int = 1, *, more: bool = False) -> list[int]:
         """Wait for so many answers, and unless more are to come for the end of the last; return statuses."""
         found: list[bytes] = []
@@ -114,43 +95,32 @@ class Connection:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., None]:
-    def run(scenario: Callable[[FastAPI], Coroutine[Any, Any, None]], **options: Any) -> None:
-        app = create_app(tasks=[TASK], store=f"sqlite:///{tmp_path / 'a.db'}", **{"open": True, **options})
+async def dial(serve: Serve) -> AsyncIterator[Dial]:
+    """Return a coroutine function that starts an app and a connection to it, which ends with the test."""
+    made = []
 
-        async def main() -> None:
-            async with app.router.lifespan_context(app):
-                await scenario(app)
+    async def dialled(**options: Any) -> Connection:
+        made.append(Connection((await serve([TASK], **options)).app))
+        return made[-1]
 
-        asyncio.run(main())
-
-    return run
-
-
-Run = Any
+    yield dialled
+    for each in made:
+        each.protocol.connection_lost(None)
 
 
-def counted(app: FastAPI) -> int:
-    return int(app.state.runtime.store().counts(TASK).sum())
+async def test_it_takes_no_task_and_a_connection_keeps_one_timer(dial: Dial) -> None:
+    connection = await dial()
+    for _ in range(20):
+        connection.transport.written = b""
+        connection.receive(post(body()))
+        assert await connection.answers() == [204]
+    assert connection.tasks == 0
+    # Of the first head, a shorter one of the pause after it, and one for all clients that do not read.
+    assert connection.timers <= 3
+    assert connection.counted() == 20
 
 
-def test_it_takes_no_task_and_a_connection_keeps_one_timer(run: Run) -> None:
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
-        for _ in range(20):
-            connection.transport.written = b""
-            connection.receive(post(body()))
-            assert await connection.answers() == [204]
-        assert connection.tasks == 0
-        # Of the first head, a shorter one of the pause after it, and one for all clients that do not read.
-        assert connection.timers <= 3
-        assert counted(app) == 20
-        connection.protocol.connection_lost(None)
-
-    run(scenario)
-
-
-def test_a_gateway_takes_no_task_either(run: Run, tmp_path: Path) -> None:
+async def test_a_gateway_takes_no_task_either(dial: Dial, tmp_path: Path) -> None:
     keys = GatewayKeyFile(tmp_path / "gateway.keys")
     config = keys.make().config
     fields = ((b"content-type", MEDIA_TYPE.encode()),)
@@ -159,124 +129,95 @@ def test_a_gateway_takes_no_task_either(run: Run, tmp_path: Path) -> None:
         for content in (body(), body(), b"SECRET")
     ]
     sent = [encapsulate(config, padded(encode_request(request))) for request in inside]
-
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
-        for each in sent:
-            connection.receive(post(each.message, path=GATEWAY_PATH, media=REQUEST_MEDIA_TYPE))
-        connection.receive(post(bytes(600), path=GATEWAY_PATH, media=REQUEST_MEDIA_TYPE))
-        assert await connection.answers(4) == [200, 200, 200, 400]
-        answers = connection.transport.written.split(b"HTTP/1.1 ")[1:4]
-        statuses = [
-            decode_response(each.open_answer(answer.partition(b"\r\n\r\n")[2])).status
-            for each, answer in zip(sent, answers, strict=True)
-        ]
-        assert statuses == [204, 204, 400]
-        assert connection.tasks == 2  # for what was refused
-        assert counted(app) == 2
-        connection.protocol.connection_lost(None)
-
-    run(scenario, gateway_keys=keys.path)
+    connection = await dial(gateway_keys=keys.path)
+    for each in sent:
+        connection.receive(post(each.message, path=GATEWAY_PATH, media=REQUEST_MEDIA_TYPE))
+    connection.receive(post(bytes(600), path=GATEWAY_PATH, media=REQUEST_MEDIA_TYPE))
+    assert await connection.answers(4) == [200, 200, 200, 400]
+    answers = connection.transport.written.split(b"HTTP/1.1 ")[1:4]
+    statuses = [
+        decode_response(each.open_answer(answer.partition(b"\r\n\r\n")[2])).status
+        for each, answer in zip(sent, answers, strict=True)
+    ]
+    assert statuses == [204, 204, 400]
+    assert connection.tasks == 2  # for what was refused
+    assert connection.counted() == 2
 
 
 @pytest.mark.parametrize("cut", [40, -1], ids=["in the head", "in the body"])
-def test_a_report_in_two_parts_is_served(run: Run, cut: int) -> None:
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
-        data = post(body())
-        connection.receive(data[:cut])
-        await asyncio.sleep(0)
-        connection.receive(data[cut:])
+async def test_a_report_in_two_parts_is_served(dial: Dial, cut: int) -> None:
+    connection = await dial()
+    data = post(body())
+    connection.receive(data[:cut])
+    await asyncio.sleep(0)
+    connection.receive(data[cut:])
+    assert await connection.answers() == [204]
+    assert connection.tasks == (cut == -1)
+    assert connection.counted() == 1
+
+
+async def test_reports_that_come_ahead_are_answered_in_their_order(dial: Dial) -> None:
+    connection = await dial()
+    live = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    bad = post(b"\0")
+    connection.receive(post(body()) + bad + post(body()) + live + post(body())[:-1])
+    assert await connection.answers(4, more=True) == [204, 400, 204, 200]
+    replayed = body()
+    connection.receive(replayed[-1:])
+    connection.receive(post(replayed) + post(replayed))
+    assert (await connection.answers(7))[4:] == [204, 204, 204]
+    assert connection.counted() == 4
+
+
+async def test_a_connection_that_is_to_close_is_closed_after_the_answer(dial: Dial) -> None:
+    asked = await dial()
+    stopping = Connection(asked.app)
+    asked.receive(post(body(), fields="Connection: close\r\n"))
+    stopping.receive(post(body()))
+    stopping.protocol.shutdown()  # what a server that stops tells its connections
+    for connection in (asked, stopping):
         assert await connection.answers() == [204]
-        assert connection.tasks == (cut == -1)
-        assert counted(app) == 1
-        connection.protocol.connection_lost(None)
-
-    run(scenario)
+        assert connection.transport.ended == "closed"
+        assert b"connection: close" in connection.transport.written
 
 
-def test_reports_that_come_ahead_are_answered_in_their_order(run: Run) -> None:
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
-        live = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
-        bad = post(b"\0")
-        connection.receive(post(body()) + bad + post(body()) + live + post(body())[:-1])
-        assert await connection.answers(4, more=True) == [204, 400, 204, 200]
-        replayed = body()
-        connection.receive(replayed[-1:])
-        connection.receive(post(replayed) + post(replayed))
-        assert (await connection.answers(7))[4:] == [204, 204, 204]
-        assert counted(app) == 4
-        connection.protocol.connection_lost(None)
-
-    run(scenario)
+async def test_a_sender_that_is_gone_is_not_written_to(dial: Dial) -> None:
+    connection = await dial()
+    connection.receive(post(body()))
+    connection.protocol.connection_lost(None)
+    while connection.counted() == 0:
+        await asyncio.sleep(0.001)
+    await asyncio.sleep(0.01)
+    assert connection.transport.written == b""
 
 
-def test_a_connection_that_is_to_close_is_closed_after_the_answer(run: Run) -> None:
-    async def scenario(app: FastAPI) -> None:
-        asked, stopping = Connection(app), Connection(app)
-        asked.receive(post(body(), fields="Connection: close\r\n"))
-        stopping.receive(post(body()))
-        stopping.protocol.shutdown()  # what a server that stops tells its connections
-        for connection in (asked, stopping):
-            assert await connection.answers() == [204]
-            assert connection.transport.closed
-            assert b"connection: close" in connection.transport.written
-
-    run(scenario)
-
-
-def test_a_sender_that_is_gone_is_not_written_to(run: Run) -> None:
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
+async def test_a_request_counts_once_towards_its_limit(dial: Dial) -> None:
+    connection = await dial(requests_per_minute_per_address=3)
+    found = []
+    for _ in range(4):
+        connection.transport.written = b""
         connection.receive(post(body()))
-        connection.protocol.connection_lost(None)
-        while counted(app) == 0:
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(0.01)
-        assert connection.transport.written == b""
-
-    run(scenario)
+        found += await connection.answers()
+    assert found == [204, 204, 204, 429]
 
 
-def test_a_request_counts_once_towards_its_limit(run: Run) -> None:
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
-        found = []
-        for _ in range(4):
-            connection.transport.written = b""
-            connection.receive(post(body()))
-            found += await connection.answers()
-        assert found == [204, 204, 204, 429]
-        connection.protocol.connection_lost(None)
+async def test_a_defect_is_an_internal_error(dial: Dial, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = await dial()
 
-    run(scenario, requests_per_minute_per_address=3)
+    def fail(*_: object) -> None:
+        raise RuntimeError("SECRET")
+
+    monkeypatch.setattr(connection.app.state.runtime.gate, "check", fail)
+    connection.receive(post(body()))
+    assert await connection.answers() == [500]
+    assert b"SECRET" not in connection.transport.written
 
 
-def test_a_defect_is_an_internal_error(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(app: FastAPI) -> None:
-        def fail(*_: object) -> None:
-            raise RuntimeError("SECRET")
-
-        monkeypatch.setattr(app.state.runtime.gate, "check", fail)
-        connection = Connection(app)
-        connection.receive(post(body()))
-        assert await connection.answers() == [500]
-        assert b"SECRET" not in connection.transport.written
-        connection.protocol.connection_lost(None)
-
-    run(scenario)
-
-
-def test_middleware_sees_reports(run: Run) -> None:
-    async def scenario(app: FastAPI) -> None:
-        connection = Connection(app)
-        connection.receive(post(body()))
-        assert await connection.answers() == [204]
-        assert connection.tasks == 1
-        connection.protocol.connection_lost(None)
-
-    run(scenario, allow_origins=["https://app.example"])
+async def test_middleware_sees_reports(dial: Dial) -> None:
+    connection = await dial(allow_origins=["https://app.example"])
+    connection.receive(post(body()))
+    assert await connection.answers() == [204]
+    assert connection.tasks == 1
 
 
 @pytest.mark.slow

@@ -20,7 +20,8 @@ from arcwise.errors import ParameterError
 from arcwise.server import Settings
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
+from arcwise.wire import MEDIA_TYPE
+from tests.support.reports import body_of
 from tests.support.server_processes import serving
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
@@ -32,8 +33,7 @@ CODES = list(range(100)) * 3
 
 def send(http: httpx.Client) -> int:
     epoch = HEADING.epoch(time.time())
-    body = encode_batch(Batch(bytes.fromhex(HEADING.id), os.urandom(16), epoch, bytes(CODES)))
-    headers = {"content-type": MEDIA_TYPE}
+    body, headers = body_of(HEADING, CODES, epoch=epoch), {"content-type": MEDIA_TYPE}
     assert http.post(f"/v1/tasks/{HEADING.id}/reports", content=body, headers=headers).status_code == 204
     return epoch
 

@@ -1,0 +1,44 @@
+"""Apps that run in the process of a test."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import httpx
+
+from arcwise.server import create_app
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from arcwise.server import Settings
+
+__all__ = ["App", "Serve"]
+
+Serve: TypeAlias = Callable[..., Awaitable["App"]]
+"""What the fixture `serve` is: it starts an app with these tasks and settings, until the test ends."""
+
+
+class App(httpx.AsyncClient):
+    """An app whose lifespan was entered, and a client that asks it through its ASGI interface."""
+
+    app: FastAPI
+    runtime: Any
+    _running: AsyncExitStack
+
+    @classmethod
+    async def start(cls, settings: Settings, *, base_url: str = "http://server", **clock: Any) -> App:
+        """Start an app with these settings."""
+        app = create_app(settings, **clock)
+        http = cls(transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url=base_url)
+        http._running = AsyncExitStack()
+        await http._running.enter_async_context(app.router.lifespan_context(app))
+        http.app, http.runtime = app, app.state.runtime
+        return http
+
+    async def stop(self) -> None:
+        """Stop the app, unless it was stopped."""
+        await self._running.aclose()
+        await self.aclose()
