@@ -107,28 +107,19 @@ def _open_own(window: Tab, site: Site, scope: str = "read") -> str:
 
 
 @pytest.mark.slow
-def test_a_revoked_key_ends_its_sessions(tab: Callable[..., Any], keyed_site: Site) -> None:
+@pytest.mark.parametrize("ending", ["revoked", "expired"])
+def test_a_session_that_ended_leads_to_the_login(
+    tab: Callable[..., Any], keyed_site: Site, ending: str
+) -> None:
     with tab() as window:
         name = _open_own(window, keyed_site)
         window.go(keyed_site.page(MILLION))
-        with closing(open_store(keyed_site.store)) as store:
-            assert store.revoke_key(name, 1)
-        for _ in range(60):
-            answer = window.page.goto(keyed_site.page(MILLION))
-            if answer.status == 401:
-                break
-            window.page.wait_for_timeout(1000)
-        assert window.page.get_by_label("Key", exact=True).is_visible()
-        window.check()
-
-
-@pytest.mark.slow
-def test_an_expired_session_leads_to_the_login(tab: Callable[..., Any], keyed_site: Site) -> None:
-    with tab() as window:
-        window.log_in(keyed_site.page(MILLION), keyed_site.keys["read"])
-        # As if it had ended long ago; how an idle one ends is shown where the clock can be moved.
-        with closing(sqlite3.connect(keyed_site.folder / "server.db")) as database, database:
-            database.execute("UPDATE session SET ends = 1000")
+        if ending == "revoked":
+            with closing(open_store(keyed_site.store)) as store:
+                assert store.revoke_key(name, 1)
+        else:  # as if it had ended long ago; how an idle one ends is shown where the clock can be moved
+            with closing(sqlite3.connect(keyed_site.folder / "server.db")) as database, database:
+                database.execute("UPDATE session SET ends = 1000")
         for _ in range(60):
             answer = window.page.goto(keyed_site.page(MILLION))
             if answer.status == 401:

@@ -1,11 +1,9 @@
-"""Logging in to a server that runs: tricks with paths and headers, a second port or worker, a proxy."""
+"""Logging in to a server that runs: tricks with paths and headers, and a proxy."""
 
 from __future__ import annotations
 
 import socket
-import threading
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import httpx
@@ -18,7 +16,6 @@ from arcwise.tasks import Task
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 HEADING = Task("heading", Circle(360), 1.0)
@@ -118,86 +115,6 @@ def test_tricks_with_paths_and_headers(tmp_path: Path, keys: dict[str, str]) -> 
             status, answer = raw(url, f"{head}{more}\n")
             assert status == expected, (more[:200], answer[:300])
         assert httpx.get(f"{url}/v1/tasks", headers={"cookie": cookie}).json()["closed"] == {}
-
-
-@pytest.mark.slow
-def test_a_name_that_is_bound_to_this_machine_reads_nothing_without_keys(tmp_path: Path) -> None:
-    HEADING.save(tmp_path / "heading.json")
-    with serving(tmp_path) as (url, _):
-        host = url.removeprefix("http://")
-        port = host.partition(":")[2]
-        for named, expected in (
-            (host, 200),
-            (f"localhost:{port}", 200),
-            (f"evil.example:{port}", 401),
-            (f"127.0.0.1.evil.example:{port}", 401),
-            (f"localhost:{port}.evil.example", 401),
-            (f"{host}\nHost: evil.example", 401),
-        ):
-            for more in ("", "Sec-Fetch-Site: same-origin\n", f"Origin: http://{named}\n"):
-                status, answer = raw(
-                    url, f"GET /v1/tasks HTTP/1.1\nHost: {named}\n{more}Connection: close\n\n"
-                )
-                assert status == expected or (status, expected) == (400, 401), (named, answer)
-
-
-class _Recorder(BaseHTTPRequestHandler):
-    seen: list[str]
-
-    def do_GET(self) -> None:
-        self.seen.append(self.headers.get("cookie", ""))
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@contextmanager
-def recording() -> Iterator[tuple[str, list[str]]]:
-    """Serve on another port of this machine; yield the URL and the cookies that come."""
-    seen: list[str] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Recorder", (_Recorder,), {"seen": seen}))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@pytest.mark.slow
-def test_cookies_are_not_bound_to_a_port(tmp_path: Path, keys: dict[str, str]) -> None:
-    """Cookies go to every port of a host (docs/howto/run-a-server.md). Forms are safe even so."""
-    with serving(tmp_path) as (url, _), recording() as (other, seen), httpx.Client() as browser:
-        answer = browser.post(f"{url}/login", data={"key": keys["admin"]}, headers=OURS)
-        assert answer.status_code == 303
-        browser.get(other)
-        cookie = answer.headers["set-cookie"].partition(";")[0]
-        assert seen == [cookie]
-        # What a page on that port lets the browser send here is refused, with the browser's word and without.
-        for headers in ({"sec-fetch-site": "same-site", "origin": other}, {"origin": other}):
-            assert browser.post(f"{url}/logout", headers=headers).status_code == 403
-            assert (
-                browser.post(f"{url}/login", data={"key": keys["read"]}, headers=headers).status_code == 403
-            )
-        image = {"sec-fetch-site": "same-site", "sec-fetch-mode": "no-cors", "sec-fetch-dest": "image"}
-        assert browser.get(f"{url}/v1/tasks", headers=image).status_code == 401
-        assert browser.get(f"{url}/v1/tasks").status_code == 200
-
-
-@pytest.mark.slow
-def test_a_session_holds_in_another_worker_and_ends_there(tmp_path: Path, keys: dict[str, str]) -> None:
-    with serving(tmp_path) as (first, _), serving(tmp_path) as (second, _):
-        cookie = log_in(first, keys["read"])
-        assert httpx.get(f"{second}/v1/tasks", headers={"cookie": cookie}).status_code == 200
-        headers = OURS | {"cookie": cookie}
-        assert httpx.post(f"{second}/logout", headers=headers).status_code == 303
-        assert httpx.get(f"{second}/v1/tasks", headers=headers).status_code == 401
-        with closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
-            assert store.actions(10) == []  # readers change nothing
 
 
 @pytest.mark.slow
