@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from arcwise.domains import Circle, Interval
+from arcwise.errors import DomainError
 from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, circle_expected_error
 from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
-from tests.core.brute_force import law
 from tests.support.cases import mostly_slow
 from tests.support.fixed_draw import FixedDraw
 from tests.support.strategies import (
@@ -140,6 +140,15 @@ def test_code_dtype_is_the_narrowest() -> None:
         assert OptimalCircular(Circle(1), 1.0, nodes=codes).kernel.code_dtype == dtype
 
 
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_matrix_is_the_rows_rounded_once(example: WindowExample) -> None:
+    kernel = example.make(1.0, 16).kernel
+    matrix = kernel.matrix()
+    assert matrix.shape == (kernel.nodes, kernel.codes)
+    for node in range(kernel.nodes):
+        assert matrix[node].tolist() == [weight / UNIT for weight in kernel.row(node)]
+
+
 # --- from a value to a node ----------------------------------------------------------------------
 
 
@@ -241,7 +250,6 @@ def test_scalar_and_array_calls_give_the_same_codes(
 def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> None:
     mechanism = example.make(1.0, 128)
     base = spread(mechanism, 3 * 4 * 5)
-    before = base.copy()
     flat = mechanism.randomize_many(base, randomness=InsecureSeededRandomness(7))
     shapes: list[FloatArray] = [base.reshape(3, 4, 5), base.reshape(60, 1), base.reshape(1, 1, 60)]
     shapes.append(np.asfortranarray(base.reshape(12, 5)))
@@ -255,7 +263,6 @@ def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> No
     scalar = mechanism.randomize_many(base[5], randomness=InsecureSeededRandomness(8))
     assert scalar.shape == ()
     assert int(scalar) == mechanism.randomize(float(base[5]), randomness=InsecureSeededRandomness(8))
-    np.testing.assert_array_equal(base, before)
     assert mechanism.randomize_many([]).tolist() == []
     for shape in ((0,), (0, 3), (2, 0)):
         codes = mechanism.randomize_many(np.zeros(shape))
@@ -263,12 +270,50 @@ def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> No
         assert codes.dtype == np.uint8
 
 
+@given(mechanisms(), st.data())
+def test_scalar_and_array_calls_agree_for_any_value(mechanism: WindowMechanisms, data: st.DataObject) -> None:
+    values = data.draw(st.lists(values_in(mechanism.domain), max_size=8))
+    seed = data.draw(st.integers(0, 99))
+    many = mechanism.randomize_many(values, randomness=InsecureSeededRandomness(seed))
+    one_by_one = InsecureSeededRandomness(seed)
+    assert many.tolist() == [mechanism.randomize(value, randomness=one_by_one) for value in values]
+
+
+def test_input_arrays_are_left_alone() -> None:
+    for mechanism in (example.make(1.0, 128) for example in WINDOW_EXAMPLES):
+        values = spread(mechanism, 100)
+        before = values.copy()
+        mechanism.randomize_many(values)
+        np.testing.assert_array_equal(values, before)
+
+
+def test_nothing_is_drawn_for_a_bad_value() -> None:
+    class Untouchable(FixedDraw):
+        def draw(self) -> tuple[int, int]:
+            raise AssertionError("a draw was taken")
+
+        def draws(self, count: int) -> bytes:
+            raise AssertionError("draws were taken")
+
+    mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
+    with pytest.raises(DomainError):
+        mechanism.randomize(2.0, randomness=Untouchable(0, 0))
+    with pytest.raises(DomainError):
+        mechanism.randomize_many([0.5, 2.0], randomness=Untouchable(0, 0))
+
+
 # --- statistics ------------------------------------------------------------------------------------
 
 
 def mixture(mechanism: WindowMechanisms, value: float) -> FloatArray:
-    """Return the probabilities of the codes for a value, at the node that the design states."""
-    return law(mechanism, value, continuous_node(mechanism, mechanism.domain.to_unit(value)))
+    """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
+    kernel = mechanism.kernel
+    position = continuous_node(mechanism, mechanism.domain.to_unit(value))
+    node = math.floor(position)
+    fraction = position - node
+    lower = np.array([weight / UNIT for weight in kernel.row(node % kernel.nodes)])
+    upper = np.array([weight / UNIT for weight in kernel.row((node + (fraction > 0)) % kernel.nodes)])
+    return (1 - fraction) * lower + fraction * upper
 
 
 def p_value(codes: NDArray[Any] | list[int], probabilities: FloatArray) -> float:
@@ -371,6 +416,44 @@ def test_cells_decode_to_their_centres() -> None:
     assert not circle.unbiased
     assert circle.decode(np.array([[0, 3]])).tolist() == [[45, 315]]
     assert float(circle.decode(2)) == 225
+
+
+@pytest.mark.parametrize("bad", [[0.0], [True], ["1"], [None], [-1], [4], [0, 99], 2**70])
+def test_decoding_refuses_what_is_no_code(bad: Any) -> None:
+    with pytest.raises(DomainError, match=r"codes must be (integers )?in \[0, 4\), got"):
+        OptimalCircular(Circle(360), 1.0, nodes=4).decode(bad)
+
+
+def distances(mechanism: WindowMechanisms, value: float) -> FloatArray:
+    """Return how far what each code decodes to lies from the value, in the unit of the domain."""
+    gap = np.abs(mechanism.values - value)
+    if isinstance(mechanism.domain, Circle):
+        gap = gap % mechanism.domain.period
+        gap = np.minimum(gap, mechanism.domain.period - gap)
+    return gap
+
+
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 4.0, 20.0])
+@pytest.mark.parametrize("power", [1.0, 2.0, 3.5])
+def test_expected_error_is_the_sum_over_the_rows(
+    example: WindowExample, epsilon: float, power: float
+) -> None:
+    mechanism = example.make(epsilon, 64)
+    for value in inner_values(mechanism, 23):
+        dense = float(mixture(mechanism, value) @ distances(mechanism, value) ** power)
+        assert mechanism.expected_error(value, power) == pytest.approx(dense, rel=1e-9)
+
+
+@pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
+def test_expected_error_is_what_reports_show(example: WindowExample) -> None:
+    """5 standard errors: false-alarm rate 6e-7 for each of 9 cases."""
+    mechanism = example.make(1.0, 128)
+    for value in inner_values(mechanism, 1000)[::499]:
+        codes = mechanism.randomize_many(np.full(200_000, value), randomness=InsecureSeededRandomness(3))
+        errors = distances(mechanism, value)[codes]
+        standard = errors.std() / math.sqrt(errors.size)
+        assert abs(errors.mean() - mechanism.expected_error(value)) < 5 * standard
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.5, 1.0, 2.0, 3.0, 4.0])
