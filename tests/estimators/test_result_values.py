@@ -24,7 +24,7 @@ from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Task
-from tests.support.known import bounded, known, there
+from tests.support.known import bounded, there
 
 KNOWN = Value(52.694123, 51.9, 53.5, "a method")
 RANGE = Value(None, 40.0, 60.0, "a range")
@@ -89,21 +89,31 @@ def test_values_are_equal_as_before() -> None:
     assert len({KNOWN, RANGE, KNOWN}) == 2
 
 
-@given(st.floats(0, PERIOD, exclude_max=True), st.floats(0, 250), st.floats(0, 250), st.integers(-2, 2))
+@given(
+    st.floats(0, PERIOD, exclude_max=True),
+    st.floats(0, 250),
+    st.floats(0, 250),
+    st.integers(-2, 2),
+)
 def test_a_place_on_a_circle_lies_in_the_domain(point: float, below: float, above: float, turns: int) -> None:
-    at = point + turns * PERIOD
-    unwrapped = Value(at, at - below, at + above, "")
-    found = known(unwrapped.on_circle(PERIOD))
+    there = point + turns * PERIOD
+    unwrapped = Value(there, there - below, there + above, "")
+    found = unwrapped.on_circle(PERIOD)
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
     assert 0.0 <= found.value < PERIOD
     assert 0.0 <= found.low <= PERIOD
     assert 0.0 <= found.high <= PERIOD
-    low, high = there(found.ends())
+    ends = found.ends()
+    assert ends is not None
+    low, high = ends
     if (found.low, found.high) != (0.0, PERIOD):  # the whole circle
         assert low - 1e-9 <= found.value <= high + 1e-9
         assert high - low == pytest.approx(below + above, abs=1e-9)
     assert found.through_origin == (found.low > found.high)
     for x in np.linspace(0, PERIOD, 37) + 0.123:
-        edge = min(abs((x - end + 180) % 360 - 180) for end in (at - below, at + above))
+        edge = min(abs((x - end + 180) % 360 - 180) for end in (there - below, there + above))
         if edge > 1e-6:
             assert found.contains(x) == found.contains(x - PERIOD) == unwrapped.contains(x, period=PERIOD)
 
