@@ -106,7 +106,7 @@ class Value(Noted):
         if self.low is not None and self.high is not None:
             if self.high - self.low >= period:
                 ends = 0.0, period
-            elif self.low < 0.0 or self.high > period:
+            elif self.low < 0.0 or self.high > period or self.value == period:
                 ends = _turned(self.low, period), _turned(self.high, period)
         value = None if self.value is None else _turned(self.value, period)
         return replace(self, value=value, low=ends[0], high=ends[1], period=period)
