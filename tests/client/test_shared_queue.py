@@ -13,12 +13,12 @@ from arcwise.domains import Circle
 from arcwise.tasks import Task
 from tests.support.clock import Clock
 from tests.support.ledgers import ledger_schema, ledger_url
-from tests.support.recorder import Recorder
+from tests.support.recorder import AsyncRecorder, Recorder
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import AsyncClient, Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from arcwise.client import Ledger
@@ -134,7 +134,9 @@ def test_what_is_left_to_a_loop_that_has_ended_is_sent(tmp_path: Path) -> None:
     kept = []
 
     async def leave() -> None:
-        kept.append(AsyncClient(HERE, tasks=[ONE], ledger=ledger, transport=AsyncNowhere(), interval=600.0))
+        kept.append(
+            AsyncClient(HERE, tasks=[ONE], ledger=ledger, transport=AsyncRecorder(Recorder()), interval=600.0)
+        )
         assert await kept[0].report("one", 1.0)
 
     with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
@@ -142,11 +144,3 @@ def test_what_is_left_to_a_loop_that_has_ended_is_sent(tmp_path: Path) -> None:
         other = App((ledger, ledger), OTHER)
         other.uplink.expedite()
         assert other.sent() == {place(HERE, ONE): [1]}
-
-
-class AsyncNowhere:
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> Any:
-        raise ConnectionError
-
-    async def close(self) -> None:
-        pass

@@ -22,6 +22,7 @@ from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise, circle_expected_error
 from arcwise.randomness import InsecureSeededRandomness, SystemRandomness
+from tests.core.brute_force import distances, law
 from tests.support.cases import mostly_slow
 from tests.support.fixed_draw import FixedDraw
 from tests.support.strategies import (
@@ -306,14 +307,8 @@ def test_nothing_is_drawn_for_a_bad_value() -> None:
 
 
 def mixture(mechanism: WindowMechanisms, value: float) -> FloatArray:
-    """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction."""
-    kernel = mechanism.kernel
-    position = continuous_node(mechanism, mechanism.domain.to_unit(value))
-    node = math.floor(position)
-    fraction = position - node
-    lower = np.array([weight / UNIT for weight in kernel.row(node % kernel.nodes)])
-    upper = np.array([weight / UNIT for weight in kernel.row((node + (fraction > 0)) % kernel.nodes)])
-    return (1 - fraction) * lower + fraction * upper
+    """Return the probabilities of the codes for a value, where these tests expect it among the nodes."""
+    return law(mechanism, value, continuous_node(mechanism, mechanism.domain.to_unit(value)))
 
 
 def p_value(codes: NDArray[Any] | list[int], probabilities: FloatArray) -> float:
@@ -422,15 +417,6 @@ def test_cells_decode_to_their_centres() -> None:
 def test_decoding_refuses_what_is_no_code(bad: Any) -> None:
     with pytest.raises(DomainError, match=r"codes must be (integers )?in \[0, 4\), got"):
         OptimalCircular(Circle(360), 1.0, nodes=4).decode(bad)
-
-
-def distances(mechanism: WindowMechanisms, value: float) -> FloatArray:
-    """Return how far what each code decodes to lies from the value, in the unit of the domain."""
-    gap = np.abs(mechanism.values - value)
-    if isinstance(mechanism.domain, Circle):
-        gap = gap % mechanism.domain.period
-        gap = np.minimum(gap, mechanism.domain.period - gap)
-    return gap
 
 
 @pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
