@@ -22,7 +22,9 @@ from tests.support.forks import fork_unseen
 from tests.support.scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import Callable, Iterator
+
+    from typing_extensions import Self
 
     from tests.support.twins import Twin
 
@@ -151,9 +153,13 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
         for self.parts in range(1, 100):
             yield bytes(1000)
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for part in self:
-            yield part
+    def __aiter__(self) -> Self:  # not a generator, which its loop would have to close
+        self.parts = 0
+        return self
+
+    async def __anext__(self) -> bytes:
+        self.parts += 1
+        return bytes(1000)
 
 
 @pytest.mark.parametrize("body", [None, Endless()], ids=["read already", "one that no 204 has"])

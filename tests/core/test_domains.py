@@ -293,7 +293,17 @@ def test_arrays_that_come_in_stay_as_they_are() -> None:
         assert values.tolist() == [-500.0, 0.0, 500.0]
 
 
-NO_BOUNDS: list[Any] = [True, np.bool_(False), "0", None, 1j, Decimal(0), [0], np.timedelta64(1), Broken(0.0)]
+NO_BOUNDS: list[Any] = [
+    True,
+    np.bool_(False),
+    "0",
+    None,
+    1j,
+    Decimal(0),
+    [0],
+    np.timedelta64(1, "s"),
+    Broken(0.0),
+]
 FINITE = r"(low and high|low|high) must be finite( with low < high)?, got "
 
 
