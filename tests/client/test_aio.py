@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -46,6 +47,25 @@ async def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, de
     assert await client.close()
     assert recorder.codes == 3
     assert recorder.closed == 1
+
+
+async def test_reports_are_sent_in_no_context_of_who_reports_first(
+    recorder: Recorder, transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tracer would send what that one has put there with the reports of all."""
+    user, seen = ContextVar[str]("user", default="nobody"), []
+    post = transport.post
+
+    async def looking(*request: Any) -> tuple[int, str | None]:
+        seen.append(user.get())
+        return await post(*request)
+
+    monkeypatch.setattr(transport, "post", looking)
+    async with AsyncClient(URL, tasks=[heading], ledger=MemoryLedger(), transport=transport) as client:
+        user.set("first")
+        await client.report("heading", 1.0)
+        assert await client.flush(60)
+    assert seen == ["nobody"]
 
 
 async def test_a_request_that_somebody_else_cancels_is_network_trouble(

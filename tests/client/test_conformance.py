@@ -124,6 +124,7 @@ def header(name):
 if sys.argv[1] == "a value in a header of its own":
     from arcwise.client import transport
     transport.HEADERS += ("X-Value",)
+    transport._ON_THE_WIRE |= {b"x-value"}
     header("X-Value")
 elif sys.argv[1] == "a value in the user agent":
     header("User-Agent")
@@ -256,6 +257,10 @@ def test_what_a_server_sees_of_a_client_is_checked() -> None:
         ([good._replace(headers={})], f"Content-Type is None, expected {MEDIA_TYPE!r}"),
         ([good._replace(headers=cookie)], "there is a header cookie"),
         ([good._replace(headers={**good.headers, "x-device": "42"})], "there is a header x-device"),
+        *(
+            ([good._replace(headers={**good.headers, name: "device-42"})], f"{name} is 'device-42'")
+            for name in ("host", "connection", "keep-alive", "upgrade", "te")
+        ),
         ([good._replace(body=b"x")], "the body is not a batch: "),
     ):
         assert any(found.startswith(fault) for found in one.faults(seen, began)), fault

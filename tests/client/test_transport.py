@@ -79,6 +79,30 @@ def test_a_given_client_stays_open_and_adds_no_headers(twin: Twin) -> None:
         assert not client.is_closed
 
 
+def test_what_a_tracer_adds_is_not_sent(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentry changes an httpx client's `send`, OpenTelemetry its transport."""
+
+    def trace(kind: type, method: str) -> None:
+        original = getattr(kind, method)
+
+        def traced(self: object, request: httpx.Request, **options: Any) -> Any:
+            request.headers["traceparent"] = request.headers["baggage"] = "user.id=42"
+            return original(self, request, **options)
+
+        monkeypatch.setattr(kind, method, traced)
+
+    trace(httpx.Client, "send")
+    trace(httpx.AsyncClient, "send")
+    trace(httpx.HTTPTransport, "handle_request")
+    trace(httpx.AsyncHTTPTransport, "handle_async_request")
+    with serving() as (url, seen):
+        transport = twin.http(trust_env=False)
+        assert transport.post(url, b"body", {**HEADERS, "Authorization": "Bearer key"}, 5.0) == (204, None)
+        transport.close()
+    assert seen[0].body == b"body"
+    assert set(seen[0].headers) == {"host", "content-type", "user-agent", "authorization", "content-length"}
+
+
 def app_client(twin: Twin, hooked: list[object]) -> Any:
     """Return an app's own client, with everything that would say who the device is."""
 

@@ -125,6 +125,22 @@ def test_a_frame_of_another_site_has_no_account_of_its_own(profile: Profile) -> 
             assert frame.evaluate("report()") is True
 
 
+def test_there_is_no_account_in_storage_that_is_not_the_apps(profile: Profile) -> None:
+    """A frame's that ends with its page, and that of a site on which an extension runs a script."""
+    url = profile.pages.url
+    profile.pages.files["/around"] = f'<!doctype html><iframe credentialless src="{url}/"></iframe>'
+    frame = profile.chromium.open(f"{url}/around").wait_for_selector("iframe").content_frame()  # type: ignore[union-attr]
+    assert frame is not None
+    frame.wait_for_function("window.ready")
+    for options in ("", "{ ledger: new arcwise.IndexedDBLedger('mine', { framed: true }) }"):
+        with pytest.raises(Exception, match="storage here is not the app's own"):
+            frame.evaluate(f"start({options})")
+    page = profile.open()
+    page.evaluate("(globalThis.chrome ??= {}).runtime = { id: 'extension' }")
+    with pytest.raises(Exception, match="storage here is not the app's own"):
+        page.evaluate("start()")
+
+
 @pytest.mark.slow
 def test_two_windows_keep_caps_and_forget_nothing(program: str) -> None:
     """The short form of `python -m tests.soak.browser`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import math
 import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -138,7 +139,9 @@ class AsyncUplink(BaseUplink):
             if loop is not self._loop:
                 self._loop = loop
                 self._renew_events()
-            self._task = loop.create_task(self._run(), name="arcwise-uplink")
+            # Without the context of whoever reports first: what it says of a user is not for all reports.
+            context = contextvars.Context()
+            self._task = context.run(loop.create_task, self._run(), name="arcwise-uplink")
 
     def _resume(self) -> None:
         with contextlib.suppress(RuntimeError):  # no loop runs yet: with the first report, then

@@ -1,7 +1,8 @@
 """How a body gets to the server: one POST, its status and its ``Retry-After``.
 
 httpx is imported with the first request, not before. Nothing here retries, follows a redirect, keeps a cookie
-or sends a header that is not on a list of three: what a request says about the device is what those say.
+or sends a header that is not on a list of three: what a request says about the device is what those say. A
+tracer that has changed httpx adds headers on the way (`traceparent`, `baggage`); they are taken out again.
 What is for this machine goes by no proxy, and to no other machine that has taken its name.
 """
 
@@ -137,6 +138,7 @@ class _Deadline(threading.local):
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """Take note of a step of httpcore (its extension "trace")."""
+        _drop_added_headers(event, info)
         if event.endswith("connect_tcp.started"):
             info["timeout"] = self.left(info["timeout"])
         elif event.endswith(
@@ -390,8 +392,7 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
             request, client = self._prepared(url, body, headers, timeout)
         else:
             request, client = await self._prepared_in_thread(url, body, headers, timeout)
-        if is_loopback_url(url):
-            request.extensions["trace"] = _stay_here
+        request.extensions["trace"] = _stay_here if is_loopback_url(url) else _go_anywhere
         response = await client.send(request, stream=True, auth=None, follow_redirects=False)
         try:
             content = b""
@@ -423,8 +424,23 @@ def _elsewhere() -> ConnectionError:
     return ConnectionError("the URL is of this machine, but its name leads to another one")
 
 
+def _drop_added_headers(event: str, info: dict[str, Any]) -> None:
+    """Leave a request only the headers that it was built with, and a proxy's, just before they are written.
+
+    A tracer adds one identifier to all requests of a process, and perhaps the user's.
+    """
+    if event.endswith(".send_request_headers.started") and (request := info["request"]).method == b"POST":
+        request.headers = [each for each in request.headers if each[0].lower() in _ON_THE_WIRE]
+
+
+async def _go_anywhere(event: str, info: dict[str, Any]) -> None:
+    """Take note of a step of httpcore (its extension "trace")."""
+    _drop_added_headers(event, info)
+
+
 async def _stay_here(event: str, info: dict[str, Any]) -> None:
     """Refuse a connection to another machine (httpcore's extension "trace")."""
+    _drop_added_headers(event, info)
     if event.endswith(".connect_tcp.complete") and not _is_local(info["return_value"]):
         await info["return_value"].aclose()
         raise _elsewhere()
@@ -455,6 +471,11 @@ _OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", 
 
 HEADERS: Final = ("Content-Type", "User-Agent", "Authorization")
 """All headers that a report has, but what HTTP needs (Host, Content-Length)."""
+
+_ON_THE_WIRE = frozenset(
+    name.lower().encode()
+    for name in (*HEADERS, "Host", "Content-Length", "Transfer-Encoding", "Proxy-Authorization")
+)
 
 
 def _check_options(client: object, options: Mapping[str, object], kind: str) -> None:

@@ -55,6 +55,12 @@ function isFramed() {
   }
 }
 
+/** Whether storage here is a page's own until it is left, or that of any site on which an extension runs a script. */
+function hasForeignStorage() {
+  const { credentialless, browser, chrome, location } = /** @type {any} */ (globalThis);
+  return credentialless || ((browser ?? chrome)?.runtime?.id && /^https?:$/.test(location.protocol));
+}
+
 const DATABASE = "arcwise-ledgers";
 const STORE = "states";
 /**
@@ -72,6 +78,9 @@ const NO_PAGE_YET =
 const FRAMED =
   "browsers keep an account apart for each site around a frame: open a page of your own, or pass " +
   "new IndexedDBLedger(key, { framed: true })";
+const FOREIGN =
+  "storage here is not the app's own: report from a page without credentialless, from an extension's own worker or " +
+  "page, or pass a ledger, such as new MemoryLedger()";
 const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
@@ -95,10 +104,11 @@ export class IndexedDBLedger {
   /**
    * @param {string} [key] one for each client that keeps an account of its own
    * @param {{ framed?: boolean }} [options] framed: whether pages in frames of other origins may have accounts, too
-   * @throws {LedgerError} when there is no IndexedDB, or in a frame of another origin
+   * @throws {LedgerError} when there is no IndexedDB of the app's own, or in a frame of another origin
    */
   constructor(key = "arcwise", { framed = false } = {}) {
     if (!framed && isFramed()) throw new LedgerError(FRAMED);
+    if (hasForeignStorage()) throw new LedgerError(FOREIGN);
     if (!globalThis.indexedDB) {
       throw new LedgerError("there is no IndexedDB here: pass a ledger, such as new MemoryLedger()");
     }

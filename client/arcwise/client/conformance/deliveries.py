@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -50,10 +51,17 @@ _HEADERS = frozenset(
 )
 """All headers that a report may have: none of them need say anything about the device."""
 
-_OF_THE_REQUEST = frozenset(
-    ("host", "content-length", "authorization", "connection", "keep-alive", "upgrade", "http2-settings", "te")
-)
-"""Those that may differ between two requests of a client."""
+_OF_THE_CONNECTION = {
+    "host": r"(127\.0\.0\.1|localhost):\d+",
+    "connection": r"((keep-alive|close|upgrade|http2-settings|te)(, *|$))+",
+    "keep-alive": r"((timeout|max)=\d{1,4}(, *|$))+",
+    "upgrade": "h2c",
+    "te": "trailers",
+}
+"""Those that may differ between two requests of a client, and all that they may say."""
+
+_OF_THE_REQUEST = frozenset(("content-length", "authorization", *_OF_THE_CONNECTION))
+"""Those that are not compared with the same header of other requests."""
 
 _SAME_BYTES = 4
 """Two random ids have as many equal bytes in one place once in 2^32 for each place."""
@@ -198,6 +206,11 @@ def _faults_of(request: Request, task: Task, authorization: str | None) -> list[
     if request.headers.get("authorization") != authorization:
         found.append(f"Authorization is {request.headers.get('authorization')!r}, expected {authorization!r}")
     found += [f"there is a header {name}" for name in sorted(set(request.headers) - _HEADERS)]
+    found += [
+        f"{name} is {request.headers[name]!r}, which HTTP does not need"
+        for name, known in _OF_THE_CONNECTION.items()
+        if name in request.headers and not re.fullmatch(known, request.headers[name], re.IGNORECASE)
+    ]
     return found
 
 
