@@ -57,8 +57,8 @@ function isFramed() {
 
 /** Whether storage here is a page's own until it is left, or that of any site on which an extension runs a script. */
 function hasForeignStorage() {
-  const { credentialless, browser, chrome, location } = /** @type {any} */ (globalThis);
-  return credentialless || ((browser ?? chrome)?.runtime?.id && /^https?:$/.test(location.protocol));
+  const { credentialless, chrome } = /** @type {any} */ (globalThis);
+  return credentialless || (chrome?.runtime?.id && /^http/.test(location.protocol));
 }
 
 const DATABASE = "arcwise-ledgers";
@@ -74,13 +74,11 @@ const SETTLED = 500;
 const LOST =
   "the account is lost: IndexedDB no longer has it; to start anew, clear the site's data";
 const NO_PAGE_YET =
-  "a page must make the account: a worker cannot see an earlier one in localStorage";
+  "a page must make the account: a worker sees no earlier one in localStorage";
 const FRAMED =
   "browsers keep an account apart for each site around a frame: open a page of your own, or pass " +
   "new IndexedDBLedger(key, { framed: true })";
-const FOREIGN =
-  "storage here is not the app's own: report from a page without credentialless, from an extension's own worker or " +
-  "page, or pass a ledger, such as new MemoryLedger()";
+const FOREIGN = "storage here is not the app's own: report from its page";
 const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
