@@ -10,6 +10,7 @@ import threading
 import tracemalloc
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 
 import arcwise.client
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_child_sends_its_own_reports_and_not_its_parents(heading: Task, delay: Task) -> None:
+    # On a busy machine more than 5 seconds pass, after which httpx would open another connection.
+    transport = HttpxTransport(trust_env=False, limits=httpx.Limits(keepalive_expiry=600))
     with (
         serving() as (url, seen),
-        Uplink(url, transport=HttpxTransport(trust_env=False), interval=60) as uplink,
+        Uplink(url, transport=transport, interval=60) as uplink,
     ):
         outbox = uplink._outbox
         assert isinstance(outbox, MemoryOutbox)
