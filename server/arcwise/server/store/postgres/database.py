@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from contextlib import closing, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -11,13 +13,12 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from arcwise.errors import StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+from arcwise.server.store.sql.connection import SqlConnection
 from arcwise.urls import libpq_settings, without_password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
-
-Connection = psycopg.Connection[tuple["Any", ...]]
 
 _MIGRATIONS = read_migrations(__package__)
 
@@ -41,8 +42,29 @@ _SETUP = f"""
     SET lock_timeout = '{LOCK_SECONDS}s';
     SET idle_in_transaction_session_timeout = '60s';
 """
+_PARAMETER = re.compile(r":(\w+)")
 _READ_ONLY = "SET default_transaction_read_only = on;"
 _MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(7242, hashtext(current_schema()))"
+
+
+class Connection(SqlConnection, psycopg.Connection[tuple["Any", ...]]):
+    """A connection to a database."""
+
+    def _run(self, statement: str, values: Mapping[str, object]) -> psycopg.Cursor[tuple[Any, ...]]:
+        return self.execute(_translated(statement), values)
+
+    def change_each(self, statement: str, values: Iterable[Mapping[str, object]]) -> None:
+        """Run a statement once for each of the values."""
+        self.cursor().executemany(_translated(statement), values)
+
+    def insert(self, statement: str, /, **values: object) -> int:
+        """Insert a row into a table that numbers its rows; return the number."""
+        return int(self.row(f"{statement} RETURNING number", **values)[0])
+
+
+@cache
+def _translated(statement: str) -> bytes:
+    return _PARAMETER.sub(r"%(\1)s", statement).encode()
 
 
 class Link:
@@ -107,7 +129,7 @@ class Database:
     def connect(self, *, patient: bool = False) -> Connection:
         """Return a new connection with autocommit; a patient one lets statements take for ever."""
         seconds = 0 if patient else _STATEMENT_SECONDS
-        connection = psycopg.connect(self._conninfo, autocommit=True)
+        connection = Connection.connect(self._conninfo, autocommit=True)
         try:
             connection.execute(f"{self._setup} SET statement_timeout = '{seconds}s'")
         except BaseException:

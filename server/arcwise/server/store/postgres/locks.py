@@ -16,7 +16,7 @@ from psycopg.errors import LockNotAvailable
 from arcwise.server.store.postgres.database import LOCK_SECONDS
 
 if TYPE_CHECKING:
-    from arcwise.server.store.postgres.database import Connection
+    from psycopg import Connection
 
 _ATTEMPTS: Final = (0.2, 0.4, 0.8)
 """Seconds of the first attempts to be alone; all others take as long as the last."""

@@ -18,7 +18,6 @@ from arcwise.server.store.sources import (
     refuse_ids_without_counts,
     refuse_to_drop_closed,
     refuse_twice,
-    stored_sources,
     unknown_source,
 )
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from arcwise.server.store.postgres.database import Connection
-    from arcwise.server.store.records import SourceReport, StoredSource
+    from arcwise.server.store.records import SourceReport
     from arcwise.server.store.sources import Cell, Plan
     from arcwise.typing import IntArray
 
@@ -257,17 +256,6 @@ def _replace_ids(
     connection.execute(_INSERT, {"source": number})
     if rows := connection.execute(_KNOWN, {"source": number}).fetchall():
         raise known_batches(rows, name)
-
-
-def stored(connection: Connection) -> list[StoredSource]:
-    """Return the sources; see `Store.sources`."""
-    rows = connection.execute(
-        "SELECT s.name, s.replaced, t.id, min(c.epoch), max(c.epoch), count(DISTINCT c.epoch), sum(c.reports)"
-        " FROM source s LEFT JOIN counts c ON c.shard = -s.number AND c.shard < 0"
-        " LEFT JOIN task t ON t.number = c.task"
-        ' GROUP BY s.number, t.number ORDER BY s.name COLLATE "C", t.number'
-    ).fetchall()
-    return stored_sources(rows)
 
 
 def drop(connection: Connection, name: str, *, closed_too: bool) -> int:

@@ -17,10 +17,10 @@ from arcwise.server.store.merging import (
     refuse_known_origins,
     refuse_more_than_most,
 )
-from arcwise.server.store.postgres import releases
 from arcwise.server.store.postgres.locks import alone, lock_folding, lock_sources
 from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
+from arcwise.server.store.sql import releases
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

@@ -10,11 +10,10 @@ import numpy as np
 from psycopg.errors import InsufficientPrivilege
 
 from arcwise.server.store.merging import MOST_REPORTS
-from arcwise.server.store.postgres import releases
 from arcwise.server.store.postgres.locks import lock_folding, lock_sources
-from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
-from arcwise.server.store.records import DeletedData
+from arcwise.server.store.problems import counts_problems, task_problems, time_problems
 from arcwise.server.store.releases import release_problems
+from arcwise.server.store.sql import releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,36 +97,6 @@ def size(connection: Connection) -> int:
         % _TABLES
     ).fetchone()
     return int(row[0]) if row else 0
-
-
-def delete_data(connection: Connection, task_id: str) -> DeletedData:
-    """Delete what was reported to a closed task; see `Store.delete_data`."""
-    with connection.transaction():
-        # Neither sources nor shards nor the task change meanwhile; since it was closed, nobody adds to it.
-        lock_sources(connection)
-        lock_folding(connection)
-        row = connection.execute(
-            "SELECT number, closed FROM task WHERE id = %s FOR NO KEY UPDATE", (bytes.fromhex(task_id),)
-        ).fetchone()
-        number = {"task": closed_number(task_id, None if row is None else (row[0], row[1]))}
-        ((reports, ids, staged),) = connection.execute(
-            """SELECT (SELECT coalesce(sum(reports), 0)::bigint FROM total WHERE task = %(task)s),
-                      (SELECT count(*) FROM batch WHERE task = %(task)s),
-                      (SELECT count(*) FROM staged WHERE task = %(task)s)""",
-            number,
-        ).fetchall()
-        connection.execute(
-            """UPDATE task SET open_from = greatest(open_from,
-                   (SELECT max(epoch) + 1 FROM counts WHERE task = %(task)s),
-                   (SELECT max(epoch) + 1 FROM batch WHERE task = %(task)s))
-               WHERE number = %(task)s""",
-            number,
-        )
-        for table in (b"counts", b"total", b"batch", b"staged", b"archive_file", b"released"):
-            connection.execute(b"DELETE FROM %b WHERE task = %%(task)s" % table, number)
-        connection.execute("UPDATE decided SET changes = changes + 1 WHERE task = %(task)s", number)
-        connection.execute("UPDATE state SET replaced = replaced + 1")
-    return DeletedData(reports, ids, staged)
 
 
 def vacuum(connection: Connection) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import threading
 import time
 from contextlib import contextmanager, suppress
+from functools import cache
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +17,11 @@ import numpy as np
 
 from arcwise.errors import ArcwiseError, StoreError
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
+from arcwise.server.store.sql.connection import SqlConnection
 from arcwise.server.store.sqlite.rows import pack, unpack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from arcwise.typing import IntArray
 
@@ -27,6 +30,29 @@ _TRY_MILLISECONDS = 5
 LOG_PAGES = 8000
 """Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page
 that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
+
+
+_LOCK_OF_ROWS = re.compile(r" FOR (NO KEY UPDATE|UPDATE|SHARE)$")
+
+
+class Connection(SqlConnection, sqlite3.Connection):
+    """A connection to a file."""
+
+    def _run(self, statement: str, values: Mapping[str, object]) -> sqlite3.Cursor:
+        return self.execute(_without_locks(statement), values)
+
+    def change_each(self, statement: str, values: Iterable[Mapping[str, object]]) -> None:
+        """Run a statement once for each of the values."""
+        self.executemany(statement, values)
+
+    def insert(self, statement: str, /, **values: object) -> int:
+        """Insert a row into a table that numbers its rows; return the number."""
+        return int(self.execute(statement, values).lastrowid or 0)
+
+
+@cache
+def _without_locks(statement: str) -> str:
+    return _LOCK_OF_ROWS.sub("", statement)
 
 
 class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an error)
@@ -64,9 +90,20 @@ class Database:
                 self.writer.close()
                 raise
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> Connection:
         """Return a new connection; the caller closes it."""
-        return sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        return self._connect(str(self.path))
+
+    def _connect(self, name: str, *, uri: bool = False) -> Connection:
+        found: Connection = sqlite3.connect(
+            name,
+            uri=uri,
+            factory=Connection,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        return found
 
     def _prepare(self) -> None:
         # FULL: a commit returns only after the write-ahead log is on the disk.
@@ -256,13 +293,13 @@ class Database:
         )
 
     @contextmanager
-    def alone(self) -> Iterator[sqlite3.Connection]:
+    def alone(self) -> Iterator[Connection]:
         """Use the writer outside a transaction, while no other thread of this process writes."""
         with self._writing:
             yield self.writer
 
     @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[Connection]:
         """Read what is committed, one thread at a time."""
         with self.errors("read"), self._reading:
             yield self.reader

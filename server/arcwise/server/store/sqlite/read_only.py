@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import threading
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from arcwise.errors import StoreError
-from arcwise.server.store.sqlite.database import BUSY_SECONDS, Database, refuse_names
+from arcwise.server.store.sqlite.database import Database, refuse_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from arcwise.server.store.sqlite.database import Connection
 
 
 class ReadOnlyDatabase(Database):
@@ -34,19 +35,13 @@ class ReadOnlyDatabase(Database):
         if self.version == 0:
             raise StoreError(f"{self.path} is not a store of arcwise")
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self) -> Connection:
         """Return a new connection that cannot write; the caller closes it."""
         quiet = "" if self._log.exists() else "&immutable=1"
-        return sqlite3.connect(
-            f"{self.path.as_uri()}?mode=ro{quiet}",
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        return self._connect(f"{self.path.as_uri()}?mode=ro{quiet}", uri=True)
 
     @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[Connection]:
         """Lend a connection that reads what is committed, to one thread at a time.
 
         Raises `StoreError` also when a server begins to write the file meanwhile, because the data may then

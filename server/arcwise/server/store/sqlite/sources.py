@@ -15,18 +15,16 @@ from arcwise.server.store.sources import (
     refuse_ids_without_counts,
     refuse_to_drop_closed,
     refuse_twice,
-    stored_sources,
     unknown_source,
 )
 from arcwise.server.store.sqlite.rows import pack, spread
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Iterable, Mapping
 
-    from arcwise.server.store.records import SourceReport, StoredSource
+    from arcwise.server.store.records import SourceReport
     from arcwise.server.store.sources import Cell, Plan
-    from arcwise.server.store.sqlite.database import Database
+    from arcwise.server.store.sqlite.database import Connection, Database
     from arcwise.typing import IntArray
 
 _INCOMING = (
@@ -92,7 +90,7 @@ def replace(
     return plan.report
 
 
-def _bring(connection: sqlite3.Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]) -> dict[Cell, int]:
+def _bring(connection: Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]) -> dict[Cell, int]:
     """Put the ids into a temporary table; return how many each epoch has."""
     for statement in _INCOMING:
         connection.execute(statement)
@@ -109,14 +107,14 @@ def _bring(connection: sqlite3.Connection, batch_ids: Iterable[tuple[bytes, int,
     return {(key, epoch): batches for key, epoch, batches in rows}
 
 
-def _number(connection: sqlite3.Connection, name: str) -> int:
+def _number(connection: Connection, name: str) -> int:
     connection.execute("INSERT OR IGNORE INTO source (name, replaced) VALUES (?, 0)", (name,))
     (number,) = connection.execute("SELECT number FROM source WHERE name = ?", (name,)).fetchone()
     return int(number)
 
 
 def _left(
-    connection: sqlite3.Connection,
+    connection: Connection,
     number: int,
     counts: Mapping[Cell, IntArray],
     states: Mapping[bytes, tuple[int, int | None]],
@@ -132,9 +130,7 @@ def _left(
     return left_epochs(moved, batches, counts, states)
 
 
-def _held(
-    connection: sqlite3.Connection, number: int, counts: Mapping[Cell, IntArray]
-) -> dict[Cell, IntArray]:
+def _held(connection: Connection, number: int, counts: Mapping[Cell, IntArray]) -> dict[Cell, IntArray]:
     held = {}
     for (key, epoch), new in counts.items():
         row = connection.execute(
@@ -148,7 +144,7 @@ def _held(
 
 
 def _replace_ids(
-    connection: sqlite3.Connection, number: int, name: str, plan: Plan, numbers: Mapping[bytes, int]
+    connection: Connection, number: int, name: str, plan: Plan, numbers: Mapping[bytes, int]
 ) -> None:
     connection.executemany(
         "INSERT INTO replaced (task, key, epoch) VALUES (?, ?, ?)",
@@ -160,9 +156,7 @@ def _replace_ids(
         raise known_batches(rows, name)
 
 
-def _replace_counts(
-    connection: sqlite3.Connection, number: int, plan: Plan, numbers: Mapping[bytes, int]
-) -> None:
+def _replace_counts(connection: Connection, number: int, plan: Plan, numbers: Mapping[bytes, int]) -> None:
     for (key, epoch), counts in plan.changed.items():
         place = (numbers[key], epoch, number)
         connection.execute("DELETE FROM counts WHERE task = ? AND epoch = ? AND source = ?", place)
@@ -182,17 +176,6 @@ def _replace_counts(
             "SELECT sum(reports) FROM total WHERE task = ?", (numbers[key],)
         ).fetchone()
         refuse_more_than_most(key.hex(), total)
-
-
-def stored(database: Database) -> list[StoredSource]:
-    """Return the sources; see `Store.sources`."""
-    with database.read() as connection:
-        rows = connection.execute(
-            "SELECT s.name, s.replaced, t.id, min(c.epoch), max(c.epoch), count(*), sum(c.reports)"
-            " FROM source s LEFT JOIN counts c ON c.source = s.number LEFT JOIN task t ON t.number = c.task"
-            " GROUP BY s.number, t.number ORDER BY s.name, t.number"
-        ).fetchall()
-        return stored_sources(rows)
 
 
 def drop(database: Database, name: str, *, closed_too: bool) -> int:

@@ -15,7 +15,7 @@ from arcwise.server.store.incoming import checked_incoming, taken_clock
 from arcwise.server.store.merging import refuse_known_batches, refuse_known_origins, refuse_more_than_most
 from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
-from arcwise.server.store.sqlite import releases
+from arcwise.server.store.sql import releases
 from arcwise.server.store.sqlite.rows import row_problem, spread
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def merge(database: Database, records: Iterable[Record], now: int) -> int:
                     (min(record.open_from, last_open_from(record.task, now)), number),
                 )
                 decides |= record.decided > 0
-                frozen = releases.bring(database, number, record)
+                frozen = releases.bring(database.writer, number, record)
             elif isinstance(record, Counts):
                 if record.epoch in frozen:
                     left_out += exact_sum(record.counts)

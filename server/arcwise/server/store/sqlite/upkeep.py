@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 from arcwise.errors import StoreError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.problems import closed_number, counts_problems, task_problems, time_problems
-from arcwise.server.store.records import DeletedData
+from arcwise.server.store.problems import counts_problems, task_problems, time_problems
 from arcwise.server.store.releases import Closing, release_problems
-from arcwise.server.store.sqlite import releases
+from arcwise.server.store.sql import releases
 from arcwise.server.store.sqlite.database import LOG_PAGES, build
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
@@ -22,7 +21,7 @@ from arcwise.wire import BATCH_ID_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from arcwise.server.store.sqlite.database import Database
+    from arcwise.server.store.sqlite.database import Connection, Database
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
@@ -75,14 +74,11 @@ def release(
 ) -> Closing:
     """Close epochs and decide which are released; see `Store.release`; `pause` as of `prune`."""
     with database.errors("close epochs in"), closing(database.connect()) as connection:
-        row = connection.execute(
-            "SELECT number, EXISTS (SELECT 1 FROM counts WHERE task = number) FROM task WHERE id = ?",
-            (bytes.fromhex(task.id),),
-        ).fetchone()
+        row = connection.row("SELECT number FROM task WHERE id = :id", id=bytes.fromhex(task.id))
         if row is None:
             raise KeyError(task.id)
-        number, has_reports = row
-        if not has_reports or before <= releases.decided_of(connection, number).before:
+        (number,) = row
+        if not releases.closes(connection, number, before):
             return Closing()
         with database.transaction():
             done = releases.close(database.writer, number, before, least, unsure_before)
@@ -92,7 +88,7 @@ def release(
 
 def _forget(
     database: Database,
-    connection: sqlite3.Connection,
+    connection: Connection,
     number: int,
     before: int,
     pause: Callable[[float], object],
@@ -135,34 +131,6 @@ def require_room(database: Database) -> None:
             f"the disk of {database.path} has {free / 1e6:.1f} MB free, and the log of the store may take "
             f"{_ROOM / 1e6:.1f} MB: free space"
         )
-
-
-def delete_data(database: Database, task_id: str) -> DeletedData:
-    """Delete what was reported to a closed task; see `Store.delete_data`."""
-    with database.errors("write to"), database.transaction():
-        execute = database.writer.execute
-        row = execute("SELECT number, closed FROM task WHERE id = ?", (bytes.fromhex(task_id),)).fetchone()
-        task = {"task": closed_number(task_id, row)}
-        deleted = DeletedData(
-            *execute(
-                """SELECT (SELECT coalesce(sum(reports), 0) FROM total WHERE task = :task),
-                          (SELECT count(*) FROM batch WHERE task = :task),
-                          (SELECT count(*) FROM staged WHERE task = :task)""",
-                task,
-            ).fetchone()
-        )
-        execute(
-            """UPDATE task SET open_from = max(open_from,
-                   coalesce((SELECT max(epoch) + 1 FROM counts WHERE task = :task), open_from),
-                   coalesce((SELECT max(epoch) + 1 FROM batch WHERE task = :task), open_from))
-               WHERE number = :task""",
-            task,
-        )
-        for table in ("counts", "total", "batch", "staged", "archive_file", "released"):
-            execute(f"DELETE FROM {table} WHERE task = :task", task)  # noqa: S608 (words of ours)
-        execute("UPDATE decided SET changes = changes + 1 WHERE task = :task", task)
-        execute("UPDATE state SET replaced = replaced + 1")
-    return deleted
 
 
 def vacuum(database: Database) -> None:
@@ -223,7 +191,7 @@ _NOT_SQLITES = "substr(name, 1, 7) <> 'sqlite_'"
 """Nobody else can give such names; LIKE would take its _ for any letter."""
 
 
-def _strangers(connection: sqlite3.Connection) -> Iterator[str]:
+def _strangers(connection: Connection) -> Iterator[str]:
     """Yield what the schema has beside ours: a trigger changes what is written, as somebody else meant it."""
     statement = f"SELECT type, name, sql FROM sqlite_schema WHERE {_NOT_SQLITES} ORDER BY 1, 2"  # noqa: S608
     with closing(sqlite3.connect(":memory:")) as ours:
@@ -238,7 +206,7 @@ def _strangers(connection: sqlite3.Connection) -> Iterator[str]:
         yield f"{kind} {name!r} is missing"
 
 
-def _strange_types(connection: sqlite3.Connection) -> Iterator[str]:
+def _strange_types(connection: Connection) -> Iterator[str]:
     """Yield which columns hold values of another type than theirs, which SQLite lets anybody write."""
     tables = connection.execute(
         f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {_NOT_SQLITES}"  # noqa: S608
@@ -261,7 +229,7 @@ _STRANGE_SOURCES = """
 
 
 def _counts(
-    connection: sqlite3.Connection, number: int, task: Task, problems: list[str]
+    connection: Connection, number: int, task: Task, problems: list[str]
 ) -> Iterator[tuple[int, IntArray]]:
     """Yield the epochs of a task with their counts; add what is wrong with its rows to `problems`."""
     rows = connection.execute("SELECT epoch, reports, codes, per_code FROM counts WHERE task = ?", (number,))
