@@ -115,12 +115,16 @@ class Folder:
     def _mark(self, claim: bytes) -> _Marker:
         draft = self.path / f".{secrets.token_hex(8)}.part"
         try:
-            _write(draft, f"{secrets.token_hex(16)}\n{claim.hex()}\n".encode())
+            with open(draft, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+                file.write(f"{secrets.token_hex(16)}\n{claim.hex()}\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
             with suppress(FileExistsError):  # another worker was first
                 os.link(draft, self.path / _MARKER)
         finally:
             draft.unlink(missing_ok=True)
-        _sync(self.path)
+        with _opened(self.path, None) as folder:
+            os.fsync(folder)
         found = self._found()
         assert found is not None  # noqa: S101 (it was just made)
         return found
@@ -358,22 +362,3 @@ def _table(task: Task, epoch: int, batches: Sequence[Batch]) -> Any:
     names = pa.array([task.id]).take(pa.array(np.zeros(len(batches), np.int64)))
     epochs = pa.array(np.full(len(batches), epoch, np.int64))
     return pa.table({"task_id": names, "epoch": epochs, "batch_id": ids, "codes": lists})
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
-
-
-def _write(path: Path, text: bytes) -> None:
-    with open(path, "xb", opener=_private) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

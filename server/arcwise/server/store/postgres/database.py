@@ -150,7 +150,7 @@ class Database:
         """Make the tables when there are none and `create` says so; require the newest schema otherwise."""
         with self.session("open") as connection:
             # In this order: another process that makes the tables in between makes them with their version.
-            (taken,) = _one(connection, "SELECT to_regclass('task') IS NOT NULL")
+            (taken,) = connection.row("SELECT to_regclass('task') IS NOT NULL")
             version = _version(connection)
         if version == 0 and taken:
             raise StoreError(
@@ -184,11 +184,5 @@ class Database:
 
 
 def _version(connection: Connection) -> int:
-    (there,) = _one(connection, "SELECT to_regclass('arcwise_schema') IS NOT NULL")
-    return int(_one(connection, "SELECT version FROM arcwise_schema")[0]) if there else 0
-
-
-def _one(connection: Connection, query: str) -> tuple[Any, ...]:
-    row = connection.execute(query.encode()).fetchone()
-    assert row is not None  # noqa: S101 (these queries have one row)
-    return row
+    (there,) = connection.row("SELECT to_regclass('arcwise_schema') IS NOT NULL")
+    return int(connection.row("SELECT version FROM arcwise_schema")[0]) if there else 0

@@ -122,7 +122,7 @@ class PostgresStore(SqlStore):
             yield connection
 
     def _change(self, statement: str, /, **values: object) -> int:
-        with self._writing() as connection:  # without the two more ways of a transaction
+        with self._writing() as connection:  # one statement needs no BEGIN and no COMMIT
             return connection.change(statement, **values)
 
     @contextmanager

@@ -118,6 +118,7 @@ class SqlStore(StagingStore):
         key = bytes.fromhex(task.id)
         opened = connection.rows("SELECT id, definition FROM task WHERE closed IS NULL")
         refuse_taken_name(task, (self._task(*row) for row in opened))
+        self._tasks[key] = task
         if again:
             return connection.change(_OPEN, id=key) == 1
         return connection.change(REGISTER, id=key, definition=task.to_bytes()) == 1
