@@ -32,18 +32,24 @@ LOG_PAGES = 8000
 that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
 
 
-_LOCK_OF_ROWS = re.compile(r" FOR (NO KEY UPDATE|UPDATE|SHARE)$")
+_DIALECT = (
+    (r" FOR (NO KEY UPDATE|UPDATE|SHARE)$", ""),
+    (r"IS DISTINCT FROM", "IS NOT"),
+    # SQLite joins tables in the order in which they stand: another one could be quadratic.
+    (r"(?<!LEFT )JOIN", "CROSS JOIN"),
+)
+"""What is written otherwise for SQLite than in shared statements, as patterns and replacements."""
 
 
 class Connection(SqlConnection, sqlite3.Connection):
     """A connection to a file."""
 
     def _run(self, statement: str, values: Mapping[str, object]) -> sqlite3.Cursor:
-        return self.execute(_without_locks(statement), values)
+        return self.execute(_translated(statement), values)
 
     def change_each(self, statement: str, values: Iterable[Mapping[str, object]]) -> None:
         """Run a statement once for each of the values."""
-        self.executemany(statement, values)
+        self.executemany(_translated(statement), values)
 
     def insert(self, statement: str, /, **values: object) -> int:
         """Insert a row into a table that numbers its rows; return the number."""
@@ -51,8 +57,10 @@ class Connection(SqlConnection, sqlite3.Connection):
 
 
 @cache
-def _without_locks(statement: str) -> str:
-    return _LOCK_OF_ROWS.sub("", statement)
+def _translated(statement: str) -> str:
+    for pattern, here in _DIALECT:
+        statement = re.sub(pattern, here, statement)
+    return statement
 
 
 class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an error)

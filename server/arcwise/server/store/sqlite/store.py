@@ -253,7 +253,8 @@ class SQLiteStore(SqlStore):
         return sources.replace(self._database, name, counts, batch_ids, now)
 
     def drop_source(self, name: str, *, closed_too: bool = False) -> int:
-        return sources.drop(self._database, name, closed_too=closed_too)
+        with self._changing() as connection:
+            return sources.drop(connection, name, closed_too=closed_too)
 
     def staged(self, after: int, most: int, most_bytes: int) -> list[Staged]:
         found: list[Staged] = []
