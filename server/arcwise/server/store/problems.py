@@ -84,16 +84,3 @@ def time_problems(
             f"task {task.id} has reports of epoch {newest}, but those after {last} are yet to come"
         )
     return problems
-
-
-def closed_number(task_id: str, row: tuple[int, int | None] | None) -> int:
-    """Return the number of a closed task from its row (number, closed).
-
-    Raises `ParameterError` when there is no such task, or it is open.
-    """
-    if row is None:
-        raise ParameterError(f"the store has no task {task_id}")
-    number, closed = row
-    if closed is None:
-        raise ParameterError(f"task {task_id} is open: close it first, so that nothing comes meanwhile")
-    return number

@@ -95,15 +95,6 @@ class StagingStore(Store):
         """
 
 
-def require_archive(found: bytes | None, archive: bytes | None) -> None:
-    """Raise `StoreError` unless the folder of a store is the one that somebody writes to."""
-    if found != archive:
-        raise StoreError(
-            "the store has forgotten this archive (`arcwise store forget-archive`), and its batches go to "
-            "another one: restart this worker with the folder of that one"
-        )
-
-
 def staging(store: Store) -> StagingStore:
     """Return a store that can stage batches; raise `StoreError` for any other."""
     if not isinstance(store, StagingStore):

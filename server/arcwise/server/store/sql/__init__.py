@@ -1,3 +1,3 @@
-"""What the stores with tables share: each statement that both databases understand stands here, once."""
+"""What SQLite and PostgreSQL share: a statement that both understand is written here, once."""
 
 __all__: list[str] = []

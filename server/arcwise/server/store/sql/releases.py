@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def closes(connection: SqlConnection, number: int, before: int) -> bool:
-    """Return whether there are epochs to close; only a transaction that has the lock can tell for sure."""
+    """Return whether there seem to be epochs to close; only `close`, with the lock, knows."""
     (has_reports,) = connection.row("SELECT EXISTS (SELECT 1 FROM counts WHERE task = :task)", task=number)
     return bool(has_reports) and before > _decided(connection, number).before
 

@@ -1,4 +1,4 @@
-"""Sources of a store with tables: what replaces one and what drops one, but for the layout of counts."""
+"""How a source is replaced or dropped; each store has a layout of counts of its own."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class TaskRow(NamedTuple):
 class SqlSource(ABC):
     """A source within a transaction that changes it; nobody else changes sources meanwhile.
 
-    `source` is its number, and `place` where its counts are, in the terms of `where`.
+    `source` is its number, and `place` the number by which `where` finds its counts.
     """
 
     where: ClassVar[str]
-    """The condition that picks rows `c` of counts or of totals that are of the source."""
+    """The condition that selects the rows `c` of counts or of totals that belong to the source."""
     forget: ClassVar[str]
-    """The statement that deletes those ids of replaced epochs that are not given again."""
+    """The statement that deletes the ids of replaced epochs that are not given again."""
     insert: ClassVar[str]
-    """The statement that inserts those given ids of replaced epochs that are not there."""
+    """The statement that inserts the given ids of replaced epochs that are not there yet."""
 
     def __init__(self, connection: SqlConnection, name: str, *, make: bool = False) -> None:
         if make:
@@ -78,7 +78,7 @@ class SqlSource(ABC):
     def replace(
         self, counts: Mapping[Cell, IntArray], ids: Mapping[Cell, int], tasks: Sequence[TaskRow]
     ) -> Plan:
-        """Replace the counts and ids of a source. `ids` has how many are given for each epoch."""
+        """Replace counts and ids of batches; `ids` has the number of ids that are given for each epoch."""
         states = {task.id: (task.open_from, task.closed) for task in tasks}
         moved = self.connection.rows(_MOVED, source=self.source)
         batches = self.batches({(key, before) for key, _, before, _ in moved})
@@ -101,11 +101,11 @@ class SqlSource(ABC):
 
     @abstractmethod
     def held(self, counts: Mapping[Cell, IntArray]) -> dict[Cell, IntArray]:
-        """Return the counts that the source has in those of the epochs in which it has any."""
+        """Return the counts that the source has so far, for those of the given epochs that have any."""
 
     @abstractmethod
     def replace_counts(self, plan: Plan, numbers: Mapping[bytes, int]) -> None:
-        """Replace the counts that change, and add to the totals; `numbers` are those of tasks, by id."""
+        """Replace the counts that change, and add to the totals; `numbers` has the number of each task."""
 
     def _replace_ids(self, plan: Plan, numbers: Mapping[bytes, int]) -> None:
         self.connection.change_each(
@@ -129,7 +129,7 @@ class SqlSource(ABC):
         self.connection.change("UPDATE state SET replaced = replaced + 1")
 
     def drop_data(self, *, closed_too: bool) -> int:
-        """Delete the counts and ids of the source, unless some of them must stay; return the reports."""
+        """Delete counts and ids of batches, or raise where they must stay; return how many reports."""
         closed, released = (
             self.connection.row(
                 "SELECT count(*) FROM ("  # noqa: S608 (words of ours)

@@ -1,4 +1,4 @@
-"""The part of a store with tables that is the same for each of them."""
+"""The part of a store that SQLite and PostgreSQL share."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from abc import abstractmethod
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store.access import MOST_SESSIONS
-from arcwise.server.store.problems import closed_number, key_exists, load_task, refuse_taken_name
+from arcwise.server.store.problems import key_exists, load_task, refuse_taken_name
 from arcwise.server.store.records import DeletedData, StoredAction, StoredKey, StoredSession, StoredTask
 from arcwise.server.store.releases import Decided
 from arcwise.server.store.sources import checked_counts, checked_name, stored_sources
-from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, StagedSize, StagingStore, require_archive
+from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, StagedSize, StagingStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,16 +42,16 @@ _OPEN = "UPDATE task SET closed = NULL WHERE id = :id AND closed IS NOT NULL"
 
 
 class SqlStore(StagingStore):
-    """The operations whose statements do not depend on the database; what each means says `Store`.
+    """The operations whose statements are the same for both databases; `Store` documents them.
 
-    A subclass brings the transactions, and all that depends on how counts are laid out or who waits for whom.
+    A subclass provides transactions and locks, and everything that depends on the layout of counts.
     """
 
     _database: _Database
     _tasks: dict[bytes, Task]
-    """By id. To load a task checks its certificate: once is enough."""
+    """By id. Loading a task checks its certificate: once is enough."""
     _counts_of_source: ClassVar[str]
-    """The condition that joins rows `c` of counts to their source `s`."""
+    """The condition that joins a row `c` of counts to its source `s`."""
 
     @abstractmethod
     def _read(self, work: Callable[[SqlConnection], _Result]) -> _Result:
@@ -62,15 +63,15 @@ class SqlStore(StagingStore):
 
     @abstractmethod
     def _changing(self) -> AbstractContextManager[SqlConnection]:
-        """Lend a connection within a transaction that writes, for a moment."""
+        """Lend a connection within a short transaction that writes."""
 
     @abstractmethod
     def _changing_long(self) -> AbstractContextManager[SqlConnection]:
-        """Do as `_changing` for what may take long: reports do not wait for it where they need not."""
+        """Do as `_changing` for work that may take long: reports should not wait for it."""
 
     @abstractmethod
     def _changing_counts(self) -> AbstractContextManager[SqlConnection]:
-        """Do as `_changing_long`; nobody replaces sources or moves counts meanwhile."""
+        """Do as `_changing_long`; nobody changes sources or moves counts meanwhile."""
 
     def _change(self, statement: str, /, **values: object) -> int:
         """Run one statement that changes something; return how many rows it changed."""
@@ -186,7 +187,13 @@ class SqlStore(StagingStore):
                 "SELECT number, closed, open_from FROM task WHERE id = :id FOR NO KEY UPDATE",
                 id=bytes.fromhex(task_id),
             )
-            number = closed_number(task_id, row and row[:2])
+            if row is None:
+                raise ParameterError(f"the store has no task {task_id}")
+            number, closed, open_from = row
+            if closed is None:
+                raise ParameterError(
+                    f"task {task_id} is open: close it first, so that nothing comes meanwhile"
+                )
             *deleted, counted, known = connection.row(
                 "SELECT (SELECT cast(coalesce(sum(reports), 0) AS bigint) FROM total WHERE task = :task),"
                 " (SELECT count(*) FROM batch WHERE task = :task),"
@@ -195,11 +202,11 @@ class SqlStore(StagingStore):
                 " (SELECT max(epoch) FROM batch WHERE task = :task)",
                 task=number,
             )
-            newest = max(-1 if epoch is None else epoch for epoch in (counted, known))
+            newest = max(epoch for epoch in (-1, counted, known) if epoch is not None)
             connection.change(
                 "UPDATE task SET open_from = :open_from WHERE number = :task",
                 task=number,
-                open_from=max(row[2], newest + 1),
+                open_from=max(open_from, newest + 1),
             )
             for table in ("counts", "total", "batch", "staged", "archive_file", "released"):
                 connection.change(f"DELETE FROM {table} WHERE task = :task", task=number)  # noqa: S608 (words of ours)
@@ -269,7 +276,11 @@ class SqlStore(StagingStore):
     def _require_archive(self, connection: SqlConnection, archive: bytes | None) -> None:
         """Raise `StoreError` unless this is the folder's id; it stays so until the transaction ends."""
         (found,) = connection.row("SELECT archive FROM state FOR SHARE")
-        require_archive(None if found is None else bytes(found), archive)
+        if found != archive:
+            raise StoreError(
+                "the store has forgotten this archive (`arcwise store forget-archive`), and its batches go "
+                "to another one: restart this worker with the folder of that one"
+            )
 
     def forget_archive(self, *, begun_too: bool = True) -> bool:
         with self._changing_long() as connection:

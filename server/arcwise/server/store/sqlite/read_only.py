@@ -75,9 +75,7 @@ class ReadOnlyDatabase(Database):
         """Refuse: nothing is written."""
         raise StoreError(f"{self.path} is open for reading only")
 
-    def alone(self) -> NoReturn:
-        """Refuse: nothing is written."""
-        raise StoreError(f"{self.path} is open for reading only")
+    alone = transaction
 
     def close(self) -> None:
         """Nothing is open between two readings."""

@@ -14,6 +14,8 @@ import numpy as np
 from arcwise.errors import ParameterError
 from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import count_codes
+from arcwise.server.store.releases import Closing
+from arcwise.server.store.sql import releases
 from arcwise.server.store.sql.store import REGISTER, SqlStore
 from arcwise.server.store.sqlite import sources, transfer, upkeep
 from arcwise.server.store.sqlite.database import Database
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
     from arcwise.server.store.records import SourceReport, StoredKey
-    from arcwise.server.store.releases import Closing
     from arcwise.server.store.sources import Cell
     from arcwise.server.store.sqlite.database import Connection
     from arcwise.tasks import Task
@@ -92,7 +93,7 @@ class SQLiteStore(SqlStore):
         with self._database.errors("write to"), self._database.transaction():
             yield self._database.writer
 
-    _changing_long = _changing_counts = _changing  # one at a time writes, and whoever reads waits for nobody
+    _changing_long = _changing_counts = _changing  # one thread writes at a time; readers never wait
 
     def register(self, tasks: Iterable[Task]) -> None:
         with self._database.errors("register tasks in"), self._database.transaction():
@@ -241,7 +242,18 @@ class SQLiteStore(SqlStore):
         return upkeep.prune(self._database, task, before)
 
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
-        return upkeep.release(self._database, task, before, least=least, unsure_before=unsure_before)
+        with self._database.errors("close epochs in"), closing(self._database.connect()) as connection:
+            row = connection.row("SELECT number FROM task WHERE id = :id", id=bytes.fromhex(task.id))
+            if row is None:
+                raise KeyError(task.id)
+            (number,) = row
+            if not releases.closes(connection, number, before):
+                return Closing()
+            with self._database.transaction():
+                done = releases.close(self._database.writer, number, before, least, unsure_before)
+            # By now the epochs are closed for everybody.
+            upkeep.forget_ids(self._database, connection, number, before)
+        return done
 
     def _replace_source(
         self,

@@ -12,7 +12,7 @@ from arcwise.errors import StoreError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.problems import counts_problems, task_problems, time_problems
-from arcwise.server.store.releases import Closing, release_problems
+from arcwise.server.store.releases import release_problems
 from arcwise.server.store.sql import releases
 from arcwise.server.store.sqlite.database import LOG_PAGES, build
 from arcwise.server.store.sqlite.rows import row_problem, spread
@@ -60,39 +60,17 @@ def prune(
             )
         # By now the epochs are closed for everybody, so their ids may go one after the other. What an end of
         # the process leaves of them goes with the next epoch.
-        return _forget(database, connection, number, before, pause)
+        return forget_ids(database, connection, number, before, pause)
 
 
-def release(
-    database: Database,
-    task: Task,
-    before: int,
-    *,
-    least: int,
-    unsure_before: int,
-    pause: Callable[[float], object] = time.sleep,
-) -> Closing:
-    """Close epochs and decide which are released; see `Store.release`; `pause` as of `prune`."""
-    with database.errors("close epochs in"), closing(database.connect()) as connection:
-        row = connection.row("SELECT number FROM task WHERE id = :id", id=bytes.fromhex(task.id))
-        if row is None:
-            raise KeyError(task.id)
-        (number,) = row
-        if not releases.closes(connection, number, before):
-            return Closing()
-        with database.transaction():
-            done = releases.close(database.writer, number, before, least, unsure_before)
-        _forget(database, connection, number, before, pause)  # by now they are closed for everybody
-    return done
-
-
-def _forget(
+def forget_ids(
     database: Database,
     connection: Connection,
     number: int,
     before: int,
-    pause: Callable[[float], object],
+    pause: Callable[[float], object] = time.sleep,
 ) -> int:
+    """Delete the ids of a task's closed epochs, in steps between which others add; return how many."""
     forgotten, last = 0, b""
     while True:
         # In the order of ids, which are random: a step's rows lie side by side, its epochs do not. An index
