@@ -13,7 +13,8 @@ class SqlConnection(ABC):
     """Runs shared statements, which are written for PostgreSQL 13 and for SQLite 3.24.
 
     A parameter is ``:name``, and sums are cast to ``bigint``: PostgreSQL's are of another type than what they
-    add up. Locks of rows (``FOR SHARE``) are for PostgreSQL alone: SQLite has one writer.
+    add up. SQLite has one writer, so locks of rows (``FOR SHARE``) are left out there. It joins tables in the
+    order in which they stand.
     """
 
     @abstractmethod

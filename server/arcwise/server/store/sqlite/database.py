@@ -35,7 +35,7 @@ that many groups touched is written back once: with SQLite's 1000 a report takes
 _DIALECT = (
     (r" FOR (NO KEY UPDATE|UPDATE|SHARE)$", ""),
     (r"IS DISTINCT FROM", "IS NOT"),
-    # SQLite joins tables in the order in which they stand: another one could be quadratic.
+    # Then SQLite joins tables in the order in which they stand: another one could be quadratic.
     (r"(?<!LEFT )JOIN", "CROSS JOIN"),
 )
 """What is written otherwise for SQLite than in shared statements, as patterns and replacements."""
