@@ -4,6 +4,7 @@ import subprocess
 import sys
 from functools import cache
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.dom import minidom
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 
 from arcwise.analysis import Estimate, compare_samples, estimate, plan, series, simulate_counts
-from arcwise.analysis.plotting import draw_estimate, new_figure
-from arcwise.analysis.plotting.circles import labels
+from arcwise.analysis.charts.look import circle_marks
+from arcwise.analysis.plotting import draw, new_figure
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.plotting.style import lines
 from arcwise.domains import Circle, Interval
@@ -196,16 +197,16 @@ def test_nothing_reaches_beyond_the_picture(label: str, kind: str, width: float 
 
 def test_circles_have_compass_points_hours_and_units() -> None:
     for unit in ("°", "deg", "degrees"):
-        assert labels(360.0, unit) == ["N", "45°", "E", "135°", "S", "225°", "W", "315°"]
-    assert labels(24.0, "h")[:3] == ["00:00", "03:00", "06:00"]
-    assert labels(24.0, None)[:3] == ["0", "3", "6"]
-    assert labels(360.0, None)[:2] == ["0", "45"]
-    assert labels(60.0, "min")[1] == "7.5 min"
-    assert labels(60.0, "minutes of the hour")[1] == "7.5"
-    assert labels(24.0, "$")[1] == r"3 \$"
-    task = Task("heading", Circle(360), 2.0, unit="°")
-    (rose,) = estimate(task, [30] * task.mechanism.kernel.codes).plot().axes
-    assert [label.get_text() for label in rose.get_xticklabels()] == labels(360.0, "°")
+        assert circle_marks(360.0, unit) == ["N", "45°", "E", "135°", "S", "225°", "W", "315°"]
+    assert circle_marks(24.0, "h")[:3] == ["00:00", "03:00", "06:00"]
+    assert circle_marks(24.0, None)[:3] == ["0", "3", "6"]
+    assert circle_marks(360.0, None)[:2] == ["0", "45"]
+    assert circle_marks(60.0, "min")[1] == "7.5 min"
+    assert circle_marks(60.0, "minutes of the hour")[1] == "7.5"
+    for unit, marks in (("°", circle_marks(360.0, "°")), ("$", [rf"{45 * place} \$" for place in range(8)])):
+        task = Task("heading", Circle(360), 2.0, unit=unit)
+        (rose,) = estimate(task, [30] * task.mechanism.kernel.codes).plot().axes
+        assert [label.get_text() for label in rose.get_xticklabels()] == marks
 
 
 def test_a_lattice_is_drawn_as_probabilities_and_steps() -> None:
@@ -214,7 +215,7 @@ def test_a_lattice_is_drawn_as_probabilities_and_steps() -> None:
     assert left.get_ylabel() == "probability"
     (stairs,) = [patch for patch in left.patches if hasattr(patch, "get_data")]
     np.testing.assert_allclose(stairs.get_data().values, result.distribution.probabilities)
-    (steps,) = [line for line in right.lines if line.get_drawstyle() == "steps-post"]
+    (steps,) = [line for line in right.lines if line.get_label() == "fit"]
     x, y = steps.get_data()
     for value in range(11):
         assert y[np.flatnonzero(x <= value)[-1]] == pytest.approx(
@@ -303,11 +304,13 @@ def test_pictures_with_bands(label: str) -> None:
     assert set(texts) == wanted[label]
     if label == "direction":
         return
-    steps: list[Any] = [patch for patch in figure.axes[1].patches if hasattr(patch, "get_data")]
-    heights, edges, baseline = steps[0].get_data()
-    middles = (edges[1:] + edges[:-1]) / 2
-    expected = np.array([there(result.band).bounds(x) for x in middles])
-    np.testing.assert_allclose(np.column_stack([baseline, heights]), expected)
+    (ribbon,) = (each for each in figure.axes[1].collections if each.get_label() == "band, 95 %")
+    band, domain = there(result.band), result.domain
+    ends: Any = [domain.start, *band.at, domain.start + domain.length]
+    corners = {tuple(corner) for path in ribbon.get_paths() for corner in path.vertices.tolist()}  # type: ignore[union-attr]
+    for x0, x1 in pairwise(ends):
+        bounds = band.bounds((x0 + x1) / 2)
+        assert {(x, y) for x in (x0, x1) for y in bounds} <= corners
 
 
 @pytest.mark.parametrize("label", mostly_slow(DRAWN, every=len(DRAWN)))
@@ -319,7 +322,7 @@ def test_pictures_show_the_histogram_and_the_intervals(label: str, tmp_path: Pat
     wanted = {
         "distribution": ["fit, no band", "mean, 95 %", "fit, no band", "quantiles, 95 %"],
         "value": ["fit, no band", "possible means, 95 %", "fit, no band", "quantiles, 95 %"],
-        "direction": ["mean direction, 95 %", "fit, no band"],
+        "direction": ["fit, no band", "mean direction, 95 %"],
     }
     assert texts == wanted[label]
     for suffix in ("png", "svg", "pdf"):
@@ -331,8 +334,7 @@ def test_pictures_show_the_histogram_and_the_intervals(label: str, tmp_path: Pat
 def test_a_rose_has_areas_that_are_probabilities() -> None:
     result = drawn_estimate("direction")
     axes: Any = result.plot(fit="raw").axes[0]
-    bars = [patch for patch in axes.patches if patch.get_height() > 0]
-    areas = np.array([bar.get_width() * bar.get_height() ** 2 for bar in bars])
+    areas = np.array([bar.get_width() * bar.get_height() ** 2 for bar in axes.containers[0]])
     np.testing.assert_allclose(areas, there(result.distribution).probabilities, rtol=1e-9)
     assert axes.get_theta_direction() == -1
 
@@ -348,7 +350,7 @@ def test_several_estimates_fit_on_figures_of_ones_own() -> None:
     with new_figure((10, 4)) as figure:
         halves: Any = figure.subfigures(1, 2)
         left, right = halves
-        draw_estimate(left, drawn_estimate("distribution"))
-        draw_estimate(right, drawn_estimate("direction"))
+        draw(left, drawn_estimate("distribution"))
+        draw(right, drawn_estimate("direction"))
     assert len(left.axes) == 2
     assert len(right.axes) == 1

@@ -329,14 +329,14 @@ def test_the_picture_shows_bands_gaps_and_the_wrap() -> None:
     assert [axes.get_ylabel() for axes in (directions, lengths)] == ["direction", "resultant length"]
     formatter: Any = directions.yaxis.get_major_formatter()
     assert [formatter(tick, 0) for tick in (-20.0, 0.0, 10.0, 360.0)] == ["340", "0", "10", "0"]
-    (band,) = [each for each in directions.collections if each.get_label() == "95 %"]
+    (band,) = [each for each in directions.collections if each.get_label() == "interval, 95 %"]
     top = max(path.vertices[:, 1].max() for path in band.get_paths())  # type: ignore[union-attr, index]
     assert top == pytest.approx(result.numbers("direction")[:, 2].max())
 
     counts = {SUNDAY + day: counts_of(DELAY, [30.0], 500, day) for day in (0, 1, 4)}
     gapped = series(DELAY, counts)
     (axes,) = gapped.plot().axes
-    (band,) = [each for each in axes.collections if each.get_label() == "95 %"]
+    (band,) = [each for each in axes.collections if each.get_label() == "interval, 95 %"]
     assert len(band.get_paths()) == 2
     both = plot_rows([gapped, estimate(HEADING, counts_of(HEADING, [20.0], 500, 1)), result])
     assert len(both.axes) == 4

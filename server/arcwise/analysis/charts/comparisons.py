@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.charts.model import Axis, Chart, Layer
+from arcwise.analysis.charts.parts import row, span, zones
+from arcwise.analysis.estimators.result import numbers_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +28,8 @@ def comparison_charts(comparison: Comparison) -> list[Chart]:
     places |= {f"quantile {tau}": value for tau, value in comparison.quantiles.items()}
     length = comparison.resultant_length
     shares = {} if length is None else {"resultant length": length}
-    shares |= {f"share {_span(name)}": value for name, value in comparison.shares.items()}
-    shares |= {f"share {_span(name)}": value for name, value in comparison.bins.items()}
+    shares |= {f"share {span(name)}": value for name, value in comparison.shares.items()}
+    shares |= {f"share {span(name)}": value for name, value in comparison.bins.items()}
     found = [_rows(comparison, "Differences", f"difference{unit}", places)]
     if shares:
         found.append(_rows(comparison, "Differences of shares", "difference", shares))
@@ -40,32 +41,22 @@ def comparison_charts(comparison: Comparison) -> list[Chart]:
 def _rows(comparison: Comparison, title: str, label: str, values: Mapping[str, Value]) -> Chart | None:
     """Return a chart with a row for each value, the first at the top; None where none has an interval."""
     level = f"{100 * comparison.level:g} %"
-    known = [(name, value, ends) for name, value in values.items() if (ends := value.ends()) is not None]
+    known = [(name, value) for name, value in values.items() if value.ends() is not None]
     if not known:
         return None
     heights = [len(known) - 0.5 - place for place in range(len(known))]
-    ranges = tuple(
-        (y, math.nan if value.value is None else value.value, *ends)
-        for y, (_, value, ends) in zip(heights, known, strict=True)
-    )
-    low, high = _around([end for *_, ends in known for end in ends])
+    ranges = tuple((y, *numbers_of(value)) for y, (_, value) in zip(heights, known, strict=True))
+    low, high = _around([end for *_, least, most in ranges for end in (least, most)])
     unit = f" {comparison.unit}" if comparison.unit and title == "Differences" else ""
-    zones = Layer(
-        "zones",
-        "hover",
-        tuple((low, high, y - 0.5, y + 0.5) for y in heights),
-        "",
-        tuple(f"{name}: {value}{unit}" for name, value, _ in known),
-    )
     return Chart(
         "differences",
         comparison_title(comparison),
         title,
-        "; ".join(f"{name} {value}{unit}" for name, value, _ in known[:4])
+        "; ".join(f"{name} {value}{unit}" for name, value in known[:4])
         + (f"; and {len(known) - 4} more." if len(known) > 4 else "."),
         (
             ("", "difference", f"{level} interval"),
-            tuple((name, value.written()[0], value.interval_words()) for name, value in values.items()),
+            tuple(row(name, value) for name, value in values.items()),
         ),
         Axis(label, low, high),
         Axis(
@@ -73,12 +64,15 @@ def _rows(comparison: Comparison, title: str, label: str, values: Mapping[str, V
             0.0,
             float(len(known)),
             "given",
-            tuple((y, name) for y, (name, *_) in zip(heights, known, strict=True)),
+            tuple((y, name) for y, (name, _) in zip(heights, known, strict=True)),
         ),
         (
             Layer("rules", "truth", ((0.0,),)),
             Layer("ranges", "fit", ranges, f"difference, {level} each"),
-            zones,
+            zones(
+                ((low, high, y - 0.5, y + 0.5), f"{name}: {value}{unit}")
+                for y, (name, value) in zip(heights, known, strict=True)
+            ),
         ),
         comparison.test.words(comparison.level) if comparison.test is not None and not title[11:] else "",
     )
@@ -88,13 +82,13 @@ def _cumulative(comparison: Comparison) -> Chart:
     """Return the differences of the distribution functions, which hold all at once."""
     level = f"{100 * comparison.level:g} % all at once"
     unit = f" {comparison.unit}" if comparison.unit else ""
-    known = [(float(at), value, ends) for at, value in comparison.cdf.items() if (ends := value.ends())]
-    places = [at for at, *_ in known]
+    known = [(float(at), value) for at, value in comparison.cdf.items() if value.ends()]
+    places = [at for at, _ in known]
     left, right = _around(places, zero=False)
     half = 0.5 * min((b - a for a, b in pairwise(places)), default=right - left)
     half = min(half, 0.5 * (right - left))
-    bottom, top = _around([end for *_, ends in known for end in ends])
-    points = [(at, math.nan if value.value is None else value.value, *ends) for at, value, ends in known]
+    points = [(at, *numbers_of(value)) for at, value in known]
+    bottom, top = _around([end for *_, low, high in points for end in (low, high)])
     return Chart(
         "cdf",
         comparison_title(comparison),
@@ -103,7 +97,7 @@ def _cumulative(comparison: Comparison) -> Chart:
         f"{min(low for *_, low, _ in points):.3g} to {max(high for *_, high in points):.3g}.",
         (
             (f"up to{unit}", "difference", f"{level} interval"),
-            tuple((at, value.written()[0], value.interval_words()) for at, value in comparison.cdf.items()),
+            tuple(row(at, value) for at, value in comparison.cdf.items()),
         ),
         Axis(f"value{f' ({comparison.unit})' if comparison.unit else ''}", left, right),
         Axis("difference of shares up to it", bottom, top),
@@ -115,12 +109,8 @@ def _cumulative(comparison: Comparison) -> Chart:
                 tuple((at - half * 0.6, at + half * 0.6, y, low, high) for at, y, low, high in points),
                 f"difference, {level}",
             ),
-            Layer(
-                "zones",
-                "hover",
-                tuple((at - half, at + half, bottom, top) for at in places),
-                "",
-                tuple(f"up to {at:g}{unit}: {value}" for at, value, _ in known),
+            zones(
+                ((at - half, at + half, bottom, top), f"up to {at:g}{unit}: {value}") for at, value in known
             ),
         ),
     )
@@ -132,7 +122,3 @@ def _around(ends: list[float], *, zero: bool = True) -> tuple[float, float]:
         low, high = min(low, 0.0), max(high, 0.0)
     margin = 0.05 * (high - low) or 0.5
     return low - margin, high + margin
-
-
-def _span(name: str) -> str:
-    return " to ".join(dict.fromkeys(name.split(":")))

@@ -11,9 +11,8 @@ import re
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.analysis.charts.look import COLOURS, FONT, GRID, INK, stylesheet
-from arcwise.analysis.charts.merging import merged
-from arcwise.analysis.charts.model import Chart
+from arcwise.analysis.charts.look import FONT, GRID, INK, ROLES, stylesheet
+from arcwise.analysis.charts.model import Chart, merged
 from arcwise.analysis.charts.scale import apart, axis_marks, fitted, fraction, text_width, wrapped_lines
 
 if TYPE_CHECKING:
@@ -31,7 +30,6 @@ _SMALL = (280.0, 64.0)
 _LEAST = 1.5
 """Widths that are drawn: what is narrower is merged with its neighbours."""
 _FILLED = frozenset({"cells", "ribbon", "spans"})
-_COLOURS = {"fit": COLOURS[0], "mark": COLOURS[1], "truth": INK, "none": "#8a949e", "hover": INK}
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -259,7 +257,7 @@ class _Drawing:
             needed = 22 + text_width(name, _TEXT) + 14
             if x > 12.0 and x + needed > self.width:
                 x, self.height = 12.0, self.height + _LINE
-            colour, y = _COLOURS[layer.role], self.height - 4
+            colour, y = ROLES[layer.role], self.height - 4
             path = f"{_n(y - 5)}h16v10h-16z" if layer.shape in _FILLED else f"{_n(y)}h16"
             marks = _path(layer, f'd="M{_n(x)} {path}"')
             if layer.shape == "ranges":
@@ -284,7 +282,7 @@ class _Drawing:
             marks = "".join(_path(layer, f'd="{path}"') for path in self._paths(layer) if path)
             if layer.shape == "ranges" and isinstance(self._frame, _Flat):
                 marks += self._dots(layer)
-            colour = _COLOURS[layer.role]
+            colour = ROLES[layer.role]
             yield f'<g class="arc-{layer.role}" color="{colour}" fill="currentColor">{marks}</g>'
 
     def _dots(self, layer: Layer) -> str:

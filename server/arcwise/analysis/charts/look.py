@@ -11,6 +11,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4
 INK, GRID = "#22313f", "#e3e6e9"
 """The colours of texts and axes, and of what stands behind the data."""
 
+ROLES = {"fit": COLOURS[0], "mark": COLOURS[1], "truth": INK, "none": "#8a949e", "hover": INK}
+"""The colours of layers by their role."""
+
 FONT = ("system-ui", "DejaVu Sans", "sans-serif")
 """Typefaces in the order of preference; matplotlib brings the second along."""
 

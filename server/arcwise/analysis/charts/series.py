@@ -6,23 +6,18 @@ import math
 from typing import TYPE_CHECKING
 
 from arcwise.analysis.charts.model import Axis, Chart, Layer
+from arcwise.analysis.charts.parts import heading, row, zones
 from arcwise.analysis.timeseries.epochs import utc
 from arcwise.analysis.timeseries.result import shown_range
-from arcwise.digits import counted, rounded_up
+from arcwise.digits import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from arcwise.analysis.estimators.result import Value
     from arcwise.analysis.timeseries.result import Series
 
 _ZONES = 120
 """Parts whose values are shown under the pointer: more points share one."""
-
-
-def series_title(series: Series) -> str:
-    """Return what stands over the picture."""
-    return f"{series.task}: {counted(series.n, 'report')} at epsilon {rounded_up(series.epsilon)}"
 
 
 def series_charts(series: Series) -> list[Chart]:
@@ -38,36 +33,37 @@ def _chart(series: Series, name: str) -> Chart:
     margin = 0.08 * (top - bottom)
     bottom, top = bottom - margin, top + margin
     rows = [(*time, *row) for time, row in zip(times, numbers.tolist(), strict=True)]
-    blocks = [(x0, x1, low, high) for x0, x1, _, low, high in rows]
     lost = [
         time
         for time, value, row in zip(times, values, numbers.tolist(), strict=True)
         if value is not None and all(map(math.isnan, row))
     ]
-    layers = [
+    layers = (
         Layer("spans", "none", tuple(lost), "undetermined" if lost else ""),
-        Layer("ribbon", "fit", tuple(blocks), f"interval, {level}"),
+        Layer(
+            "ribbon",
+            "fit",
+            tuple((x0, x1, low, high) for x0, x1, _, low, high in rows),
+            f"interval, {level}",
+        ),
         Layer("dashes", "fit", tuple((x0, x1, y) for x0, x1, y, *_ in rows if not math.isnan(y)), name),
-    ]
-    zones = list(_zones(series, name))
-    spans = tuple((x0, x1, bottom, top) for x0, x1, _ in zones)
-    layers.append(Layer("zones", "hover", spans, "", tuple(text for *_, text in zones)))
-    plain = series.unit is None or name.startswith(("resultant length", "share"))  # neither is a value
-    unit = "" if plain else f" ({series.unit})"
+        zones(((x0, x1, bottom, top), text) for x0, x1, text in _zones(series, name)),
+    )
+    unit = "" if _plain(series, name) else f" ({series.unit})"
     start, end = (utc(each) for each in (series.points[0].start, max(point.until for point in series.points)))
     filled = [(time, value) for time, value in zip(series.times(), values, strict=True) if value is not None]
     said = "; ".join(f"{name} {value} from {time} on" for time, value in (filled[:1] + filled[1:][-1:]))
     change = "" if series.change is None else series.change.words(series.level)
     return Chart(
         "series",
-        series_title(series),
+        heading(series),
         f"{name} over time".capitalize(),
         f"{name.capitalize()}{unit} at {counted(len(series.points), 'point')} in time from {start} to {end}, "
         f"{len(series.points) - len(filled)} of them without reports{'. ' if said else ''}{said}.",
         _table(series, name, level),
         Axis(f"{start} to {end}, in UTC", times[0][0], max(end for _, end in times), "time"),
         Axis(f"{name}{unit}", bottom, top, period=series.period if series.wraps(name) else None),
-        tuple(layers),
+        layers,
         change[:1].upper() + change[1:],
     )
 
@@ -75,10 +71,10 @@ def _chart(series: Series, name: str) -> Chart:
 def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
     rows = zip(series.points, series.columns()[name], _times(series), strict=True)
     shown, end = [], series.points[0].start
-    for row in rows:  # without the gaps within a block of points
-        if row[0].n or row[0].start >= end:
-            shown.append(row)
-        end = max(end, row[0].until)
+    for each in rows:  # without the gaps within a block of points
+        if each[0].n or each[0].start >= end:
+            shown.append(each)
+        end = max(end, each[0].until)
     points, values, times = zip(*shown, strict=True)
     every = -(-len(points) // _ZONES)
     for first in range(0, len(points), every):
@@ -88,7 +84,8 @@ def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
         if len(group) > 1:
             text = f"{counted(len(group), 'point')} from {text}"
         if told:
-            text += f": {name} {told[0]}{_unit(series, name)}" + (f" to {told[-1]}" if len(told) > 1 else "")
+            unit = "" if _plain(series, name) else f" {series.unit}"
+            text += f": {name} {told[0]}{unit}" + (f" to {told[-1]}" if len(told) > 1 else "")
         yield group[0].start.timestamp(), group[-1].until.timestamp(), text
 
 
@@ -100,14 +97,15 @@ def _times(series: Series) -> list[str]:
     ]
 
 
-def _unit(series: Series, name: str) -> str:
-    return f" {series.unit}" if series.unit and not name.startswith(("resultant length", "share")) else ""
+def _plain(series: Series, name: str) -> bool:
+    """Return whether an estimate has no unit: a share and a resultant length are no values."""
+    return not series.unit or name.startswith(("resultant length", "share"))
 
 
 def _table(series: Series, name: str, level: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    def cells(value: Value | None) -> tuple[str, str]:
-        return ("", "") if value is None else (value.written()[0], value.interval_words())
-
     rows = zip(_times(series), series.points, series.columns()[name], strict=True)
     header = "from (UTC)", "reports", name, f"interval, {level}"
-    return header, tuple((time, f"{point.n:,}", *cells(value)) for time, point, value in rows)
+    return header, tuple(
+        (time, f"{point.n:,}", *(("", "") if value is None else row(name, value)[1:]))
+        for time, point, value in rows
+    )

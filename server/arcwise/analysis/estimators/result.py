@@ -180,6 +180,15 @@ class Value(Noted):
     __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
+def numbers_of(value: Value | None) -> tuple[float, float, float]:
+    """Return value, low and high without a jump; NaN stands for what there is not."""
+    if value is None:
+        return math.nan, math.nan, math.nan
+    numbers = (value.value, *(value.ends() or (None, None)))
+    point, low, high = (math.nan if number is None else number for number in numbers)
+    return point, low, high
+
+
 def _turned(place: float, period: float) -> float:
     """Return a place of a circle in [0, period]: what lies in it is not touched."""
     if 0.0 <= place < period:

@@ -1,7 +1,7 @@
-"""Pictures: one style for all of them, and those of estimates. Needs the extra `plots` (matplotlib)."""
+"""Pictures: one style for all of them, and those of results. Needs the extra `plots` (matplotlib)."""
 
 from arcwise.analysis.charts.look import COLOURS
-from arcwise.analysis.plotting.estimates import draw_estimate
+from arcwise.analysis.plotting.pictures import draw
 from arcwise.analysis.plotting.style import DASHES, finish, new_figure, plain_log
 
-__all__ = ["COLOURS", "DASHES", "draw_estimate", "finish", "new_figure", "plain_log"]
+__all__ = ["COLOURS", "DASHES", "draw", "finish", "new_figure", "plain_log"]

@@ -1,13 +1,23 @@
-"""The figure that pictures are drawn on: notebooks show it by itself, as SVG. Loads matplotlib."""
+"""What pictures are made of where matplotlib has it to inherit from: the figure, and places on a log axis."""
 
 from __future__ import annotations
 
 import io
+import math
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_ROOM = {"x": 2.7, "y": 5.5}
+"""Decades that have room for three numbers each: beside one another, and one above the other."""
+_NARROW = 0.3
+"""Decades below which a logarithmic axis is marked like a linear one."""
 
 
 class Picture(Figure):
@@ -33,3 +43,16 @@ class Picture(Figure):
         text = buffer.getvalue()
         title = escape(" ".join(self.get_suptitle().split()).replace(r"\$", "$"))
         return f'<svg role="img" aria-label="{title}"' + text[text.index("<svg") + len("<svg") :].rstrip()
+
+
+class RoomyLogLocator(LogLocator):
+    """Numbers at 1, 2 and 5 of every decade where there is room, at powers of ten where there is less."""
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        """Return where the numbers stand between two values."""
+        decades = math.log10(vmax / vmin)
+        if decades < _NARROW:
+            return list(MaxNLocator(4).tick_values(vmin, vmax))
+        axis: Any = self.axis
+        self.set_params(subs=(1.0, 2.0, 5.0) if decades <= _ROOM[axis.axis_name] else (1.0,))
+        return super().tick_values(vmin, vmax)

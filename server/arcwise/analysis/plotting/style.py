@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
     from arcwise.analysis.plotting.figure import Picture
 
@@ -74,11 +73,6 @@ def new_figure(size: tuple[float, float]) -> Iterator[Picture]:
         yield Picture(figsize=size, layout="constrained", style=style)
 
 
-def entitle(figure: Figure | SubFigure, text: str) -> None:
-    """Write a title over a figure, in as many lines as it needs."""
-    figure.suptitle(lines(text, figure.bbox.width / figure.dpi), fontsize=10)
-
-
 def lines(text: str, width: float) -> str:
     """Return a text of somebody else's as a title of this width in inches, in as many lines as it needs."""
     from matplotlib.textpath import TextPath
@@ -114,10 +108,19 @@ def plain_log(axes: Axes, which: str) -> None:
     """Make the "x" or "y" axis logarithmic, with as many numbers, written plainly, as it has room for."""
     from matplotlib.ticker import NullFormatter
 
-    from arcwise.analysis.plotting.ticks import RoomyLogLocator, plain_number
+    from arcwise.analysis.plotting.figure import RoomyLogLocator
 
     axes.set(**{f"{which}scale": "log"})
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(RoomyLogLocator())
-    axis.set_major_formatter(plain_number)
+    axis.set_major_formatter(_plain_number)
     axis.set_minor_formatter(NullFormatter())
+
+
+def _plain_number(value: float, _position: float) -> str:
+    """Write a number in plain digits, as a power of ten where they would be many."""
+    if 1e-4 <= value < 1e6:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:e}".split("e")
+    factor = "" if float(mantissa) == 1.0 else rf"{float(mantissa):g} \times "
+    return f"${factor}10^{{{int(exponent)}}}$"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
-from arcwise.analysis.estimators.result import Shares, Value, of_devices, values_in
+from arcwise.analysis.estimators.result import Shares, Value, numbers_of, of_devices, values_in
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
@@ -195,7 +195,7 @@ class Series(Shown):
         column = self.columns()[name]
         if self.period is not None and self.wraps(name):
             return unwrapped(column, self.period)
-        return np.array([_numbers(value) for value in column])
+        return np.array([numbers_of(value) for value in column])
 
     def times(self) -> list[str]:
         """Return when the points start, in UTC: dates, with the time where one is not at midnight."""
@@ -253,14 +253,6 @@ class Series(Shown):
         return _text(self)
 
 
-def _numbers(value: Value | None) -> tuple[float, float, float]:
-    if value is None:
-        return math.nan, math.nan, math.nan
-    numbers = (value.value, *(value.ends() or (None, None)))
-    point, low, high = (math.nan if number is None else number for number in numbers)
-    return point, low, high
-
-
 def unwrapped(directions: Sequence[Value | None], period: float) -> FloatArray:
     """Return value, low and high of directions over time without jumps, shape (P, 3).
 
@@ -270,7 +262,7 @@ def unwrapped(directions: Sequence[Value | None], period: float) -> FloatArray:
     rows = np.full((len(directions), 3), math.nan)
     before: float | None = None
     for row, value in zip(rows, directions, strict=True):
-        point, low, high = _numbers(value)
+        point, low, high = numbers_of(value)
         if not high - low < period:  # NaN is not either
             continue
         turn = 0.0 if before is None else period * round((before - point) / period)
