@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from arcwise.digits import rounded_up
 from arcwise.errors import ParameterError
 from arcwise.tasks.fields import domain_from_fields, domain_from_json, domain_to_fields, domain_to_json
 
@@ -52,3 +53,8 @@ def checked_document(kind: str, read: Callable[[], Read]) -> Read:
 def words_of_domain(domain: Domain, unit: str | None) -> str:
     """Return a domain and the unit of its values in words."""
     return str(domain) if unit is None else f"{domain} {unit}"
+
+
+def words_of_loss(epsilon: float, delta: float) -> str:
+    """Return the privacy loss of a report in words, with its delta where there is one."""
+    return f"epsilon {rounded_up(epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")

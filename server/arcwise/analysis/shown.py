@@ -10,7 +10,7 @@ from arcwise.digits import counted
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from arcwise.analysis.plotting.figure import Picture
     from arcwise.notebook import Form
@@ -91,14 +91,15 @@ class Shown:
 
     def _document(self) -> Mapping[str, Any]:
         """Return the JSON object that `tidy_rows` takes."""
-        raise NotImplementedError
+        result: Any = self
+        return result.to_dict()  # type: ignore[no-any-return]
 
     def _form(self) -> Form:
         """Return what notebooks show beside the picture."""
         raise NotImplementedError
 
 
-def short_repr(result: Any, n: int, values: Sequence[tuple[str, Any]]) -> str:
+def short_repr(result: Any, values: Mapping[str, Any]) -> str:
     """Return one line that shows what a result is, of how many reports, and its first value."""
-    first = next((f": {name} {value}" for name, value in values), "")
-    return f"<{type(result).__name__} of {result.task!r}, {counted(n, 'report')}{first}>"
+    first = next((f": {name} {value}" for name, value in values.items()), "")
+    return f"<{type(result).__name__} of {result.task!r}, {counted(result.n, 'report')}{first}>"

@@ -34,8 +34,8 @@ COLUMNS = (
 )
 """The columns of the table, in order; docs/explanation/estimation.md explains them."""
 
-_FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
-"""JSON keys that hold several values, and what one of them is called."""
+FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
+"""Attributes and JSON keys that hold several values, and what one of them is called."""
 
 _COMPARISONS = ("difference", "reference")
 
@@ -82,8 +82,8 @@ def tidy_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _values(part: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     for key, inner in part.items():
-        if key in _FAMILIES:
-            yield from ((f"{prefix}{_FAMILIES[key]} {name}", value) for name, value in inner.items())
+        if key in FAMILIES:
+            yield from ((f"{prefix}{FAMILIES[key]} {name}", value) for name, value in inner.items())
         elif key in _COMPARISONS:
             yield from _values(inner, f"{prefix}{key} ")
         elif key == "distribution":

@@ -6,6 +6,7 @@ import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from arcwise.analysis.documents import words_of_loss
 from arcwise.digits import rounded_down, rounded_up
 
 
@@ -90,9 +91,6 @@ class Audit:
 
 
 def _words(audit: Audit) -> list[str]:
-    claim = f"epsilon {rounded_up(audit.claim)}" + (
-        f", delta {rounded_up(audit.delta, 3)}" if audit.delta else ""
-    )
     lines = [
         f"{audit.calls:,} calls with {audit.inputs} inputs; events chosen on one half of the outputs, "
         f"counted in the other"
@@ -112,6 +110,6 @@ def _words(audit: Audit) -> list[str]:
     verdict = "ABOVE THE CLAIM" if audit.above else "nothing found"
     lines.append(
         f"{verdict}: epsilon is at least {rounded_down(audit.epsilon, 4)} at confidence {audit.level:g}; "
-        f"claimed: {claim}"
+        f"claimed: {words_of_loss(audit.claim, audit.delta)}"
     )
     return lines

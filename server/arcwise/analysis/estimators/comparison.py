@@ -20,9 +20,17 @@ from arcwise.analysis.estimators.difference import direction_difference, length_
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level
-from arcwise.analysis.estimators.notes import note_lines
 from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, opposite
-from arcwise.analysis.estimators.result import Shares, Value, of_devices, share_name, values_in
+from arcwise.analysis.estimators.result import (
+    Shares,
+    Value,
+    named_values,
+    notes_of_values,
+    of_devices,
+    parts_from_dict,
+    parts_to_dict,
+    share_name,
+)
 from arcwise.analysis.estimators.share_differences import (
     bin_differences,
     cdf_differences,
@@ -50,10 +58,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.base import Population
     from arcwise.tasks import Task
 
-_VALUES = ("mean", "direction", "resultant_length")
 _HEAD = ("task", "task_id", "n", "level", "unit")
-_FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
-"""The attributes that hold several differences, and what one of them is called."""
 
 
 @dataclass(frozen=True)
@@ -115,17 +120,7 @@ class Comparison(Shares, Shown):
         result: dict[str, Any] = {"other": self.other, "n": self.other_n, "level": self.level}
         known = {"unit": self.unit, "devices": self.other_devices}
         result |= {name: each for name, each in known.items() if each is not None}
-        for name in _VALUES:
-            value = getattr(self, name)
-            if value is not None:
-                result[name] = value.to_dict()
-        for name in _FAMILIES:
-            values: Mapping[str, Value] = getattr(self, name)
-            if values:
-                result[name] = {key: value.to_dict() for key, value in values.items()}
-        if self.test is not None:
-            result["test"] = self.test.to_dict()
-        return result
+        return result | parts_to_dict(self)
 
     def to_document(self) -> dict[str, Any]:
         """Return `to_dict` in a JSON object that says whose numbers these are, as a server returns it."""
@@ -148,8 +143,7 @@ class Comparison(Shares, Shown):
             inner = document["difference" if "difference" in document else "reference"]
             parts: dict[str, Any] = {name: document[name] for name in _HEAD}
             parts |= {"devices": document.get("devices"), "other_devices": inner.get("devices")}
-            parts |= {name: Value.from_dict(inner[name]) for name in _VALUES if name in inner}
-            parts |= {name: values_in(inner, name, None) for name in _FAMILIES}
+            parts |= parts_from_dict(Comparison, inner)
             test = SmoothTest(**inner["test"]) if "test" in inner else None
             return cls(other=inner["other"], other_n=inner["n"], test=test, **parts)
 
@@ -159,34 +153,26 @@ class Comparison(Shares, Shown):
         return self.to_document()
 
     def _form(self) -> Form:
-        rows = [(name, str(value), value.method) for name, value in self._rows()]
+        rows = [(name, str(value), value.method) for name, value in named_values(self).items()]
         test = [] if self.test is None else [self.test.words(self.level)]
-        return Form([self._head(), *test], [Table(("", "difference", "method"), rows)], self._notes())
+        notes = notes_of_values(named_values(self))
+        return Form([self._head(), *test], [Table(("", "difference", "method"), rows)], notes)
 
     def __repr__(self) -> str:
-        return short_repr(self, self.n, self._rows())
+        return short_repr(self, named_values(self))
 
     def __str__(self) -> str:
-        rows = self._rows()
+        values = named_values(self)
         lines = [self._head()]
-        lines += [f"  {name:<18} {value}" for name, value in rows]
+        lines += [f"  {name:<18} {value}" for name, value in values.items()]
         if self.test is not None:
             lines.append(f"  {self.test.words(self.level)}")
-        return "\n".join([*lines, *(f"  note: {note}" for note in self._notes())])
+        return "\n".join([*lines, *(f"  note: {note}" for note in notes_of_values(values))])
 
     def _head(self) -> str:
         unit = f" (in {self.unit})" if self.unit else ""
         other, own = (of_devices(each) for each in (self.other_devices, self.devices))
         return f"{self.other}{other}, less {self.task}'s {self.n:,} reports{own}{unit}:"
-
-    def _notes(self) -> list[str]:
-        return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
-
-    def _rows(self) -> list[tuple[str, Value]]:
-        rows = [(name.replace("_", " "), getattr(self, name)) for name in _VALUES]
-        for name, one in _FAMILIES.items():
-            rows += [(f"{one} {key}", value) for key, value in getattr(self, name).items()]
-        return [(name, value) for name, value in rows if value is not None]
 
 
 @one_thread()

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
+from arcwise.analysis.documents import (
+    checked_document,
+    head_from_dict,
+    head_to_dict,
+    words_of_domain,
+    words_of_loss,
+)
 from arcwise.analysis.estimators.notes import Noted, note_lines, said_in
 from arcwise.analysis.shown import Shown, short_repr
-from arcwise.digits import counted, digits_apart, rounded_up
+from arcwise.analysis.tidy import FAMILIES
+from arcwise.digits import counted, digits_apart
 from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from arcwise.domains import Domain
     from arcwise.tasks import Task
@@ -339,6 +347,51 @@ class Shares:
         return _found(self.shares, share_name(low, high), "low and high must be those of `between`")
 
 
+def named_values(result: Shares) -> dict[str, Value]:
+    """Return every number with an interval of a result, by its name in words."""
+    found = {}
+    for name, part in vars(result).items():
+        if isinstance(part, Value):
+            found[name.replace("_", " ")] = part
+        elif name in FAMILIES:
+            found |= {f"{FAMILIES[name]} {key}": value for key, value in part.items()}
+    return found
+
+
+def notes_of_values(values: Mapping[str, Value]) -> list[str]:
+    """Return the notes of values with an interval; one without tells its note itself."""
+    return note_lines([(name, value.notes) for name, value in values.items() if value.low is not None])
+
+
+def parts_to_dict(result: Shares) -> dict[str, Any]:
+    """Return what a result has of values, families of values and other parts, as JSON objects by name."""
+    found = {}
+    for name, part in vars(result).items():
+        if isinstance(part, Mapping) and part:
+            found[name] = {key: value.to_dict() for key, value in part.items()}
+        elif hasattr(part, "to_dict"):
+            found[name] = part.to_dict()
+    return found
+
+
+def parts_from_dict(
+    kind: type[Shares], document: Mapping[str, Any], *, period: float | None = None
+) -> dict[str, Any]:
+    """Return the values and families of values that `parts_to_dict` wrote of a result of this kind, by name.
+
+    `period` is that of the domain, and matters to places on a circle.
+    """
+    found: dict[str, Any] = {}
+    declared: Any = kind  # a data class, whichever it is
+    for each in fields(declared):
+        part = document.get(each.name, {})
+        if each.type == "Value | None" and each.name in document:
+            found[each.name] = Value.from_dict(part, period=period)
+        elif each.type == "Mapping[str, Value]":
+            found[each.name] = {key: Value.from_dict(value, period=period) for key, value in part.items()}
+    return found
+
+
 def _found(values: Mapping[str, Value], name: str, must: str) -> Value:
     try:
         return values[name]
@@ -420,16 +473,7 @@ class Estimate(Shares, Shown):
         result = head_to_dict(self, ("task", "task_id", "n", "epsilon", "level", "target"))
         if self.devices is not None:
             result["devices"] = self.devices
-        for name in (*_VALUES, "distribution"):
-            part = getattr(self, name)
-            if part is not None:
-                result[name] = part.to_dict()
-        for name in ("quantiles", "shares", "bins"):
-            if values := getattr(self, name):
-                result[name] = {key: value.to_dict() for key, value in values.items()}
-        if self.band is not None:
-            result["band"] = self.band.to_dict()
-        return result
+        return result | parts_to_dict(self)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Estimate:
@@ -444,12 +488,7 @@ class Estimate(Shares, Shown):
         def read() -> Estimate:
             head = head_from_dict(document, ("task", "task_id", "n", "epsilon", "level", "target"))
             head["devices"] = document.get("devices")
-            period = head["domain"].length
-            parts: dict[str, Any] = {
-                name: Value.from_dict(document[name], period=period) for name in _VALUES if name in document
-            }
-            for name in ("quantiles", "shares", "bins"):
-                parts[name] = values_in(document, name, period)
+            parts = parts_from_dict(Estimate, document, period=head["domain"].length)
             for name, kind in (("distribution", Distribution), ("band", Band)):
                 parts[name] = kind.from_dict(document[name]) if name in document else None
             return cls(**head, **parts)
@@ -461,35 +500,22 @@ class Estimate(Shares, Shown):
         """The domain and the unit of its values in words, for people: "[0, 180] km/h"."""
         return words_of_domain(self.domain, self.unit)
 
-    def _document(self) -> dict[str, Any]:
-        return self.to_dict()
-
     def _raw(self) -> Estimate:
         if self.distribution is None:
             return self
         return replace(self, distribution=replace(self.distribution, modes=None))
 
     def _form(self) -> Form:
-        rows = [(name, str(value), value.method) for name, value in self._rows()]
-        return Form(self._head(), [Table(("", "estimate", "method"), rows)], self._notes())
+        rows = [(name, str(value), value.method) for name, value in named_values(self).items()]
+        notes = notes_of_values(named_values(self))
+        return Form(self._head(), [Table(("", "estimate", "method"), rows)], notes)
 
     def __repr__(self) -> str:
-        return short_repr(self, self.n, self._rows())
-
-    def _rows(self) -> list[tuple[str, Value]]:
-        rows: list[tuple[str, Value | None]] = [
-            *((name.replace("_", " "), getattr(self, name)) for name in _VALUES),
-            *((f"quantile {level}", value) for level, value in self.quantiles.items()),
-            *((f"share {bounds}", value) for bounds, value in self.shares.items()),
-            *((f"bin {bounds}", value) for bounds, value in self.bins.items()),
-        ]
-        return [(name, value) for name, value in rows if value is not None]
+        return short_repr(self, named_values(self))
 
     def _head(self) -> list[str]:
-        loss = f"epsilon {rounded_up(self.epsilon)}" + (
-            f", delta {rounded_up(self.delta, 3)}" if self.delta else ""
-        )
         reports = f"{counted(self.n, 'report')}{of_devices(self.devices)}"
+        loss = words_of_loss(self.epsilon, self.delta)
         return [
             f"{self.task}: {reports} at {loss}, values in {self.domain_words}",
             *([] if self.description is None else [self.description]),
@@ -497,35 +523,22 @@ class Estimate(Shares, Shown):
         ]
 
     def __str__(self) -> str:
+        values = named_values(self)
         lines = self._head()
-        lines += [f"  {name:<18} {value}" for name, value in self._rows()]
+        lines += [f"  {name:<18} {value}" for name, value in values.items()]
         if self.distribution is not None:
             cells, mean = len(self.distribution.probabilities), self.distribution.fitted_mean
             of_it = "" if mean is None else f", their mean {mean:.5g} (biased, no interval)"
             modes = self.distribution.modes
             at_least = "" if modes is None else f", at least {counted(modes, 'mode')}"
             lines.append(f"  {'distribution':<18} {cells} cells{at_least}{of_it}")
-        lines += [f"  note: {note}" for note in self._notes()]
+        lines += [f"  note: {note}" for note in notes_of_values(values)]
         return "\n".join(lines)
-
-    def _notes(self) -> list[str]:
-        """Return the notes of rows with an interval; without one a row tells its note itself."""
-        return note_lines([(name, value.notes) for name, value in self._rows() if value.low is not None])
-
-
-_VALUES = tuple(each.name for each in fields(Estimate) if each.type == "Value | None")
-"""The attributes of an estimate that are a single value, in the order in which they are shown."""
 
 
 def of_devices(devices: int | None) -> str:
     """Return what follows a number of reports in words, from `Estimate.devices`."""
     return "" if devices is None else f" of at least {counted(devices, 'device')}"
-
-
-def values_in(document: Mapping[str, Any], name: str, period: float | None) -> dict[str, Value]:
-    """Return the values of a family by their names, or an empty dictionary where it is absent."""
-    family = document.get(name, {})
-    return {key: Value.from_dict(value, period=period) for key, value in family.items()}
 
 
 def _floats(numbers: Iterable[float]) -> tuple[float, ...]:

@@ -5,18 +5,33 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.documents import checked_document, head_from_dict, head_to_dict, words_of_domain
-from arcwise.analysis.estimators.result import Shares, Value, numbers_of, of_devices, values_in
+from arcwise.analysis.documents import (
+    checked_document,
+    head_from_dict,
+    head_to_dict,
+    words_of_domain,
+    words_of_loss,
+)
+from arcwise.analysis.estimators.result import (
+    Shares,
+    Value,
+    named_values,
+    numbers_of,
+    of_devices,
+    parts_from_dict,
+    parts_to_dict,
+)
 from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
 from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc
 from arcwise.checks import checked_bool
-from arcwise.digits import counted, duration, rounded_up, written
+from arcwise.digits import counted, duration, written
 from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
@@ -69,14 +84,7 @@ class Point(Shares):
 
     def values(self) -> dict[str, Value]:
         """Return every number with an interval, by its name in words."""
-        found = {
-            "mean": self.mean,
-            "direction": self.direction,
-            "resultant length": self.resultant_length,
-            **{f"quantile {level}": value for level, value in self.quantiles.items()},
-            **{f"share {bounds}": value for bounds, value in self.shares.items()},
-        }
-        return {name: value for name, value in found.items() if value is not None}
+        return named_values(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON object; times in ISO 8601, and what does not apply is absent."""
@@ -91,28 +99,16 @@ class Point(Shares):
             result["devices"] = self.devices
         if self.joined:
             result["joined"] = [list(block) for block in self.joined]
-        for name in ("mean", "direction", "resultant_length"):
-            value = getattr(self, name)
-            if value is not None:
-                result[name] = value.to_dict()
-        for name in ("quantiles", "shares"):
-            values = getattr(self, name)
-            if values:
-                result[name] = {key: value.to_dict() for key, value in values.items()}
-        return result
+        return result | parts_to_dict(self)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], *, period: float | None = None) -> Point:
         """Return what `to_dict` wrote; `period` is that of the domain, None on an interval."""
         parts: dict[str, Any] = {name: document[name] for name in ("first", "last", "n")}
         parts |= {name: read_utc(document[name]) for name in ("start", "end")}
-        for name in ("mean", "direction", "resultant_length"):
-            if name in document:
-                parts[name] = Value.from_dict(document[name], period=period)
         return cls(
             **parts,
-            quantiles=values_in(document, "quantiles", period),
-            shares=values_in(document, "shares", period),
+            **parts_from_dict(Point, document, period=period),
             joined=tuple((first, last) for first, last in document.get("joined", ())),
             devices=document.get("devices"),
         )
@@ -233,9 +229,6 @@ class Series(Shown):
 
         return checked_document("a series", read)
 
-    def _document(self) -> dict[str, Any]:
-        return self.to_dict()
-
     def _form(self) -> Form:
         tables = []
         for name in self.columns():
@@ -244,10 +237,9 @@ class Series(Shown):
         return Form(_head(self), tables, _said(self))
 
     def __repr__(self) -> str:
-        filled = [(name, value) for point in self.points for name, value in point.values().items()][:1]
-        return short_repr(
-            self, self.n, [(f"{len(self.points)} points, first {name}", v) for name, v in filled]
-        )
+        values = (pair for point in self.points for pair in point.values().items())
+        first = {f"{len(self.points)} points, first {name}": value for name, value in islice(values, 1)}
+        return short_repr(self, first)
 
     def __str__(self) -> str:
         return _text(self)
@@ -304,9 +296,7 @@ def _text(series: Series) -> str:
 
 
 def _head(series: Series) -> list[str]:
-    loss = f"epsilon {rounded_up(series.epsilon)}" + (
-        f", delta {rounded_up(series.delta, 3)}" if series.delta else ""
-    )
+    loss = words_of_loss(series.epsilon, series.delta)
     filled = sum(point.n > 0 for point in series.points)
     of = "all points together" if series.simultaneous else "each point by itself"
     least = _least_devices(series)
