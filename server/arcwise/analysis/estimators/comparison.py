@@ -24,6 +24,7 @@ from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, oppos
 from arcwise.analysis.estimators.result import (
     Shares,
     Value,
+    form_of_values,
     named_values,
     notes_of_values,
     of_devices,
@@ -46,7 +47,6 @@ from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, explained
 from arcwise.errors import ParameterError
-from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.estimators.result import Band
     from arcwise.analysis.simulate.base import Population
+    from arcwise.notebook import Form
     from arcwise.tasks import Task
 
 _HEAD = ("task", "task_id", "n", "level", "unit")
@@ -153,10 +154,8 @@ class Comparison(Shares, Shown):
         return self.to_document()
 
     def _form(self) -> Form:
-        rows = [(name, str(value), value.method) for name, value in named_values(self).items()]
         test = [] if self.test is None else [self.test.words(self.level)]
-        notes = notes_of_values(named_values(self))
-        return Form([self._head(), *test], [Table(("", "difference", "method"), rows)], notes)
+        return form_of_values(self, [self._head(), *test], "difference")
 
     def __repr__(self) -> str:
         return short_repr(self, named_values(self))

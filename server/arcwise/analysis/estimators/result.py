@@ -23,7 +23,7 @@ from arcwise.errors import ParameterError
 from arcwise.notebook import Form, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from arcwise.domains import Domain
     from arcwise.tasks import Task
@@ -363,6 +363,13 @@ def notes_of_values(values: Mapping[str, Value]) -> list[str]:
     return note_lines([(name, value.notes) for name, value in values.items() if value.low is not None])
 
 
+def form_of_values(result: Shares, head: Sequence[str], column: str) -> Form:
+    """Return what notebooks show: a heading, the values with their methods in a table, and their notes."""
+    values = named_values(result)
+    rows = [(name, str(value), value.method) for name, value in values.items()]
+    return Form(head, [Table(("", column, "method"), rows)], notes_of_values(values))
+
+
 def parts_to_dict(result: Shares) -> dict[str, Any]:
     """Return what a result has of values, families of values and other parts, as JSON objects by name."""
     found = {}
@@ -506,9 +513,7 @@ class Estimate(Shares, Shown):
         return replace(self, distribution=replace(self.distribution, modes=None))
 
     def _form(self) -> Form:
-        rows = [(name, str(value), value.method) for name, value in named_values(self).items()]
-        notes = notes_of_values(named_values(self))
-        return Form(self._head(), [Table(("", "estimate", "method"), rows)], notes)
+        return form_of_values(self, self._head(), "estimate")
 
     def __repr__(self) -> str:
         return short_repr(self, named_values(self))
