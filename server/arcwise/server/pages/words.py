@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,29 +59,20 @@ _MEANINGS = {
 
 def figures_of(result: Shares, unit: str | None) -> list[Figure]:
     """Return every number with an interval of an estimate, a point of a series or a comparison."""
-    found = [_figure(name, label, value, unit) for name, label, value in _singles(result)]
-    families: Mapping[str, Mapping[str, Value]] = {
-        "quantile": result.quantiles,
-        "share": result.shares,
-        "bin": getattr(result, "bins", {}),
-    }
-    for family, values in families.items():
-        found += [
-            _figure(f"{family} {key}", _label(family, key, unit, value), value, unit)
-            for key, value in values.items()
-        ]
+    return [_figure(name, value, unit) for name, value in _values(result)]
+
+
+def _values(result: Shares) -> list[tuple[str, Value]]:
+    """Return the values of a result by their names in `tidy_rows`, without those of `cdf`."""
+    found = [(name, part) for name, part in vars(result).items() if isinstance(part, Value)]
+    found.sort(key=lambda pair: pair[0] not in _FIRST)
+    for family in ("quantile", "share", "bin"):
+        found += [(f"{family} {key}", value) for key, value in getattr(result, f"{family}s", {}).items()]
     return found
 
 
-def _singles(result: Shares) -> list[tuple[str, str, Value]]:
-    """Return the values of a result that are fields of their own: names, labels, values."""
-    record: Any = result  # a data class, whichever it is
-    names = sorted((field.name for field in fields(record)), key=lambda name: name not in _FIRST)
-    return [
-        (name, _LABELS.get(name, name.replace("_", " ")), value)
-        for name in names
-        if isinstance(value := getattr(result, name), Value)
-    ]
+def _label(name: str) -> str:
+    return _LABELS.get(name, name.replace("_", " "))
 
 
 def headline_of(figures: Iterable[Figure]) -> Figure | None:
@@ -92,13 +82,9 @@ def headline_of(figures: Iterable[Figure]) -> Figure | None:
 
 def notes_of(result: Shares) -> list[str]:
     """Return what a reader must know of the numbers with an interval, each note once."""
-    found: list[tuple[str, tuple[str, ...]]] = [
-        (label, value.notes) for _name, label, value in _singles(result) if value.low is not None
-    ]
-    for family in ("quantile", "share", "bin"):
-        values: Mapping[str, Value] = getattr(result, f"{family}s", {})
-        found += [(f"{family} {key}", value.notes) for key, value in values.items() if value.low is not None]
-    return note_lines(found)
+    return note_lines(
+        [(_label(name), value.notes) for name, value in _values(result) if value.low is not None]
+    )
 
 
 def origin_words(quantiles: Mapping[str, Value], unit: str | None) -> str:
@@ -119,13 +105,13 @@ def range_words(document: Mapping[str, Any]) -> str:
     return f"epochs from {start} to {end}, that one not included" if end else f"epochs from {start} on"
 
 
-def _figure(name: str, label: str, value: Value, unit: str | None) -> Figure:
+def _figure(name: str, value: Value, unit: str | None) -> Figure:
     point, low, high = value.written()
     ends = value.ends()
     everywhere = value.period is not None and ends is not None and ends[1] - ends[0] >= value.period
     return Figure(
         name,
-        label,
+        _label_with_key(name, value, unit),
         point,
         low,
         high,
@@ -138,7 +124,10 @@ def _figure(name: str, label: str, value: Value, unit: str | None) -> Figure:
     )
 
 
-def _label(family: str, key: str, unit: str | None, value: Value) -> str:
+def _label_with_key(name: str, value: Value, unit: str | None) -> str:
+    family, _, key = name.partition(" ")
+    if not key:
+        return _label(name)
     if family == "quantile":
         is_median = float(key) == 0.5 and value.period is None
         return "median" if is_median else f"quantile {_percent(float(key))}"
