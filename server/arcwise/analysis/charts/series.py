@@ -98,7 +98,7 @@ def _times(series: Series) -> list[str]:
 
 
 def _plain(series: Series, name: str) -> bool:
-    """Return whether an estimate has no unit: a share and a resultant length are no values."""
+    """Return whether an estimate is shown without a unit: shares and resultant lengths have none."""
     return not series.unit or name.startswith(("resultant length", "share"))
 
 
