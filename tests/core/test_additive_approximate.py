@@ -18,7 +18,7 @@ from arcwise.domains import Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import GaussianMechanism, TruncatedLaplaceMechanism, UniformAtomMechanism
-from arcwise.mechanisms.additive import uniform_atom
+from arcwise.mechanisms.additive import approximate
 from arcwise.noise import AnalyticGaussian, TruncatedLaplace, UniformAtom, gaussian_delta
 from tests.support.cases import mostly_slow
 
@@ -185,7 +185,7 @@ def test_gaussian_rounding_costs_nothing_that_balle_and_wang_had(epsilon: float,
 
 def test_no_table_with_a_larger_delta_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        uniform_atom, "_whole_cells", lambda delta, steps, alpha: UniformAtom(0.06, steps, 0.0)
+        approximate, "_whole_cells", lambda noise, _: UniformAtom(0.06, noise.sensitivity, 0.0)
     )
     with pytest.raises(CertificateError, match=r"no table of integers keeps delta = 0\.05 at epsilon = 0\.0"):
         UniformAtomMechanism(UNIT_INTERVAL, 0.05)

@@ -97,7 +97,7 @@ def test_our_own_names_are_never_looked_up(
 ) -> None:
     """Nor can another package take one over, in a version that is still to come either."""
     install("arcwise-thief", {"laplace.1": "arcwise_thief:X", "laplace.2": "arcwise_thief:X"})
-    assert MECHANISMS["laplace", 1].__module__ == "arcwise.mechanisms.additive.laplace"
+    assert MECHANISMS["laplace", 1].__module__ == "arcwise.mechanisms.additive.pure"
     assert ("laplace", 2) not in MECHANISMS
     assert len(MECHANISMS) == len(PLACES)
     monkeypatch.setattr(plugins, "installed", lambda: pytest.fail("looked up"))

@@ -20,7 +20,7 @@ from arcwise.analysis.plotting.style import lines
 from arcwise.domains import Circle, Interval
 from arcwise.errors import MissingExtraError, ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
-from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
+from arcwise.mechanisms.additive.approximate import TruncatedLaplaceMechanism
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.tasks import Caps, Task
 from tests.support.cases import mostly_slow

@@ -22,7 +22,7 @@ from arcwise.analysis.timeseries.series import point_spans
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.table import TableKernel
-from arcwise.mechanisms.additive.laplace import LaplaceMechanism
+from arcwise.mechanisms.additive.pure import LaplaceMechanism
 from arcwise.tasks import DAY, Task
 from tests.support.known import there
 from tests.support.strategies import tasks

@@ -8,14 +8,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from arcwise.lazy import lazy_names
+from arcwise.mechanisms.registry import PLACES
 
 if TYPE_CHECKING:
-    from arcwise.mechanisms.additive.gaussian import GaussianMechanism
-    from arcwise.mechanisms.additive.geometric import GeometricMechanism
-    from arcwise.mechanisms.additive.laplace import BoundedLaplaceMechanism, LaplaceMechanism
-    from arcwise.mechanisms.additive.staircase import DiscreteStaircaseMechanism, StaircaseMechanism
-    from arcwise.mechanisms.additive.truncated_laplace import TruncatedLaplaceMechanism
-    from arcwise.mechanisms.additive.uniform_atom import UniformAtomMechanism
+    from arcwise.mechanisms.additive.approximate import (
+        GaussianMechanism,
+        TruncatedLaplaceMechanism,
+        UniformAtomMechanism,
+    )
+    from arcwise.mechanisms.additive.pure import (
+        BoundedLaplaceMechanism,
+        DiscreteStaircaseMechanism,
+        GeometricMechanism,
+        LaplaceMechanism,
+        StaircaseMechanism,
+    )
     from arcwise.mechanisms.base import Mechanism
     from arcwise.mechanisms.closed_forms.optimal import (
         Levels,
@@ -73,34 +80,18 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # a type checker would let every name pass
-    __getattr__ = lazy_names(
-        __name__,
-        {
-            "additive.gaussian": ("GaussianMechanism",),
-            "additive.geometric": ("GeometricMechanism",),
-            "additive.laplace": ("BoundedLaplaceMechanism", "LaplaceMechanism"),
-            "additive.staircase": ("DiscreteStaircaseMechanism", "StaircaseMechanism"),
-            "additive.truncated_laplace": ("TruncatedLaplaceMechanism",),
-            "additive.uniform_atom": ("UniformAtomMechanism",),
-            "base": ("Mechanism",),
-            "closed_forms.optimal": (
-                "Levels",
-                "circle_attenuation",
-                "circle_expected_error",
-                "half_window",
-                "interval_expected_error",
-                "optimal_levels",
-            ),
-            "designed": ("DesignedCircular", "DesignedTable"),
-            "directional": ("Purkayastha", "VonMises"),
-            "duchi": ("Duchi",),
-            "hybrid": ("Hybrid",),
-            "optimal": ("OptimalCircular", "OptimalPiecewise"),
-            "piecewise": ("Piecewise", "PiecewiseOpt", "PiecewiseSub"),
-            "randomized_response": ("RandomizedResponse",),
-            "square_wave": ("SquareWave",),
-            "three_outputs": ("ThreeOutputs",),
-            "transformation": ("PiecewiseTransformation", "UnbiasedOptimalPiecewise"),
-            "truncated_piecewise": ("TruncatedPiecewise",),
-        },
-    )
+    _places = {
+        "base": ("Mechanism",),
+        "closed_forms.optimal": (
+            "Levels",
+            "circle_attenuation",
+            "circle_expected_error",
+            "half_window",
+            "interval_expected_error",
+            "optimal_levels",
+        ),
+    }
+    for _place in PLACES.values():
+        _module, _, _name = _place.partition(":")
+        _places[_module] = (*_places.get(_module, ()), _name)
+    __getattr__ = lazy_names(__name__, _places)

@@ -15,7 +15,7 @@ from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify
 from arcwise.kernels.rounding import nearest_rows
 from arcwise.kernels.table import TableKernel
-from arcwise.noise.checks import NOISE_EPSILON_MAX, checked_epsilon
+from arcwise.noise.base import NOISE_EPSILON_MAX, checked_epsilon
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:

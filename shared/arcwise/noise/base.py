@@ -27,7 +27,24 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
     Size: TypeAlias = int | tuple[int, ...]
 
+NOISE_EPSILON_MAX = 50.0
+"""Beyond this e^-epsilon is less than the rounding error of 1; no use of such noise is known."""
+
 CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
+
+
+def checked_epsilon(epsilon: object, *, zero: bool = False) -> float:
+    """Return epsilon as a float in (0, 50], or in [0, 50] where `zero` is allowed."""
+    if zero:
+        return checked_real("epsilon", epsilon, least=0, most=NOISE_EPSILON_MAX)
+    return checked_real("epsilon", epsilon, above=0, most=NOISE_EPSILON_MAX)
+
+
+def checked_delta(delta: object, most: float) -> float:
+    """Return delta as a float in (0, 1), or in (0, most] where `most` is below 1."""
+    if most < 1:
+        return checked_real("delta", delta, above=0, most=most)
+    return checked_real("delta", delta, above=0, below=1)
 
 
 def elementwise(function: Callable[[FloatArray], Any], x: Any) -> Any:

@@ -13,8 +13,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import geometric_rvs
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon, geometric_rvs
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.expectation import Folded, checked_loss
 from arcwise.noise.series import lerch_sum

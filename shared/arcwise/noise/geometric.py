@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arcwise.checks import checked_integer
-from arcwise.noise.base import geometric_rvs
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon, geometric_rvs
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.series import lerch_sum
 

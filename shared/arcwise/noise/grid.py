@@ -12,7 +12,7 @@ from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.kernels.inversion import Inversion
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.discrete import DiscreteNoise
 from arcwise.noise.grid_delta import exact_sum, largest_delta

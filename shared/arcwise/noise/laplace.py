@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.checks import checked_real
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.series import gamma_moment
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.checks import checked_delta, checked_epsilon
+from arcwise.noise.base import checked_delta, checked_epsilon
 
 _BLOCK = 2**20
 _MOST_TERMS = 2**28

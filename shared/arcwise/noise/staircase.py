@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.checks import checked_real
-from arcwise.noise.base import geometric_rvs
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon, geometric_rvs
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.expectation import Folded, checked_loss, even_part, integral
 from arcwise.noise.series import lerch_sum

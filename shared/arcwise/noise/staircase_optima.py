@@ -12,7 +12,7 @@ import numpy as np
 
 from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon
 from arcwise.noise.expectation import Folded, integral
 from arcwise.noise.series import lerch_sum
 

@@ -1,4 +1,4 @@
-"""Additive noise as local mechanisms on an integer grid, one family in each file.
+"""Additive noise as local mechanisms on an integer grid.
 
 Reports are nodes plus noise, rounded to the grid, with what lies beyond the codes clamped into the end codes.
 The distributions themselves are in `arcwise.noise`; only constructors import them, so a device that samples

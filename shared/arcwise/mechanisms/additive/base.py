@@ -1,53 +1,87 @@
-"""What the additive mechanisms share: rows from the distribution of the noise, and their certificates."""
+"""What the additive mechanisms share: noise on an integer grid, the rows of its table, and the constructors.
+
+N nodes stand at 0, 1, ..., N-1 and the codes at -M, ..., N-1+M, in grid steps of 1/(N-1) of the interval. A
+report is ``node + noise``, rounded to the nearest grid position and moved to the nearer end code where it
+lies beyond. In the local model any two inputs are neighbours, so the noise has the sensitivity N-1.
+
+Rounding and clamping change the report alone: whatever (epsilon, delta) the noise has, the table has too.
+"""
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from arcwise.errors import CertificateError
-from arcwise.kernels.certificate import UNIT, exact_epsilon
+from arcwise.errors import CertificateError, ParameterError
+from arcwise.kernels.base import MAX_CODES
+from arcwise.kernels.certificate import UNIT, check_epsilon, exact_epsilon
 from arcwise.kernels.rounding import integer_rows, nearest_rows
-from arcwise.mechanisms.additive.grid import additive_rows, code_positions, fit_grid
 from arcwise.mechanisms.table import TableMechanism
-from arcwise.mechanisms.window import check_interval, lattice_nodes
+from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from arcwise.domains import Interval
-    from arcwise.mechanisms.additive.grid import Tail
     from arcwise.noise import Noise
+    from arcwise.typing import FloatArray
+
+    Tail: TypeAlias = Callable[[FloatArray], FloatArray]
+
+_TAIL = 1e-4
+"""By default the noise goes beyond the codes, on either side, with at most this probability from any node."""
+
+LEAST = 2.0**-33 * (1.0 + 1e-6)
+"""The least probability of a code: weights of 2**31 or more, which rounding moves by less than 2**-31."""
+
+_MOST_WEIGHTS = 110_000
+"""A weight takes nine bytes in a task, as does the output value of a code, and a task at most 2**20 bytes."""
+
+MOST_NODES = 330  # without a margin the table is square
+
+_DEFAULT_NODES = (65, 33, 17, 9, 5, 3, 2)
+_DEFAULT_WEIGHTS = 22_000
+"""The default is the largest of these numbers of nodes whose table has no more numbers: 200 kB in a task."""
+
+_TRIES = 4
+_Noise = TypeVar("_Noise", bound="Noise")
 
 
 class PureAdditive(TableMechanism):
-    """Additive noise that is epsilon-LDP without a delta.
-
-    A subclass has a constructor that names the noise and calls `_add`.
-    """
+    """Additive noise that is epsilon-LDP without a delta: a subclass names the noise."""
 
     __slots__ = ()
 
-    def _add(
-        self,
-        domain: Interval,
-        epsilon: float,
-        noise: Callable[[int], Noise],
-        *,
-        nodes: int | None,
-        reach: float | None,
+    _noise: ClassVar[str]
+    """The name of its class in `arcwise.noise`."""
+
+    def __init__(
+        self, domain: Interval, epsilon: float, *, nodes: int | None = None, reach: float | None = None
     ) -> None:
-        """Fill the table with `noise` of a sensitivity in grid steps, which is built at `inner_epsilon`."""
+        self._add(domain, epsilon, nodes, reach)
+
+    def _add(
+        self, domain: Interval, epsilon: float, nodes: int | None, reach: float | None, **optimal_for: float
+    ) -> None:
+        """Fill the table with the noise, or the member of its family that is optimal for a power."""
+        from arcwise import noise
+
+        epsilon = check_epsilon(epsilon)
+        family = getattr(noise, self._noise)
+        make = partial(family.optimal if optimal_for else family, inner_epsilon(epsilon), **optimal_for)
         nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
-        fitted, steps, margin = fit_grid(noise, nodes, reach, pure=True)
-        rows = integer_rows(additive_rows(fitted.sf, steps, margin), epsilon)
+        fitted, steps, margin = _fit_grid(make, nodes, reach, pure=True)
+        rows = integer_rows(_additive_rows(fitted.sf, steps, margin), epsilon)
         self._init(domain, epsilon, rows, code_positions(steps, margin))
 
 
 class ApproximateAdditive(TableMechanism):
     """Additive noise that spends a delta: the certificate is the exact delta of the integers.
 
-    A subclass has a constructor that builds the noise and calls `_spend`.
+    A subclass has a constructor that calls `_spend`.
     """
 
     __slots__ = ()
@@ -55,19 +89,34 @@ class ApproximateAdditive(TableMechanism):
     approximate: ClassVar[bool] = True
 
     def _spend(
-        self, domain: Interval, epsilon: float, delta: float, build: Callable[[float], tuple[Tail, int, int]]
+        self,
+        domain: Interval,
+        epsilon: float,
+        delta: float,
+        noise: Callable[[float, int], _Noise],
+        *,
+        nodes: int | None,
+        reach: float | None,
+        calibrated: Callable[[_Noise, int, int], tuple[Tail, int]] | None = None,
     ) -> None:
-        """Fill the table with the noise that `build` gives for a delta, so that the integers keep `delta`.
+        """Fill the table with `noise` of a delta and a sensitivity, so that the integers keep `delta`.
+
+        `calibrated` takes the noise, the sensitivity and the margin of the codes, and returns the tail to use
+        in place of the noise's own, and the margin.
 
         Errors of floats and of rounding to integers come to some 1e-13, and to more at large epsilon, where
         they count e^epsilon times. What was too much is taken off, and the noise is built again.
         """
+        nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
         inner = delta * (1.0 - 1e-9) - 2.0**-40
         for _ in range(_TRIES):
             if inner <= 0.0:
                 break
-            tail, steps, margin = build(inner)
-            rows = nearest_rows(additive_rows(tail, steps, margin))
+            fitted, steps, margin = _fit_grid(partial(noise, inner), nodes, reach, pure=False)
+            tail: Tail = fitted.sf
+            if calibrated is not None:
+                tail, margin = calibrated(fitted, steps, margin)
+            rows = nearest_rows(_additive_rows(tail, steps, margin))
             self._init(domain, epsilon, rows, code_positions(steps, margin))
             # A float such as 0.1 is a little more than the decimal: as with epsilon, the smaller one counts.
             excess = Fraction(self.certificate().delta, UNIT) - exact_epsilon(delta)
@@ -80,12 +129,109 @@ class ApproximateAdditive(TableMechanism):
         )
 
 
-_TRIES = 4
-
-
 def inner_epsilon(epsilon: float) -> float:
     """Return the epsilon at which noise is built so that its integer weights keep `epsilon`.
 
     Rounding a weight of at least 2**31 down moves its logarithm by less than 2**-31.
     """
     return epsilon - 1e-9
+
+
+def _fit_grid(
+    noise: Callable[[int], _Noise], nodes: int | None, reach: float | None, *, pure: bool
+) -> tuple[_Noise, int, int]:
+    """Return the noise, its sensitivity N-1 and the margin M of the codes.
+
+    `noise` returns the noise of a sensitivity in grid steps. `nodes` is N; if it is None, N is the largest of
+    some numbers whose table stays below 200 kB. `reach` is how far the codes extend beyond either end of the
+    interval, in its lengths; if it is None, they cover the whole support of bounded noise, or otherwise all
+    but a tail of 1e-4, as far as weights of 2**31 allow. With `pure`, every code must have at least the
+    probability `LEAST` from every node, and otherwise from one. Raises `ParameterError` if the table would be
+    too large.
+    """
+    from arcwise.checks import checked_real
+
+    if nodes is not None:
+        nodes = check_nodes(nodes, MOST_NODES)
+    if reach is not None:
+        reach = checked_real("reach", reach, least=0, most=MAX_CODES)
+    most = _DEFAULT_WEIGHTS if nodes is None else _MOST_WEIGHTS
+    for candidate in _DEFAULT_NODES if nodes is None else (nodes,):
+        steps = candidate - 1
+        fitted = noise(steps)
+        margin = _margin(fitted, steps, reach, pure=pure)
+        weights = (candidate + 1) * (candidate + 2 * margin)
+        if weights <= most:
+            return fitted, steps, margin
+    raise ParameterError(
+        f"(nodes + 1) * codes must be at most {most}, got {weights} at nodes = {candidate} and "
+        f"a reach of {margin / steps:g} lengths of the domain: give a larger epsilon or delta, or fewer "
+        "nodes (on a lattice a larger step)" + ("" if reach is None else ", or a smaller reach")
+    )
+
+
+def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int:
+    support = noise.support[1]
+    # A cell is half a step to either side, so the cell of the largest noise is the last one.
+    whole = math.ceil(support - 0.5) if math.isfinite(support) else None
+    if reach is None:
+        wanted = math.ceil(noise.interval(1.0 - _TAIL)[1]) if whole is None else whole
+    else:
+        wanted = round(reach * steps) if whole is None else min(round(reach * steps), whole)
+    if pure:
+        wanted = min(wanted, _MOST_WEIGHTS)  # too large a table already, but not too large for an array
+        most = most_margin(noise.sf, steps, wanted)
+    elif whole is None:
+        most = math.floor(noise.interval(1.0 - 2.0 * LEAST)[1] + 0.5)
+    else:
+        return wanted
+    if most < 0:
+        raise ParameterError(
+            f"nodes must be fewer than {steps + 1} at this epsilon: even with a reach of 0 some weight would "
+            "fall below 2**31"
+        )
+    if reach is not None and most < wanted:
+        raise ParameterError(
+            f"reach must be at most {most / steps:g} at this epsilon with {steps + 1} nodes, so that every "
+            f"weight is at least 2**31; got {reach!r}"
+        )
+    return min(wanted, most)
+
+
+def most_margin(tail: Tail, steps: int, wanted: int) -> int:
+    """Return the largest M up to `wanted` that leaves every code the probability `LEAST` from every node.
+
+    The farthest are the end code, which takes the tail, and the code before it, which takes one cell; masses
+    fall with the distance. -1 where there is no such M.
+    """
+    import numpy as np
+
+    tails = tail(np.arange(steps - 1, steps + wanted + 1, dtype=np.float64) - 0.5)
+    enough = (tails[1:] >= LEAST) & (tails[:-1] - tails[1:] >= LEAST)
+    return wanted if enough.all() else int(np.argmin(enough)) - 1
+
+
+def _additive_rows(tail: Tail, steps: int, margin: int) -> FloatArray:
+    """Return the probabilities of K = N + 2M codes at the N nodes, shape (N, K).
+
+    `tail` returns ``P(noise > x)`` for an array of x in grid steps, and is called at half integers from 1/2.
+    `steps` is N - 1, and `margin` is M. Code k of node s, at the distance d = k - s, has the mass of the
+    noise in the cell from d - 1/2 to d + 1/2; the end codes also have the mass beyond. The same holds for
+    noise on the integers.
+    """
+    import numpy as np
+
+    tails = tail(np.arange(1, steps + margin + 2, dtype=np.float64) - 0.5)
+    # at_least[d] is the mass at distances of d and more to one side, d >= 0; cell[d] that of one cell.
+    at_least = np.concatenate(([1.0 - tails[0]], tails))
+    cell = np.concatenate(([1.0 - 2.0 * tails[0]], tails[:-1] - tails[1:]))
+    node, code = np.arange(steps + 1)[:, None], np.arange(-margin, steps + margin + 1)
+    rows: FloatArray = cell[np.abs(code - node)]
+    rows[:, 0] = at_least[node[:, 0] + margin]
+    rows[:, -1] = rows[::-1, 0]
+    return rows
+
+
+def code_positions(steps: int, margin: int) -> list[float]:
+    """Return the positions of the codes on the unit interval, -M/(N-1) to 1 + M/(N-1)."""
+    return [code / steps for code in range(-margin, steps + margin + 1)]

@@ -14,8 +14,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import checked_shape
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon, checked_shape
 from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
 from arcwise.noise.multivariate.box_staircase import BoxStaircase
 from arcwise.noise.multivariate.box_sums import box_index

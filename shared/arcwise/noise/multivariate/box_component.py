@@ -11,7 +11,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon
 from arcwise.noise.continuous import ContinuousNoise
 from arcwise.noise.multivariate.box_sums import box_index, box_sum, offset_sum
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import CHUNK, checked_shape
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import CHUNK, checked_epsilon, checked_shape
 from arcwise.noise.multivariate.box_component import BoxComponent, checked_lengths, checked_points, peak
 from arcwise.noise.multivariate.box_sums import box_index, box_sum, excess_box_sum
 from arcwise.noise.series import lerch_sum

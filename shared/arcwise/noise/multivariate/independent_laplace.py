@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
-from arcwise.noise.base import checked_shape
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon, checked_shape
 from arcwise.noise.laplace import Laplace
 from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
 

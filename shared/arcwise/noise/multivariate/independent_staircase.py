@@ -12,8 +12,7 @@ import numpy as np
 from arcwise.checks import checked_integer
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify, exact_epsilon
-from arcwise.noise.base import checked_shape
-from arcwise.noise.checks import checked_epsilon
+from arcwise.noise.base import checked_epsilon, checked_shape
 from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
 from arcwise.noise.multivariate.grid_box import BoxGridNoise
 from arcwise.noise.multivariate.vector_grid import VectorGridNoise, checked_positive

@@ -1,0 +1,290 @@
+"""Additive noise that spends a delta as local mechanisms on a grid: Gaussian, and two of bounded support."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms.additive.base import LEAST, ApproximateAdditive, inner_epsilon, most_margin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from arcwise.domains import Interval
+    from arcwise.mechanisms.additive.base import Tail
+    from arcwise.noise import AnalyticGaussian, TruncatedLaplace, UniformAtom
+
+_Bounded = TypeVar("_Bounded", "TruncatedLaplace", "UniformAtom")
+
+
+class GaussianMechanism(ApproximateAdditive):
+    """The Gaussian mechanism on a grid, clamped, with the analytic calibration; (epsilon, delta)-LDP.
+
+    Parameters
+    ----------
+    domain
+        The `Interval` of the values.
+    epsilon
+        From 0 to 20.
+    delta
+        More than 0, less than 1; what `certificate` shows is at most this, and close to it.
+    nodes
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        200 kB in a task.
+    reach
+        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
+        The default covers the noise up to a tail of 1e-4, and no more than weights of 2**31 allow. The rest
+        is clamped into the end codes, which ends unbiasedness; a small reach allows a smaller sigma.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or the table would be too large.
+    CertificateError
+        When the integers do not keep delta.
+
+    Notes
+    -----
+    Balle and Wang (ICML 2018, Theorem 8): delta is the largest of
+    ``P(noise <= x) - e^epsilon P(noise <= x - sensitivity)`` over all x. A table has only as many x as there
+    are boundaries between codes: the largest over those is its delta, by the same proof. (The ratio of two
+    rows is monotone in the code, for the continuous noise and so after rounding and clamping, so the codes
+    that count are all codes up to some one; and moving the inputs apart only raises the difference.) Sigma
+    is the root for this delta, a little less than without a grid.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = GaussianMechanism(Interval(0, 100), epsilon=1.0, delta=1e-6)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    417.4
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "gaussian"
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        domain: Interval,
+        epsilon: float,
+        delta: float,
+        *,
+        nodes: int | None = None,
+        reach: float | None = None,
+    ) -> None:
+        from arcwise.noise import AnalyticGaussian
+        from arcwise.noise.base import checked_delta
+
+        epsilon, delta = check_epsilon(epsilon, least=0.0), checked_delta(delta, 1.0)
+
+        def calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> tuple[Tail, int]:
+            while True:
+                tail = _tail(_calibrated(noise, steps, margin))
+                allowed = max(0, most_margin(tail, steps, margin))
+                if reach is not None or allowed == margin:
+                    return tail, margin
+                margin = allowed  # fewer codes can only lower delta, and sigma with it
+
+        def noise(inner: float, steps: int) -> AnalyticGaussian:
+            return AnalyticGaussian(epsilon, inner, steps)
+
+        self._spend(domain, epsilon, delta, noise, nodes=nodes, reach=reach, calibrated=calibrated)
+
+
+def _tail(sigma: float) -> Tail:
+    import numpy as np
+    from scipy import special
+
+    return lambda x: np.asarray(special.ndtr(x / -sigma))
+
+
+def _calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> float:
+    """Return a sigma in grid steps, hardly above that of the noise, with which the table keeps its delta.
+
+    That of the noise is enough without a grid: no boundaries between codes can ask for more.
+    """
+    import numpy as np
+    from scipy import optimize, special
+
+    boundary = np.arange(-margin, steps + margin) + 0.5
+    growth = math.exp(noise.epsilon)
+
+    def excess(log_sigma: float) -> float:
+        sigma = math.exp(log_sigma)
+        gap = special.ndtr(boundary / sigma) - growth * special.ndtr((boundary - steps) / sigma)
+        return float(gap.max()) - noise.delta
+
+    # A difference of two of ndtr is less precise than `sigma`: a delta of 1e-12 has only four digits.
+    high, step = math.log(noise.sigma) + 1e-6, 1e-6
+    while excess(high) > 0.0:
+        step *= 2.0
+        high += step
+    low = high - 1.0
+    while excess(low) <= 0.0:
+        low -= 1.0
+    root = float(optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
+    step = 1e-14
+    while excess(root) > 0.0:  # end on the private side
+        root += step
+        step *= 2.0
+    return math.exp(root)
+
+
+class TruncatedLaplaceMechanism(ApproximateAdditive):
+    """The truncated Laplacian mechanism on a grid; (epsilon, delta)-LDP.
+
+    Parameters
+    ----------
+    domain
+        The `Interval` of the values.
+    epsilon
+        From 0.01 to 20.
+    delta
+        More than 0, at most 1/2; what `certificate` shows is at most this, and close to it.
+    nodes
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        200 kB in a task.
+    reach
+        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
+        The default holds all of the noise: nothing is clamped, and a decoded report is unbiased. A smaller
+        reach clamps the rest into the end codes; delta stays, unbiasedness ends.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or the table would be too large.
+    CertificateError
+        When the integers do not keep delta.
+
+    Notes
+    -----
+    The rows are integrals of `arcwise.noise.TruncatedLaplace` with the sensitivity N-1 over the cells of the
+    grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid loses no delta: with
+    the largest shift, the cells of one input that exceed e^epsilon times those of the other are the last
+    N-1 steps of the noise, with the mass delta, wherever cells are cut.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = TruncatedLaplaceMechanism(Interval(0, 100), epsilon=1.0, delta=1e-6)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    141.4
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "truncated-laplace"
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        domain: Interval,
+        epsilon: float,
+        delta: float,
+        *,
+        nodes: int | None = None,
+        reach: float | None = None,
+    ) -> None:
+        from arcwise.noise import TruncatedLaplace
+        from arcwise.noise.base import checked_delta
+
+        epsilon, delta = check_epsilon(epsilon), checked_delta(delta, 0.5)
+        own = inner_epsilon(epsilon)  # so that no cell but the last ones exceeds e^epsilon by rounding
+
+        def lengthened(noise: TruncatedLaplace, last: float) -> TruncatedLaplace:
+            # With end = e^(-A / scale): sf(last) = (start - end) / (1 - end) / 2.
+            start = math.exp(-last / noise.scale)
+            end = (start - 2.0 * LEAST) / (1.0 - 2.0 * LEAST)
+            if end < start * math.exp(-1.0 / noise.scale):  # the whole cell has no such weight: leave it
+                return noise
+            # And delta = (e^epsilon - 1) / (1 / end - 1) / 2.
+            return TruncatedLaplace(own, math.expm1(own) / 2.0 * (end / (1.0 - end)), noise.sensitivity)
+
+        def noise(inner: float, steps: int) -> TruncatedLaplace:
+            return _whole_cells(TruncatedLaplace(own, inner, steps), lengthened)
+
+        self._spend(domain, epsilon, delta, noise, nodes=nodes, reach=reach)
+
+
+class UniformAtomMechanism(ApproximateAdditive):
+    """The optimal (0, delta)-LDP additive mechanism, on a grid: its epsilon is 0.
+
+    Parameters
+    ----------
+    domain
+        The `Interval` of the values.
+    delta
+        More than 0, less than 1; what `certificate` shows is at most this, and close to it.
+    power
+        The atom is the one with the least ``E|noise|^power``, positive.
+    nodes
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        200 kB in a task.
+    reach
+        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
+        The default holds all of the noise, ``1 / (2 delta)`` lengths where there is no atom: nothing is
+        clamped, and a decoded report is unbiased. A smaller reach clamps the rest into the end codes; delta
+        stays, unbiasedness ends.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or the table would be too large: below a delta of 1.4e-4 it
+        takes ``nodes=2``, and below 2.8e-5 a `reach`.
+    CertificateError
+        When the integers do not keep delta.
+
+    Notes
+    -----
+    The rows are integrals of `arcwise.noise.UniformAtom` with the sensitivity N-1 over the cells of the grid
+    (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). With the largest shift the two rows differ by
+    the mass of N-1 cells around the middle, which is delta: rounding to the grid loses none.
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = UniformAtomMechanism(Interval(0, 100), delta=0.1)
+    >>> print(mechanism.certificate())
+    epsilon = 0, delta = 0.1: exactly 1844674405509549640 / 2**64, rounded up (checked in rational arithmetic)
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "uniform-atom"
+    version: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        domain: Interval,
+        delta: float,
+        *,
+        power: float = 1.0,
+        nodes: int | None = None,
+        reach: float | None = None,
+    ) -> None:
+        from arcwise.noise import UniformAtom
+        from arcwise.noise.base import checked_delta
+
+        def lengthened(noise: UniformAtom, last: float) -> UniformAtom:
+            # sf(last) = (1 - alpha) (h - last) / (2 h), and delta = alpha + (1 - alpha) steps / (2 h).
+            alpha, steps = noise.alpha, noise.sensitivity
+            half = (1.0 - alpha) * last / (1.0 - alpha - 2.0 * LEAST)
+            return UniformAtom(alpha + (1.0 - alpha) * steps / (2.0 * half), steps, alpha)
+
+        def noise(inner: float, steps: int) -> UniformAtom:
+            return _whole_cells(UniformAtom.optimal(inner, steps, power=power), lengthened)
+
+        self._spend(domain, 0.0, checked_delta(delta, 1.0), noise, nodes=nodes, reach=reach)
+
+
+def _whole_cells(noise: _Bounded, lengthened: Callable[[_Bounded, float], _Bounded]) -> _Bounded:
+    """Return noise of the same delta, or a little less, of which no sliver of a cell is left at the ends.
+
+    Where the last cell would have a weight below 2**31, `lengthened` returns noise in which it has that
+    weight. It also takes the place where the last cell begins.
+    """
+    last = math.ceil(noise.half_support - 0.5) - 0.5
+    return noise if noise.sf(last) >= LEAST else lengthened(noise, last)
