@@ -30,9 +30,11 @@ from arcwise.mechanisms import (
     VonMises,
     circle_expected_error,
 )
-from arcwise.mechanisms.closed_forms import directional, finite, piecewise, square_wave
+from arcwise.mechanisms.closed_forms import directional, finite, piecewise
+from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.closed_forms import square_wave_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +64,7 @@ KERNELS: dict[str, tuple[Callable[[float], Mechanism], Callable[[float], float],
     ),
     "square-wave": (
         lambda e: SquareWave(UNIT, e),
-        lambda e: float(square_wave.square_wave_expected_error(1.0, e, 2.0)),
+        lambda e: float(square_wave_expected_error(1.0, e, 2.0)),
         0.01,
     ),
     "transformation": (
@@ -110,7 +112,7 @@ def test_the_grid_error_falls_with_the_nodes(cls: Any, epsilon: float) -> None:
     worst = {
         Piecewise: piecewise.piecewise_worst_variance,
         PiecewiseOpt: piecewise.transformation_worst_variance,
-        SquareWave: lambda e: float(square_wave.square_wave_expected_error(1.0, e, 2.0)),
+        SquareWave: lambda e: float(square_wave_expected_error(1.0, e, 2.0)),
     }[cls](epsilon)
     for nodes in (64, 512, 4096) if epsilon == 2.0 else (64, 512):
         mechanism = cls(UNIT, epsilon, nodes=nodes)
@@ -149,10 +151,8 @@ def test_square_wave_is_biased_as_its_closed_form_says(epsilon: float) -> None:
     mechanism = SquareWave(UNIT, epsilon)
     assert not mechanism.unbiased
     for x in (0.0, 0.2, 0.5, 1.0):
-        assert mechanism.mean(x) == pytest.approx(float(square_wave.square_wave_mean(x, epsilon)), abs=2e-3)
-        assert mechanism.expected_error(x) == close(
-            float(square_wave.square_wave_expected_error(x, epsilon)), 5e-3
-        )
+        assert mechanism.mean(x) == pytest.approx(float(square_wave_mean(x, epsilon)), abs=2e-3)
+        assert mechanism.expected_error(x) == close(float(square_wave_expected_error(x, epsilon)), 5e-3)
     # What `unbiased_units` gives is unbiased at every node.
     places = np.arange(mechanism.kernel.nodes) / (mechanism.kernel.nodes - 1)
     assert mechanism.kernel.matrix() @ mechanism.unbiased_units() == pytest.approx(places, abs=1e-12)

@@ -12,10 +12,6 @@ from arcwise.analysis.design import randomized_response, worst_case
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.rounding import integer_rows
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise, PiecewiseTransformation
-from arcwise.mechanisms.closed_forms.laplace import (
-    clamped_laplace_expected_error,
-    renormalised_laplace_expected_error,
-)
 from arcwise.mechanisms.closed_forms.optimal import (
     circle_expected_error,
     interval_expected_error,
@@ -33,6 +29,7 @@ from arcwise.papers.interval_laws import (
     piecewise_pieces,
     square_wave_pieces,
 )
+from tests.support.closed_forms import bounded_laplace_error, clamped_laplace_error
 from tests.support.outcomes import outcome, records
 
 UNIT = Interval(0.0, 1.0)
@@ -58,9 +55,9 @@ def test_exact_errors_against_closed_forms(epsilon: float, power: float) -> None
         (circular_error(X, *circular, power), circle_expected_error(epsilon, power)),
     ]
     if power == 1.0:
-        noise, clamped = Laplace(epsilon), clamped_laplace_expected_error(X, epsilon)
-        cases.append((truncated_noise_error(X, noise, power), clamped))
-        cases.append((bounded_noise_error(X, noise, power), renormalised_laplace_expected_error(X, epsilon)))
+        noise = Laplace(epsilon)
+        cases.append((truncated_noise_error(X, noise, power), clamped_laplace_error(X, epsilon)))
+        cases.append((bounded_noise_error(X, noise, power), bounded_laplace_error(X, epsilon)))
     for ours, closed in cases:
         np.testing.assert_allclose(ours, closed, rtol=1e-12)
 
