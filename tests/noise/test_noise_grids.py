@@ -25,7 +25,7 @@ from arcwise.noise import (
     TruncatedLaplace,
     UniformAtom,
 )
-from arcwise.noise.grid_delta import largest_delta
+from arcwise.noise.grid import largest_delta
 from arcwise.randomness import InsecureSeededRandomness
 from tests.support.fixed_draw import FixedDraw
 

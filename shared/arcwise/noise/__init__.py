@@ -11,32 +11,29 @@ Importing this package loads numpy; scipy is loaded by what needs it.
 from __future__ import annotations
 
 from arcwise.noise.abstract_staircase import AbstractStaircase
-from arcwise.noise.base import Noise
+from arcwise.noise.base import ContinuousNoise, DiscreteNoise, Noise
 from arcwise.noise.concentration import (
     Concentration,
     compare_concentration,
     compare_vector_concentration,
 )
-from arcwise.noise.continuous import ContinuousNoise
-from arcwise.noise.discrete import DiscreteNoise
-from arcwise.noise.discrete_staircase import DiscreteStaircase, optimal_r
+from arcwise.noise.discrete_staircase import DiscreteStaircase, Geometric, optimal_r
 from arcwise.noise.gaussian import AnalyticGaussian, gaussian_delta
-from arcwise.noise.geometric import Geometric
 from arcwise.noise.grid import GridNoise
 from arcwise.noise.integer_noise import IntegerNoise
-from arcwise.noise.laplace import Laplace
-from arcwise.noise.lower_bound import approximate_lower_bound
+from arcwise.noise.laplace import Laplace, TruncatedLaplace, approximate_lower_bound
 from arcwise.noise.multivariate.body_staircase import BodyStaircase
-from arcwise.noise.multivariate.box_component import BoxComponent
-from arcwise.noise.multivariate.box_staircase import BoxStaircase, ConfidenceBox
+from arcwise.noise.multivariate.box import BoxComponent, BoxStaircase, ConfidenceBox
 from arcwise.noise.multivariate.grid_body import Ball, BodyGridNoise, Face
 from arcwise.noise.multivariate.grid_box import BoxGridNoise
-from arcwise.noise.multivariate.independent_laplace import ConfidenceDiamond, IndependentLaplace
-from arcwise.noise.multivariate.independent_staircase import IndependentGridNoise, IndependentStaircase
+from arcwise.noise.multivariate.independent import (
+    ConfidenceDiamond,
+    IndependentGridNoise,
+    IndependentLaplace,
+    IndependentStaircase,
+)
 from arcwise.noise.multivariate.vector_grid import VectorGridNoise
-from arcwise.noise.staircase import Staircase
-from arcwise.noise.staircase_optima import heuristic_gamma, interval_gamma, optimal_gamma
-from arcwise.noise.truncated_laplace import TruncatedLaplace
+from arcwise.noise.staircase import Staircase, heuristic_gamma, interval_gamma, optimal_gamma
 from arcwise.noise.uniform_atom import UniformAtom, optimal_alpha
 
 __all__ = [

@@ -1,7 +1,6 @@
-"""What every noise distribution can do: moments, intervals, sampling for experiments.
+"""What every noise distribution can do, and what noise with a density and noise on the integers add.
 
-All noise here is symmetric about 0 and one-dimensional. `continuous.py` and `discrete.py` add what belongs to
-densities and to probability masses.
+All noise here is symmetric about 0 and one-dimensional.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
-from arcwise.noise.expectation import checked_function
+from arcwise.noise.expectation import checked_function, even_part, integral, series_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from arcwise.noise.expectation import Function, Values
-    from arcwise.typing import FloatArray
+    from arcwise.typing import BoolArray, FloatArray
 
     Numbers: TypeAlias = NDArray[Any] | Sequence[Any]
     Size: TypeAlias = int | tuple[int, ...]
@@ -67,6 +66,24 @@ def checked_shape(size: Size | None, generator: object) -> tuple[int, ...]:
     return tuple(checked_integer("size", length, 0) for length in shape)
 
 
+def least_whole(enough: Callable[[FloatArray], Any], guess: FloatArray) -> FloatArray:
+    """Return in each place the least whole number that is enough: brackets that double, then bisection.
+
+    `enough` returns a truth value for each place, true from some number on. The guesses are whole.
+    """
+    low, high = guess.copy(), guess.copy()
+    for ends, width, wrong in ((low, -1.0, True), (high, 1.0, False)):
+        step = width
+        while (beyond := enough(ends) == wrong).any():
+            ends[beyond] += step
+            step *= 2.0
+    while (high - low > 1.0).any():
+        middle = np.floor((low + high) / 2.0)
+        found = enough(middle)
+        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    return high + 0.0
+
+
 def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> FloatArray:
     """Return geometric numbers with ``P(G >= k) = e^(-rate k)`` as whole floats.
 
@@ -95,8 +112,8 @@ class Noise(ABC):
             cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
-    def _cdf(self, x: FloatArray) -> FloatArray:
-        """Return P(X <= x)."""
+    def _tail_at(self, x: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Return the smaller of P(X <= x) and P(X > x), and whether it is the first."""
 
     @abstractmethod
     def _ppf(self, q: FloatArray) -> FloatArray:
@@ -123,6 +140,10 @@ class Noise(ABC):
         """Return ``P(X <= x)``."""
         return elementwise(self._cdf, x)
 
+    def _cdf(self, x: FloatArray) -> FloatArray:
+        tail, lower = self._tail_at(x)
+        return np.where(lower, tail, 1.0 - tail)
+
     @overload
     def sf(self, x: float) -> float: ...
     @overload
@@ -131,9 +152,9 @@ class Noise(ABC):
         """Return ``P(X > x)``, precise in the upper tail where ``1 - cdf(x)`` is not."""
         return elementwise(self._sf, x)
 
-    @abstractmethod
     def _sf(self, x: FloatArray) -> FloatArray:
-        """Return P(X > x)."""
+        tail, lower = self._tail_at(x)
+        return np.where(lower, 1.0 - tail, tail)
 
     @overload
     def ppf(self, q: float) -> float: ...
@@ -235,3 +256,148 @@ class Noise(ABC):
             stop = min(start + CHUNK, count)
             out[start:stop] = self._rvs(stop - start, generator)
         return out.reshape(shape)
+
+
+class ContinuousNoise(Noise):
+    """Noise with a symmetric density (and, for `UniformAtom`, an atom at 0).
+
+    A family gives the density, the survival function of ``|X|`` and its inverse; the two sides are one
+    computation, and both tails keep their relative precision.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
+        """Return the density of X at z >= 0."""
+
+    @abstractmethod
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
+        """Return P(|X| > z) for z >= 0."""
+
+    @abstractmethod
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
+        """Return the least z >= 0 with P(|X| > z) <= s, for s in [0, 1]."""
+
+    @overload
+    def pdf(self, x: float) -> float: ...
+    @overload
+    def pdf(self, x: Numbers) -> FloatArray: ...
+    def pdf(self, x: Any) -> Any:
+        """Return the density at x, per unit of x."""
+        return elementwise(lambda x: self._abs_pdf(np.abs(x)), x)
+
+    @overload
+    def isf(self, s: float) -> float: ...
+    @overload
+    def isf(self, s: Numbers) -> FloatArray: ...
+    def isf(self, s: Any) -> Any:
+        """Return x with ``sf(x) = s``, precise in the upper tail; NaN where s is not in [0, 1]."""
+        return elementwise(lambda s: 0.0 - self._checked_ppf(s), s)
+
+    def half_width(self, level: float) -> float:
+        """Return h with ``P(|X| <= h) = level``: half the symmetric confidence interval."""
+        return float(self._abs_isf(np.array([1.0 - checked_real("level", level, above=0, below=1)]))[0])
+
+    def _expect(self, function: Values, points: FloatArray) -> float:
+        even = even_part(function)
+
+        def weighted(z: FloatArray) -> FloatArray:
+            return 2.0 * self._abs_pdf(z) * even(z)
+
+        return integral(weighted, self._pieces(), points, endless=math.isinf(self.support[1]))
+
+    def _pieces(self) -> Iterator[tuple[float, float]]:
+        """Yield stretches of ``|X|`` in which the density falls by little, at first, up to where it ends."""
+        low, high, end = 0.0, self.abs_moment(1.0) / 8.0, float(self._abs_isf(np.array([1e-300]))[0])
+        while low < end:
+            yield low, min(high, end)
+            low, high = high, 2.0 * high
+
+    def _tail_at(self, x: FloatArray) -> tuple[FloatArray, BoolArray]:
+        return 0.5 * self._abs_sf(np.abs(x)), x < 0.0
+
+    def _ppf(self, q: FloatArray) -> FloatArray:
+        # 2q below and 2(1 - q) above the median are exact in floats.
+        lower = q < 0.5
+        z = self._abs_isf(2.0 * np.where(lower, q, 1.0 - q))
+        return np.where(lower, -z, z)
+
+
+class EndlessNoise(ContinuousNoise):
+    """Noise with a density on the whole line."""
+
+    __slots__ = ()
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The whole line."""
+        return -math.inf, math.inf
+
+
+class DiscreteNoise(Noise):
+    """Noise with a symmetric probability mass function on the integers."""
+
+    __slots__ = ()
+
+    _dtype: ClassVar[type[np.number[Any]]] = np.int64
+
+    @abstractmethod
+    def _abs_pmf(self, n: FloatArray) -> FloatArray:
+        """Return P(X = n) for whole n >= 0."""
+
+    @abstractmethod
+    def _tail(self, n: FloatArray) -> FloatArray:
+        """Return P(X >= n) for whole n >= 1."""
+
+    @property
+    @abstractmethod
+    def _decay(self) -> float:
+        """The mean rate at which the logarithm of the tail falls, per integer."""
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """All integers."""
+        return -math.inf, math.inf
+
+    @overload
+    def pmf(self, n: float) -> float: ...
+    @overload
+    def pmf(self, n: Numbers) -> FloatArray: ...
+    def pmf(self, n: Any) -> Any:
+        """Return ``P(X = n)``; 0 where n is no integer."""
+
+        def mass(n: FloatArray) -> FloatArray:
+            whole = np.floor(n) == n
+            z = np.abs(np.where(whole & np.isfinite(n), n, 0.0))
+            values = np.where(whole & np.isfinite(n), self._abs_pmf(z), 0.0)
+            return np.where(np.isnan(n), np.nan, values)
+
+        return elementwise(mass, n)
+
+    def _expect(self, function: Values, _points: FloatArray) -> float:
+        even = even_part(function)
+
+        def blocks() -> Iterator[tuple[FloatArray, bool]]:
+            yield self._abs_pmf(np.zeros(1)) * function(np.zeros(1)), False
+            first, size = 1, 2**3
+            while self._abs_pmf(np.array([float(first)]))[0] > 0.0:
+                n = np.arange(first, first + size, dtype=np.float64)
+                yield 2.0 * self._abs_pmf(n) * even(n), bool(self._tail(n[:1])[0] < 1e-24)
+                first, size = first + size, min(2 * size, 2**16)
+
+        return series_sum(blocks())
+
+    def _tail_at(self, x: FloatArray) -> tuple[FloatArray, BoolArray]:
+        n = np.floor(x)
+        return self._tail(np.where(n < 0.0, -n, n + 1.0)), n < 0.0
+
+    def _ppf(self, q: FloatArray) -> FloatArray:
+        # A guess from the mean decay. The result is the least n of which cdf(n), as computed here, is at
+        # least q; for 0 and 1 there may be none, so that 1/2 stands for them.
+        inside = np.where((q > 0.0) & (q < 1.0), q, 0.5)
+        s = np.clip(np.where(inside < 0.5, inside, 1.0 - inside), 1e-300, None)
+        guess = np.floor(np.log(2.0 * s) / self._decay)
+        n = least_whole(lambda n: self._cdf(n) >= inside, np.where(inside < 0.5, guess, -guess))
+        low_end, high_end = self.support
+        return np.where(q == 0.0, low_end, np.where(q == 1.0, high_end, n))

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from arcwise.errors import ParameterError
-from arcwise.noise.base import Noise
-from arcwise.noise.discrete import DiscreteNoise
+from arcwise.noise.base import DiscreteNoise, Noise
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.checks import checked_real
-from arcwise.noise.base import checked_delta, checked_epsilon
-from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.base import EndlessNoise, checked_delta, checked_epsilon
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
@@ -92,7 +91,7 @@ def _calibrated(epsilon: float, delta: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class AnalyticGaussian(ContinuousNoise):
+class AnalyticGaussian(EndlessNoise):
     """Gaussian noise, calibrated exactly to (epsilon, delta).
 
     Parameters
@@ -125,11 +124,6 @@ class AnalyticGaussian(ContinuousNoise):
         object.__setattr__(self, "delta", checked_delta(self.delta, 1.0))
         object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
         object.__setattr__(self, "sigma", self.sensitivity * _calibrated(self.epsilon, self.delta))
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """The whole line."""
-        return -math.inf, math.inf
 
     def entropy(self) -> float:
         """Return the differential entropy ``log(sigma sqrt(2 pi e))``, in nats."""

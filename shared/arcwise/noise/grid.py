@@ -10,12 +10,9 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.kernels.certificate import UNIT
+from arcwise.kernels.certificate import UNIT, Certificate, exp_lower_bound
 from arcwise.kernels.inversion import Inversion
-from arcwise.noise.base import checked_epsilon
-from arcwise.noise.continuous import ContinuousNoise
-from arcwise.noise.discrete import DiscreteNoise
-from arcwise.noise.grid_delta import exact_sum, largest_delta
+from arcwise.noise.base import ContinuousNoise, DiscreteNoise, checked_epsilon
 from arcwise.noise.integer_noise import IntegerNoise
 from arcwise.randomness import SYSTEM, Randomness
 
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from arcwise.kernels.certificate import Certificate
     from arcwise.noise.base import Noise
     from arcwise.noise.expectation import Function
     from arcwise.typing import FloatArray, IntArray
@@ -33,9 +29,11 @@ _GRID_POINTS_MAX = 2**22
 """What a table of weights may hold: 32 MB."""
 
 _CHUNK = 2**16
-_GUIDED_MAX = (
-    2**16
-)  # more than the guide table of `Inversion` numbers; a binary search takes ten times as long
+_GUIDED_MAX = 2**16
+"""More weights than the guide table of `Inversion` numbers take a binary search, ten times as long."""
+
+_LOW = np.uint64(2**32 - 1)
+_HALF = np.uint64(32)
 
 
 class GridNoise:
@@ -86,7 +84,7 @@ class GridNoise:
         self._set(np.array(numbers, dtype=np.uint64), checked_integer("first", first, -(2**53), 2**53), step)
 
     def _set(self, weights: NDArray[np.uint64], first: int, step: float) -> None:
-        total = exact_sum(weights)
+        total = _exact_sum(weights)
         if total != UNIT:
             raise ParameterError(f"weights must sum to 2**64 = {UNIT}, got {total}")
         weights.flags.writeable = False
@@ -141,7 +139,7 @@ class GridNoise:
         side = np.trim_zeros(side, "b")
         if not side.size:
             raise ParameterError(f"step must be small enough for noise other than 0, got {step!r}")
-        centre = UNIT - 2 * exact_sum(side)
+        centre = UNIT - 2 * _exact_sum(side)
         if abs(centre / UNIT - middle) > 1e-6 * middle:
             raise ParameterError(f"step must be larger: at {step!r} rounding changes the weight of 0")
         grid = cls.__new__(cls)
@@ -230,8 +228,6 @@ class GridNoise:
             rounded up, with a rational lower bound of e^epsilon. The work is that of `sensitivity` passes
             over the table.
         """
-        from arcwise.kernels.certificate import Certificate
-
         epsilon = checked_epsilon(epsilon, zero=True)
         sensitivity = checked_integer("sensitivity", sensitivity, 1)
         delta = largest_delta(self._weights, epsilon, sensitivity)
@@ -277,3 +273,42 @@ class GridNoise:
     def __repr__(self) -> str:
         last = self._first + self._weights.size - 1
         return f"GridNoise({self._weights.size} weights, k from {self._first} to {last}, step={self._step!r})"
+
+
+def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> int:
+    """Return ``max over 0 < |d| <= reach of sum_k max(0, w[k] - e^epsilon w[k + d])``, rounded up.
+
+    The n weights have the sum 2**64, and are 0 outside the table, so shifts of n or more all give 2**64.
+    e^epsilon stands for its rational lower bound, which makes the result larger.
+
+    Notes
+    -----
+    The computation is exact. A term counts if ``w[k] > floor(E w[k + d])``, a comparison of integers. The
+    terms that count add up to ``sum w[k] - E sum w[k + d]``; both sums are of integers, and are computed from
+    halves of 32 bits because a sum can be 2**64.
+    """
+    if reach >= weights.size:
+        return UNIT
+    bound = exp_lower_bound(epsilon)
+    # w > floor(E w') can only hold where floor(E w') is below 2**64: everything above counts as 2**64 - 1.
+    scaled = [min(w * bound.numerator // bound.denominator, UNIT - 1) for w in weights.tolist()]
+    thresholds = np.array(scaled, dtype=np.uint64)
+    sides = [(weights, thresholds)]
+    if not np.array_equal(weights, weights[::-1]):
+        sides.append((weights[::-1], thresholds[::-1]))
+    largest = 0
+    for w, threshold in sides:
+        for shift in range(1, reach + 1):
+            # The last `shift` weights have nothing to be compared with: they count in full.
+            counts = w[:-shift] > threshold[shift:]
+            gain = _exact_sum(w[-shift:]) + _exact_sum(w[:-shift][counts])
+            loss = _exact_sum(w[shift:][counts])
+            delta = -((loss * bound.numerator - gain * bound.denominator) // bound.denominator)
+            largest = max(largest, delta)
+    return largest
+
+
+def _exact_sum(weights: NDArray[np.uint64]) -> int:
+    """Return the sum of the weights as an integer, which a sum of uint64 would give modulo 2**64."""
+    high, low = int((weights >> _HALF).sum(dtype=np.uint64)), int((weights & _LOW).sum(dtype=np.uint64))
+    return (high << 32) + low

@@ -16,8 +16,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import checked_delta, checked_epsilon
-from arcwise.noise.discrete import DiscreteNoise
+from arcwise.noise.base import DiscreteNoise, checked_delta, checked_epsilon
 from arcwise.noise.expectation import checked_loss, even_part
 
 if TYPE_CHECKING:

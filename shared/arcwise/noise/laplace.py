@@ -1,4 +1,8 @@
-"""Laplace noise: what the optimal distributions are compared with."""
+"""Laplace noise, what the optimal distributions are compared with; and truncated for (epsilon, delta).
+
+Geng, Ding, Guo and Kumar, "Tight analysis of privacy and utility tradeoff in approximate differential
+privacy" (arXiv 1810.00877), have the truncated noise and the lower bound of the cost of any noise.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.checks import checked_real
-from arcwise.noise.base import checked_epsilon
-from arcwise.noise.continuous import ContinuousNoise
+from arcwise.errors import ParameterError
+from arcwise.noise.base import ContinuousNoise, EndlessNoise, checked_delta, checked_epsilon
 from arcwise.noise.series import gamma_moment
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
+_BLOCK = 2**20
+_MOST_TERMS = 2**28
+
+
 @dataclass(frozen=True, slots=True)
-class Laplace(ContinuousNoise):
+class Laplace(EndlessNoise):
     """The density ``e^(-|x| / scale) / (2 scale)`` with ``scale = sensitivity / epsilon``; epsilon-DP.
 
     Parameters
@@ -55,11 +63,6 @@ class Laplace(ContinuousNoise):
         """``sensitivity / epsilon``, the mean of ``|X|``."""
         return self.sensitivity / self.epsilon
 
-    @property
-    def support(self) -> tuple[float, float]:
-        """The whole line."""
-        return -math.inf, math.inf
-
     def entropy(self) -> float:
         """Return the differential entropy ``1 + log(2 scale)``, in nats."""
         return 1.0 + math.log(2.0 * self.scale)
@@ -87,3 +90,168 @@ class Laplace(ContinuousNoise):
         np.log(x, out=x)
         x *= self.scale
         return np.copysign(x, side, out=x)
+
+
+@dataclass(frozen=True, slots=True)
+class TruncatedLaplace(ContinuousNoise):
+    """The density ``B e^(-epsilon |x| / sensitivity)`` on [-A, A]; (epsilon, delta)-DP.
+
+    The last stretch of length `sensitivity` at either end has the probability delta.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    delta
+        More than 0, at most 1/2 (above, A would be less than the sensitivity).
+    sensitivity
+        The largest change of the value to be protected, in its unit; positive.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    With ``c = (e^epsilon - 1) / (2 delta)`` and ``scale = sensitivity / epsilon``:
+    ``A = scale log(1 + c)`` and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its
+    constraint as that of (0, delta), without the factor e^epsilon.
+    """
+
+    epsilon: float
+    delta: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", checked_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", checked_delta(self.delta, 0.5))
+        object.__setattr__(self, "sensitivity", checked_real("sensitivity", self.sensitivity, above=0))
+
+    @property
+    def scale(self) -> float:
+        """``sensitivity / epsilon``."""
+        return self.sensitivity / self.epsilon
+
+    @property
+    def _c(self) -> float:
+        return math.expm1(self.epsilon) / (2.0 * self.delta)
+
+    @property
+    def half_support(self) -> float:
+        """A: no noise is larger, in the unit of the sensitivity."""
+        return self.scale * math.log1p(self._c)
+
+    @property
+    def peak(self) -> float:
+        """B: the density at 0, per unit of x."""
+        return (1.0 + 1.0 / self._c) / (2.0 * self.scale)
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """``(-A, A)``."""
+        return -self.half_support, self.half_support
+
+    def entropy(self) -> float:
+        """Return the differential entropy ``E|X| / scale - log B``, in nats."""
+        return self.abs_moment(1.0) / self.scale - math.log(self.peak)
+
+    def lower_bound(self, power: float = 1.0) -> float:
+        """Return a bound that ``E|X|^power`` of no (epsilon, delta)-DP additive noise is below.
+
+        See `approximate_lower_bound`; V1_low and V2_low of the paper for powers 1 and 2.
+        """
+        return approximate_lower_bound(self.epsilon, self.delta, self.sensitivity, power=power)
+
+    def _abs_pdf(self, z: FloatArray) -> FloatArray:
+        return np.where(
+            z <= self.half_support, self.peak * np.exp(-z / self.scale), np.where(np.isnan(z), z, 0.0)
+        )
+
+    def _abs_sf(self, z: FloatArray) -> FloatArray:
+        # (e^(-z/scale) - e^(-A/scale)) / (1 - e^(-A/scale)), without the difference of near numbers.
+        beyond = (np.minimum(z, self.half_support) - self.half_support) / self.scale
+        return 0.0 + np.expm1(-beyond) / self._c
+
+    def _abs_isf(self, s: FloatArray) -> FloatArray:
+        # In the tail measured from the end of the support, near the centre from 0, where 1 - s is exact.
+        tail = self.half_support - self.scale * np.log1p(self._c * s)
+        inner = -self.scale * np.log1p((np.maximum(s, 0.25) - 1.0) / (1.0 + 1.0 / self._c))
+        return np.where(s < 0.5, tail, 0.0 + inner)
+
+    def _abs_moment(self, power: float) -> float:
+        from scipy import special
+
+        edge, order = math.log1p(self._c), power + 1.0
+        if power <= 20.0:
+            lower = special.gammainc(order, edge) * special.gamma(order)
+            return float(np.float64(self.scale) ** power * lower * (1.0 + 1.0 / self._c))
+        # The lower incomplete gamma function as x^a e^-x / a times Kummer's 1F1(1, a + 1, x), by logarithms.
+        logarithm = power * math.log(self.half_support) + math.log(edge / order) - edge
+        kummer = special.hyp1f1(1.0, order + 1.0, edge)
+        return float(np.exp(logarithm + math.log(kummer)) * (1.0 + 1.0 / self._c))
+
+    def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
+        side = generator.random(count)
+        side *= 2.0
+        side -= 1.0
+        return np.copysign(self._abs_isf(np.abs(side)), side)
+
+
+def approximate_lower_bound(
+    epsilon: float, delta: float, sensitivity: float = 1.0, *, power: float = 1.0
+) -> float:
+    """Return a lower bound of ``E|X|^power`` over all (epsilon, delta)-DP additive noise on the line.
+
+    Parameters
+    ----------
+    epsilon
+        More than 0, at most 50.
+    delta
+        More than 0, at most 1/2.
+    sensitivity
+        Positive; the bound is in its unit, to the given power.
+    power
+        Any real number > 0.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds, or so small that the sum below has more than 2**28 terms.
+
+    Notes
+    -----
+    Let X be such noise, symmetric without loss of generality (averaging with its mirror image keeps both
+    privacy and cost), in units of the sensitivity, ``G_k = P(X >= k)``. Then ``G_0 >= 1/2``, and privacy for
+    the half line from k gives ``G_k <= e^epsilon G_(k+1) + delta``. By induction
+
+        G_k >= g_k = max(0, 1/2 - a (1 + b + ... + b^(k-1))),   b = e^-epsilon,   a = (1-b)/2 + b delta,
+
+    and the cost is at least ``2 sum_{k >= 1} (k^power - (k-1)^power) g_k``. This is "Tight analysis of
+    privacy and utility tradeoff in approximate differential privacy" (Geng, Ding, Guo, Kumar; Theorems 4 and
+    5), which assumes an integer n with ``a (1 + ... + b^(n-1)) = 1/2`` and is the same number then. The
+    argument above needs no such n: what is left of the half mass stands at the last point, so that the bound
+    holds, continuously, at every epsilon and delta.
+    """
+    epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 0.5)
+    sensitivity = checked_real("sensitivity", sensitivity, above=0)
+    power = checked_real("power", power, above=0)
+    b, above = math.exp(-epsilon), -math.expm1(-epsilon)
+    # g_k = b (a b^(k-1) - delta) / (1 - b), positive for k - 1 < log(a / delta) / epsilon. The logarithm is
+    # that of 1 + (1 - b) (1 - 2 delta) / (2 delta).
+    length = math.log1p(above * (1.0 - 2.0 * delta) / (2.0 * delta)) / epsilon
+    terms = math.ceil(length)
+    if terms > _MOST_TERMS:
+        raise ParameterError(
+            f"epsilon and delta must not need more than {_MOST_TERMS} terms, got {epsilon!r} and {delta!r}"
+        )
+    total = 0.0
+    for start in range(1, terms + 1, _BLOCK):
+        k = np.arange(start, min(start + _BLOCK, terms + 1), dtype=np.float64)
+        # delta (e^(epsilon (length - (k - 1))) - 1), so that nothing cancels where g_k is near 0.
+        g = b * delta * np.expm1(np.maximum(epsilon * (length - (k - 1.0)), 0.0)) / above
+        # k^power - (k-1)^power, without the difference of near numbers.
+        steps = (sensitivity * k) ** power * -np.expm1(power * np.log1p(-1.0 / np.maximum(k, 2.0)))
+        steps = np.where(k == 1.0, sensitivity**power, steps)
+        total += float(np.dot(steps, g))
+    return 2.0 * total

@@ -13,8 +13,7 @@ import numpy as np
 
 from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import checked_delta
-from arcwise.noise.continuous import ContinuousNoise
+from arcwise.noise.base import ContinuousNoise, checked_delta
 from arcwise.noise.expectation import checked_loss, integral
 
 if TYPE_CHECKING:

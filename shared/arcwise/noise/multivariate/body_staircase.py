@@ -14,9 +14,8 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import checked_epsilon, checked_shape
-from arcwise.noise.multivariate.box_component import checked_lengths, checked_points
-from arcwise.noise.multivariate.box_staircase import BoxStaircase
+from arcwise.noise.base import checked_epsilon, checked_shape, least_whole
+from arcwise.noise.multivariate.box import BoxStaircase, checked_lengths, checked_points
 from arcwise.noise.multivariate.box_sums import box_index
 from arcwise.noise.series import lerch_sum
 
@@ -116,18 +115,14 @@ class BodyStaircase:
         """Return the index of the shell of points x, shape (..., d): 0 for the core."""
         array = checked_points(x, self.dimension)
         points = array.reshape(-1, self.dimension)
-        low, high = np.full(len(points), -1, dtype=np.int64), np.zeros(len(points), dtype=np.int64)
-        while (outside := ~self._reached(points, high)).any():
-            low = np.where(outside, high, low)
-            high = np.where(outside, 2 * high + 1, high)
-            if high.max() > 2**52:
+
+        def reached(shell: FloatArray) -> BoolArray:
+            if shell.max(initial=0.0) > 2**52:
                 raise ParameterError("x must be within 2**52 shells; does the body contain points around 0?")
-        while (high - low > 1).any():
-            middle = (low + high) // 2
-            reached = (middle < 0) | self._reached(points, np.maximum(middle, 0))
-            high = np.where((high - low > 1) & reached, middle, high)
-            low = np.where((high - low > 1) & ~reached, middle, low)
-        return np.asarray(high.reshape(array.shape[:-1]))
+            return (shell >= 0.0) & self._reached(points, np.maximum(shell, 0.0))
+
+        shells = least_whole(reached, np.zeros(len(points)))
+        return np.asarray(shells.astype(np.int64).reshape(array.shape[:-1]))
 
     def pdf(self, x: ArrayLike) -> FloatArray:
         """Return the joint density at points x, shape (..., d), in the shape (...).
@@ -194,7 +189,7 @@ class BodyStaircase:
             (2.0 * generator.random((count, self.dimension)) - 1.0) * np.array(self.half_widths)
         )
 
-    def _reached(self, points: FloatArray, index: IntArray) -> BoolArray:
+    def _reached(self, points: FloatArray, index: FloatArray) -> BoolArray:
         """Return which points are in the body times ``gamma + index``."""
         scale = (self.gamma + index)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -18,8 +18,7 @@ from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify
 from arcwise.noise.base import checked_epsilon
-from arcwise.noise.multivariate.box_component import checked_lengths
-from arcwise.noise.multivariate.box_staircase import BoxStaircase
+from arcwise.noise.multivariate.box import BoxStaircase, checked_lengths
 from arcwise.noise.multivariate.shell_law import INDEX_BITS, INDEX_DRAWS, ShellLaw, below
 from arcwise.noise.multivariate.vector_grid import (
     VectorGridNoise,

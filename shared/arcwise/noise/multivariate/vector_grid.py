@@ -12,7 +12,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.multivariate.box_component import checked_points
+from arcwise.noise.multivariate.box import checked_points
 from arcwise.randomness import SYSTEM, Randomness
 
 if TYPE_CHECKING:
