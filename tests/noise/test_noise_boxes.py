@@ -71,6 +71,17 @@ def test_pieces_agree_with_the_mixture(noise: BoxStaircase) -> None:
         assert noise.entropy() == pytest.approx(-math.fsum(shells * heights), rel=1e-11)
 
 
+@pytest.mark.parametrize("noise", EXAMPLES, ids=str)
+def test_quantiles_of_components_in_an_array_are_those_of_each(noise: BoxStaircase) -> None:
+    """Of the core and of far shells together."""
+    levels = np.concatenate([np.linspace(0, 1, 41), [1e-300, 1 - 1e-15]])
+    for j in range(noise.dimension):
+        component = noise.component(j)
+        together = component.ppf(levels)
+        assert together.tolist() == [component.ppf(float(level)) for level in levels]
+        np.testing.assert_allclose(component.cdf(together[1:40]), levels[1:40], rtol=1e-9)
+
+
 def test_the_published_density_of_components() -> None:
     """Soria-Comas and Domingo-Ferrer, section 6, for two attributes."""
     noise = EXAMPLES[0]

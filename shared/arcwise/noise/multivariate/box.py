@@ -15,7 +15,7 @@ import numpy as np
 
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
-from arcwise.noise.base import CHUNK, EndlessNoise, checked_epsilon, checked_shape
+from arcwise.noise.base import CHUNK, EndlessNoise, checked_epsilon, checked_shape, least_whole
 from arcwise.noise.multivariate.box_sums import box_index, box_sum, excess_box_sum, offset_sum
 from arcwise.noise.series import lerch_sum
 
@@ -132,21 +132,16 @@ class BoxComponent(EndlessNoise):
     def _abs_isf(self, s: FloatArray) -> FloatArray:
         width, core = self._own
         wanted = np.where(s > 0.0, s, 0.5)
-        # The first shell at whose outer edge no more than `wanted` is left, by doubling and bisection.
-        low, high = np.full(s.shape, -1.0), np.zeros(s.shape)
-        while (above := self._beyond(high, np.zeros(s.shape)) > wanted).any():
-            low = np.where(above, high, low)
-            high = np.where(above, 2.0 * high + 1.0, high)
-        while (high - low > 1.0).any():
-            middle = np.floor((low + high) / 2.0)
-            above = self._beyond(np.maximum(middle, 0.0), np.zeros(s.shape)) > wanted
-            low = np.where(above, middle, low)
-            high = np.where(above, high, middle)
-        # Inside a shell the density is constant.
-        edge = core + high * width
-        density = 2.0 * self._density(high)
-        outer = edge - (wanted - self._beyond(high, np.zeros(s.shape))) / density
-        x = np.where(high == 0.0, (1.0 - wanted) / density, np.maximum(outer, edge - width))
+
+        def beyond(shell: FloatArray) -> FloatArray:
+            return self._beyond(np.maximum(shell, 0.0), np.zeros(s.shape))
+
+        # The first shell with no more than `wanted` beyond it. The density is constant in a shell.
+        shell = least_whole(lambda shell: (shell >= 0.0) & (beyond(shell) <= wanted), np.zeros(s.shape))
+        edge = core + shell * width
+        density = 2.0 * self._density(shell)
+        outer = edge - (wanted - beyond(shell)) / density
+        x = np.where(shell == 0.0, (1.0 - wanted) / density, np.maximum(outer, edge - width))
         return np.where(s > 0.0, np.minimum(x, edge), np.inf)
 
     def _abs_moment(self, power: float) -> float:
