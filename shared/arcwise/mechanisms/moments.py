@@ -9,7 +9,7 @@ import numpy as np
 from arcwise.checks import checked_real
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from arcwise.domains import Domain
     from arcwise.kernels.base import Kernel
@@ -57,12 +57,12 @@ def expected_errors(mechanism: _Sampled, units: FloatArray, power: float = 1.0) 
     Infinite beyond the range of a float. Raises `ParameterError` for a power that is not positive and finite.
     """
     power = checked_real("power", power, above=0)
-    with np.errstate(over="ignore"):
-        parts = [
-            np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power)
-            for part, law in _blocks(mechanism, units)
-        ]
-    return _joined(parts, units)
+
+    def error(part: FloatArray, law: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power)
+
+    return _of_laws(error, mechanism, units)
 
 
 def worst_error(mechanism: _Sampled, power: float) -> float:
@@ -85,17 +85,17 @@ def means(mechanism: _Sampled, units: FloatArray) -> FloatArray:
 
     On a circle: the mean direction, in [0, 1); the input itself where the first moment vanishes.
     """
+    return _of_laws(lambda part, law: _mean(mechanism, part, law), mechanism, units)
+
+
+def _mean(mechanism: _Sampled, units: FloatArray, law: FloatArray) -> FloatArray:
     decoded = mechanism.code_units()
     if not mechanism.domain.circular:
-        return _joined([law @ decoded for _, law in _blocks(mechanism, units)], units)
-    turns = np.exp(2j * np.pi * decoded)
-    parts = []
-    for part, law in _blocks(mechanism, units):
-        moment = law @ turns
-        direction = np.angle(moment) / (2 * np.pi) % 1.0
-        direction[direction >= 1.0] = 0.0
-        parts.append(np.where(np.abs(moment) > 1e-12, direction, part))
-    return _joined(parts, units)
+        return np.asarray(law @ decoded)
+    moment = law @ np.exp(2j * np.pi * decoded)
+    direction = np.angle(moment) / (2 * np.pi) % 1.0
+    direction[direction >= 1.0] = 0.0
+    return np.where(np.abs(moment) > 1e-12, direction, units)
 
 
 def variances(mechanism: _Sampled, units: FloatArray) -> FloatArray:
@@ -103,14 +103,12 @@ def variances(mechanism: _Sampled, units: FloatArray) -> FloatArray:
 
     Infinite beyond the range of a float.
     """
-    centres = np.ravel(means(mechanism, units))
-    parts, start = [], 0
-    for part, law in _blocks(mechanism, units):
-        centre = centres[start : start + part.size]
-        start += part.size
+
+    def variance(part: FloatArray, law: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            parts.append(np.einsum("ij,ij->i", law, _distance(mechanism, centre) ** 2))
-    return _joined(parts, units)
+            return np.einsum("ij,ij->i", law, _distance(mechanism, _mean(mechanism, part, law)) ** 2)
+
+    return _of_laws(variance, mechanism, units)
 
 
 def _distance(mechanism: _Sampled, units: FloatArray) -> FloatArray:
@@ -121,14 +119,12 @@ def _distance(mechanism: _Sampled, units: FloatArray) -> FloatArray:
     return distance
 
 
-def _blocks(mechanism: _Sampled, units: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+def _of_laws(
+    function: Callable[[FloatArray, FloatArray], FloatArray], mechanism: _Sampled, units: FloatArray
+) -> FloatArray:
+    """Return what a function says of some positions, shape (n,), and their laws, in the shape of `units`."""
     flat = np.ravel(units)
     size = max(1, _BLOCK // mechanism.kernel.codes)
-    for start in range(0, flat.size, size):
-        part = flat[start : start + size]
-        yield part, laws(mechanism, part)
-
-
-def _joined(parts: list[FloatArray], units: FloatArray) -> FloatArray:
-    whole: FloatArray = np.concatenate(parts) if parts else np.empty(0)
-    return whole.reshape(np.shape(units))
+    blocks = [flat[start : start + size] for start in range(0, flat.size, size)] or [np.empty(0)]
+    found = np.concatenate([function(block, laws(mechanism, block)) for block in blocks])
+    return found.reshape(np.shape(units))
