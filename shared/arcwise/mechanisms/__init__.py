@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     )
     from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
     from arcwise.mechanisms.directional import Purkayastha, VonMises
-    from arcwise.mechanisms.duchi import Duchi
-    from arcwise.mechanisms.hybrid import Hybrid
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
     from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
-    from arcwise.mechanisms.randomized_response import RandomizedResponse
+    from arcwise.mechanisms.piecewise_tables import (
+        Hybrid,
+        PiecewiseTransformation,
+        TruncatedPiecewise,
+        UnbiasedOptimalPiecewise,
+    )
+    from arcwise.mechanisms.randomized_response import Duchi, RandomizedResponse
     from arcwise.mechanisms.square_wave import SquareWave
     from arcwise.mechanisms.three_outputs import ThreeOutputs
-    from arcwise.mechanisms.transformation import PiecewiseTransformation, UnbiasedOptimalPiecewise
-    from arcwise.mechanisms.truncated_piecewise import TruncatedPiecewise
 
 __all__ = [
     "BoundedLaplaceMechanism",

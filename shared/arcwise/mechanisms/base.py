@@ -1,4 +1,4 @@
-"""What every mechanism can do. One mechanism is one file beside this one and one line in `registry`."""
+"""What every mechanism can do. A mechanism is a class in a file beside this one and a line in `registry`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""k-ary randomised response on a grid: the value's node with more probability than any other."""
+"""Randomised response on a grid: the value's node with more probability than any other.
+
+On two nodes it is the mechanism of Duchi, Jordan and Wainwright: one bit.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,18 @@ if TYPE_CHECKING:
     from arcwise.domains import Interval
 
 
-class RandomizedResponse(WindowMechanism):
+class _OneCode(WindowMechanism):
+    """A mechanism whose window is one code."""
+
+    __slots__ = ()
+
+    @property
+    def default_goal(self) -> str:
+        """The goal "mean"."""
+        return "mean"
+
+
+class RandomizedResponse(_OneCode):
     """k-ary (generalised) randomised response on k nodes (Kairouz, Oh and Viswanath, JMLR 2016).
 
     Parameters
@@ -52,7 +66,42 @@ class RandomizedResponse(WindowMechanism):
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
         self._fit(domain, epsilon, 0.0, nodes=nodes, otherwise=randomized_response_nodes(epsilon))
 
-    @property
-    def default_goal(self) -> str:
-        """The goal "mean"."""
-        return "mean"
+
+class Duchi(_OneCode):
+    """One bit whose probability is affine in the value (Duchi, Jordan and Wainwright, JASA 2018).
+
+    Parameters
+    ----------
+    domain
+        The `Interval` of the values.
+    epsilon
+        From 0.01 to 20.
+
+    Raises
+    ------
+    ParameterError
+        When an argument is out of its bounds.
+
+    Notes
+    -----
+    Randomised response on the two ends, to which the value is rounded so that its mean stays: stochastic
+    rounding between two nodes is the mechanism's own formula, so the kernel is exact, without a grid error.
+    It tells a mean and nothing else of a distribution. Up to epsilon 0.6 no other published mechanism has a
+    smaller worst-case variance (`closed_forms.best_mixture`).
+
+    Examples
+    --------
+    >>> from arcwise.domains import Interval
+    >>> mechanism = Duchi(Interval(0, 100), epsilon=1.0)
+    >>> round(mechanism.variance(50) ** 0.5, 1)  # the standard deviation of one report
+    108.2
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str] = "duchi"
+    version: ClassVar[int] = 1
+
+    def __init__(self, domain: Interval, epsilon: float) -> None:
+        domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
+        self._fit(domain, epsilon, 0.0, nodes=2)

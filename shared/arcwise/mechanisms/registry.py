@@ -1,8 +1,8 @@
 """The mechanisms by name: what a task's bytes may name, and how its kernel is read back.
 
 A name with its version never changes its meaning and is never removed; a change is a new version. A new
-mechanism is one file and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md). Other packages
-add theirs as entry points, see `arcwise.mechanisms.plugins`.
+mechanism is one class and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md). Other
+packages add theirs as entry points, see `arcwise.mechanisms.plugins`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ PLACES: dict[tuple[str, int], str] = {
     ("piecewise", 1): "piecewise:Piecewise",
     ("piecewise-sub", 1): "piecewise:PiecewiseSub",
     ("piecewise-opt", 1): "piecewise:PiecewiseOpt",
-    ("truncated-piecewise", 1): "truncated_piecewise:TruncatedPiecewise",
+    ("truncated-piecewise", 1): "piecewise_tables:TruncatedPiecewise",
     ("square-wave", 1): "square_wave:SquareWave",
-    ("piecewise-transformation", 1): "transformation:PiecewiseTransformation",
-    ("unbiased-optimal-piecewise", 1): "transformation:UnbiasedOptimalPiecewise",
-    ("duchi", 1): "duchi:Duchi",
+    ("piecewise-transformation", 1): "piecewise_tables:PiecewiseTransformation",
+    ("unbiased-optimal-piecewise", 1): "piecewise_tables:UnbiasedOptimalPiecewise",
+    ("duchi", 1): "randomized_response:Duchi",
     ("three-outputs", 1): "three_outputs:ThreeOutputs",
-    ("hybrid", 1): "hybrid:Hybrid",
+    ("hybrid", 1): "piecewise_tables:Hybrid",
     ("randomized-response", 1): "randomized_response:RandomizedResponse",
     ("von-mises", 1): "directional:VonMises",
     ("purkayastha", 1): "directional:Purkayastha",

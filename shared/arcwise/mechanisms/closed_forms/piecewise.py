@@ -82,19 +82,24 @@ def piecewise_worst_variance(epsilon: float, *, s: float | None = None) -> float
     return float(piecewise_variance(1.0, epsilon, s=s))
 
 
-def transformation_variance(
-    x: ArrayLike, epsilon: float, *, s: float | None = None, half_range: float | None = None
-) -> FloatArray:
-    """Return the variance of a member of PTT (arXiv 2112.04745) for x in [0, 1], in the shape of x.
-
-    The window has the share 1/(s+1) of the output range; s is by default that of PM-OPT. `half_range` is A
-    for inputs in [-1, 1], at least `least_half_range`, which is the default.
-    """
+def transformation_range(epsilon: float, s: float | None, half_range: float | None) -> tuple[float, float]:
+    """Return s and A of a member of PTT: by default the s of PM-OPT, and the least A, which A is at least."""
     s = piecewise_parameter(epsilon, "pm-opt") if s is None else s
     least = least_half_range(epsilon, s)
     half_range = least if half_range is None else half_range
     if not (math.isfinite(half_range) and half_range >= least * (1 - 1e-12)):
         raise ParameterError(f"half_range must be at least {least!r} and finite, got {half_range!r}")
+    return s, half_range
+
+
+def transformation_variance(
+    x: ArrayLike, epsilon: float, *, s: float | None = None, half_range: float | None = None
+) -> FloatArray:
+    """Return the variance of a member of PTT (arXiv 2112.04745) for x in [0, 1], in the shape of x.
+
+    The window has the share 1/(s+1) of the output range, and `half_range` is A for inputs in [-1, 1].
+    """
+    s, half_range = transformation_range(epsilon, s, half_range)
     slack = (s + 1) / math.expm1(epsilon)  # 1/mu - 1 = (1-mu)/mu
     mu = 1 / (1 + slack)
     constant = (slack + 1 / (s + 1) ** 2) * mu * half_range**2 / 3
