@@ -7,6 +7,7 @@ Laplace and staircase.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -128,14 +129,21 @@ def below(curve: FloatArray, other: FloatArray) -> str:
     return " and ".join(f"{a:g} to {b:g}" if a < b else f"{a:g}" for a, b in spans)
 
 
-def window_check(epsilon: float, printed: float, error: Callable[[float], float], unit: float) -> Check:
-    """Return the printed half window beside the one found by minimising the error over it directly.
+def window_check(epsilon: float, x: float, error: Callable[..., FloatArray], length: float) -> Check:
+    """Return the printed half window beside the one found by minimising the error of an input x directly.
 
-    `error` is that of a half window as a share of the domain, whose length is `unit`.
+    `error` is `interval_error` or `circular_error`; `length` is that of the source's domain.
     """
-    found = minimize_scalar(error, bounds=(1e-6, 0.5), method="bounded", options={"xatol": 1e-12})
+
+    def of_half_window(c: float) -> float:
+        q = 1.0 / (1.0 + 2.0 * c * math.expm1(epsilon))
+        edges, levels = (0.0, max(x - c, 0.0), max(x + c, 2.0 * c), 1.0), (q, q * math.exp(epsilon), q)
+        return float(error(x, edges, levels, 1.0))
+
+    printed = length * math.expm1(epsilon / 2) / (2.0 * math.expm1(epsilon))
+    found = minimize_scalar(of_half_window, bounds=(1e-6, 0.5), method="bounded", options={"xatol": 1e-12})
     what = f"half window C at epsilon {epsilon:g} (printed formula, against direct minimisation)"
-    return formula(what, printed, unit * float(found.x), 1e-6)
+    return formula(what, printed, length * float(found.x), 1e-6)
 
 
 def bound_epsilons(full: bool) -> tuple[float, ...]:

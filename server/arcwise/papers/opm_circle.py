@@ -93,18 +93,9 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
     return Outcome(
         {"domain": Table.stacked("power", over_domain), "worst": Table.stacked("power", over_epsilon)},
         Picture([panels], (9.2, 3.3), legend=BELOW | {"ncols": 5}),
-        [*(_window_check(epsilon) for epsilon in (1.0, 4.0)), _distance_check()],
+        [*(window_check(epsilon, 0.5, circular_error, _TURN) for epsilon in (1.0, 4.0)), _distance_check()],
         findings,
     )
-
-
-def _window_check(epsilon: float) -> Check:
-    def error(c: float) -> float:
-        q = 1.0 / (1.0 + 2.0 * c * math.expm1(epsilon))
-        levels = np.array([q, q * math.exp(epsilon), q])
-        return float(circular_error(0.5, np.array([0.0, 0.5 - c, 0.5 + c, 1.0]), levels, 1.0))
-
-    return window_check(epsilon, math.pi * math.expm1(epsilon / 2) / math.expm1(epsilon), error, _TURN)
 
 
 def _distance_check() -> Check:

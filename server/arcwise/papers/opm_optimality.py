@@ -1,26 +1,39 @@
-"""Zheng, Mishra and Hu: the Monte Carlo check that more than three pieces do not help."""
+"""Zheng, Mishra and Hu: whether more than three pieces help, and how far OPM is from the best mechanism.
+
+The first by their Monte Carlo check, the second with a counterexample by hand.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from arcwise.analysis.charts.look import COLOURS
-from arcwise.analysis.design import optimal_pieces, search_pieces
+from arcwise.analysis.design import optimal_pieces, randomized_response, search_pieces
 from arcwise.mechanisms.closed_forms.optimal import (
     circle_expected_error,
     interval_expected_error,
     optimal_levels,
 )
 from arcwise.papers.base import Outcome, Progress, Table, formula, in_unit, reproduction, steps
-from arcwise.papers.interval_laws import INTERVAL, POWERS, SOURCE, UNIT
-from arcwise.papers.pictures import EPSILON, FAMILY_DASHES, Panel, Picture, mark
+from arcwise.papers.interval_laws import (
+    EPSILONS,
+    INTERVAL,
+    POWERS,
+    SOURCE,
+    UNIT,
+    below,
+    bound_epsilons,
+    designed_error,
+    least_error,
+)
+from arcwise.papers.pictures import BELOW, EPSILON, FAMILY_DASHES, Panel, Picture, family_look, mark
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
-
 
 _FULL, _SAMPLE = 10_000, 1_000
 _SEED = 20250521
@@ -48,7 +61,7 @@ def _search(m: int, epsilons: FloatArray, power: float, circular: bool) -> _Sear
     return _Search(found.error, high, bool((is_high | is_low | ~used).all()))
 
 
-def _closed_form(epsilon: float, power: float, circular: bool) -> float:
+def _closed_form(epsilon: float, power: float, circular: bool = False) -> float:
     if circular:
         return circle_expected_error(epsilon, power)
     return interval_expected_error(0.0, epsilon, power)
@@ -128,3 +141,80 @@ def _few_pieces(few: dict[int, FloatArray]) -> Panel:
     ]
     y = r"worst-case $\mathrm{E}\,|y-x|$ on $[0, 1]$"
     return Panel(marks, EPSILON, y, xlim=(0.0, 8.0), ylim=(0.0, None))
+
+
+_BOUND, _DESIGN = "bound for all mechanisms", "linear programming"
+DESIGN_EPSILONS = (0.5, 1.0, 2.0, 4.0)
+
+
+@reproduction(
+    "opm-gap",
+    f"{SOURCE}: optimality of LDP mechanisms",
+    "the best piecewise density beside the best of all mechanisms, and randomised response by hand",
+)
+def _gap(full: bool, progress: Progress) -> Outcome:
+    epsilons = bound_epsilons(full)
+    cases = [(_BOUND, power, epsilon) for power in POWERS for epsilon in epsilons]
+    cases += [(_DESIGN, power, epsilon) for power in POWERS for epsilon in DESIGN_EPSILONS]
+    rows: list[tuple[float | str, ...]] = []
+    # The worst cases over OPM's, by what has them and the power.
+    ratios: dict[tuple[str, float], list[float]] = {(what, power): [] for what, power, _ in cases}
+    for what, power, epsilon in steps(progress, cases):
+        optimum = _closed_form(float(epsilon), power)
+        worst = least_error(epsilon, power, full) if what == _BOUND else designed_error(epsilon, power)
+        rows.append((power, epsilon, optimum, worst, what))
+        ratios[what, power].append(worst / optimum)
+    by_hand = np.array([randomized_response(epsilon).worst_case() for epsilon in EPSILONS])
+    ours = np.array([_closed_form(float(epsilon), 1.0) for epsilon in EPSILONS])
+    rows += [
+        (1.0, *row, "randomised response on {a, 1-a}")
+        for row in zip(EPSILONS.tolist(), ours.tolist(), by_hand.tolist(), strict=True)
+    ]
+
+    panels = []
+    for power, name in POWERS.items():
+        least = ratios[_BOUND, power]
+        black = {"color": "black", "linewidth": 1.0, "marker": "."}
+        green = {"color": COLOURS[2], "label": "found by linear programming", "zorder": 3}
+        marks = [
+            mark("axhline", 1.0, color=COLOURS[0], label="OPM, the best piecewise density on $[0, 1]$"),
+            mark("plot", DESIGN_EPSILONS, ratios[_DESIGN, power], "s", **green),
+            mark("plot", epsilons, least, label="bound for all mechanisms (at the dots)", **black),
+            mark("fill_between", epsilons, 0.0, least, color="0.9", linewidth=0),
+        ]
+        if power == 1.0:
+            label = r"randomised response on $\{a, 1-a\}$"
+            marks.insert(1, mark("plot", EPSILONS, by_hand / ours, label=label, **family_look(1)))
+            marks.append(mark("text", 0.3, 0.3, "no mechanism", fontsize=8.5, color="0.35"))
+        title = rf"worst-case $\mathrm{{E}}\,{name}$"
+        panels.append(Panel(marks, EPSILON, "relative to OPM", title, (0.0, 8.0), (0.0, 1.2), legend=None))
+    columns = ("power", "epsilon", f"opm ({UNIT})", f"value ({UNIT})", "what")
+    return Outcome(
+        {"worst": Table(columns, rows)},
+        Picture([panels], (7.2, 3.7), legend=BELOW | {"ncols": 2}),
+        (),
+        [_by_hand(by_hand, ours), *(_saved(ratios[_DESIGN, power], power, full) for power in POWERS)],
+    )
+
+
+def _by_hand(by_hand: FloatArray, ours: FloatArray) -> str:
+    one = int(np.argmin(np.abs(EPSILONS - 1.0)))
+    a = randomized_response(1.0).outputs[0]
+    return (
+        "Optimal among piecewise densities is not optimal among mechanisms. By hand: report a or 1-a, the "
+        "one on the value's side of 1/2 with probability e^epsilon / (1 + e^epsilon), where "
+        f"a = (e^epsilon - 1) / (4 e^epsilon). At epsilon 1, a = {a:.4f}, the worst case is "
+        f"{by_hand[one]:.4f}, which is (1 + e^-epsilon) / 4 = {(1.0 + math.exp(-1.0)) / 4.0:.4f}; OPM has "
+        f"{ours[one]:.4f}. Two atoms are better than any such density for epsilon {below(by_hand, ours)}."
+    )
+
+
+def _saved(designs: list[float], power: float, full: bool) -> str:
+    parts = [
+        f"{1.0 - ratio:.1%} at {epsilon:g} (no mechanism saves more than "
+        f"{1.0 - least_error(epsilon, power, full) / _closed_form(float(epsilon), power):.1%})"
+        for epsilon, ratio in zip(DESIGN_EPSILONS, designs, strict=True)
+    ]
+    return (
+        f"Of OPM's worst-case E {POWERS[power]}, tables found by linear programming save {', '.join(parts)}."
+    )
