@@ -60,7 +60,7 @@ def expected_errors(mechanism: _Sampled, units: FloatArray, power: float = 1.0) 
 
     def error(part: FloatArray, law: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            return np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power)
+            return np.asarray(np.einsum("ij,ij->i", law, _distance(mechanism, part) ** power))
 
     return _of_laws(error, mechanism, units)
 
@@ -106,7 +106,8 @@ def variances(mechanism: _Sampled, units: FloatArray) -> FloatArray:
 
     def variance(part: FloatArray, law: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            return np.einsum("ij,ij->i", law, _distance(mechanism, _mean(mechanism, part, law)) ** 2)
+            squares = _distance(mechanism, _mean(mechanism, part, law)) ** 2
+            return np.asarray(np.einsum("ij,ij->i", law, squares))
 
     return _of_laws(variance, mechanism, units)
 

@@ -77,11 +77,12 @@ def least_whole(enough: Callable[[FloatArray], Any], guess: FloatArray) -> Float
         while (beyond := enough(ends) == wrong).any():
             ends[beyond] += step
             step *= 2.0
-    while (high - low > 1.0).any():
-        middle = np.floor((low + high) / 2.0)
+    middle = np.floor((low + high) / 2.0)
+    while ((low < middle) & (middle < high)).any():
         found = enough(middle)
         low, high = np.where(found, low, middle), np.where(found, middle, high)
-    return high + 0.0
+        middle = np.floor((low + high) / 2.0)
+    return np.asarray(high + 0.0)
 
 
 def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> FloatArray:

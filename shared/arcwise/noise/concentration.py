@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Relation: TypeAlias = Literal["smaller", "equal", "larger", "incomparable"]
 
 _QUANTILES = 4096
+_MOST_INTEGERS = 2_000_000
+_MOST_STEPS = 100_000
 _TAIL = 1e-12
 """Less mass than this beyond a point decides nothing."""
 _EXACT = 1e-13
@@ -169,9 +171,6 @@ def _points(first: Noise, second: Noise) -> FloatArray:
     return points
 
 
-_MOST_INTEGERS = 2_000_000
-
-
 def _steps(noise: Noise, far: float) -> FloatArray:
     """Return where the density of a staircase or of bounded noise falls, up to a distance."""
     from arcwise.noise.staircase import Staircase
@@ -182,6 +181,3 @@ def _steps(noise: Noise, far: float) -> FloatArray:
         whole = np.arange(min(far / noise.sensitivity, _MOST_STEPS) + 1.0)
         return np.concatenate([whole, whole + noise.gamma]) * noise.sensitivity
     return np.array(ends, dtype=np.float64)
-
-
-_MOST_STEPS = 100_000

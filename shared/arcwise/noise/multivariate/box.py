@@ -53,12 +53,6 @@ def checked_points(x: ArrayLike, dimension: int) -> FloatArray:
     return array.astype(np.float64)
 
 
-def peak(epsilon: float, sensitivities: tuple[float, ...], core: tuple[float, ...]) -> float:
-    """Return M, the joint density on the core: ``1 / ((1 - b) sum_i b^i V_i)``."""
-    whole = 2.0 ** len(core) * float(box_sum(epsilon, core, sensitivities))
-    return 1.0 / (-math.expm1(-epsilon) * whole)
-
-
 @dataclass(frozen=True, slots=True)
 class BoxComponent(EndlessNoise):
     """The distribution of component `index` of a `BoxStaircase`.
@@ -259,7 +253,9 @@ class BoxStaircase:
     @property
     def peak(self) -> float:
         """M: the density on the core, per unit of volume."""
-        return peak(self.epsilon, self.sensitivities, self.core)
+        # 1 / ((1 - b) sum_i b^i V_i)
+        whole = 2.0**self.dimension * float(box_sum(self.epsilon, self.core, self.sensitivities))
+        return 1.0 / (-math.expm1(-self.epsilon) * whole)
 
     def shell(self, x: ArrayLike) -> IntArray:
         """Return the index of the shell of points x, shape (..., d): 0 for the core."""

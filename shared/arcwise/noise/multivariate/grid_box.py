@@ -115,7 +115,7 @@ class BoxGridNoise(VectorGridNoise):
         object.__setattr__(self, "sensitivities", sensitivities)
         object.__setattr__(self, "core", core)
         object.__setattr__(self, "steps", steps)
-        _ = self._law  # made here, so that what is wrong is said here
+        _ = self._law  # made here, so that bad arguments fail early
 
     @classmethod
     def optimal(
@@ -158,7 +158,7 @@ class BoxGridNoise(VectorGridNoise):
         steps: Sequence[float] = (),
         power: float = 2.0,
     ) -> BoxGridNoise:
-        """Return the optimal member for real attributes that change by at most so much.
+        """Return the optimal member for real attributes that change by at most `sensitivities`.
 
         Parameters
         ----------
@@ -261,7 +261,11 @@ class BoxGridNoise(VectorGridNoise):
 
     def draw(self, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return one vector of noise in grid steps, shape (d,), to be added to integers."""
-        return np.array([wrapped(k) for k in self._draw(randomness)[1]], dtype=np.int64)
+        words = np.frombuffer(randomness.draws(INDEX_DRAWS + self.dimension), "<u8").tolist()
+        draws = [u << 64 | r for r, u in zip(words[::2], words[1::2], strict=True)]
+        index = self._law.sample(draws[0] << 128 | draws[1], randomness)
+        point = self._point(index, draws[INDEX_DRAWS:], randomness)
+        return np.array([wrapped(k) for k in point], dtype=np.int64)
 
     def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers.
@@ -275,14 +279,8 @@ class BoxGridNoise(VectorGridNoise):
             self.fill(out[start : start + chunk], randomness)
         return out
 
-    def _draw(self, randomness: Randomness) -> tuple[int, list[int]]:
-        """Return the index of a box and a point of it, integers of any size."""
-        words = np.frombuffer(randomness.draws(INDEX_DRAWS + self.dimension), "<u8").tolist()
-        draws = [u << 64 | r for r, u in zip(words[::2], words[1::2], strict=True)]
-        index = self._law.sample(draws[0] << 128 | draws[1], randomness)
-        return index, self._point(index, draws[INDEX_DRAWS:], randomness)
-
     def _point(self, index: int, draws: Sequence[int], randomness: Randomness) -> list[int]:
+        """Return a point of the box of this index, integers of any size."""
         sides = self._law.half_widths(index)
         if index >= len(self._law.weights):  # sides of any length
             return [below(2 * h + 1, randomness) - h for h in sides]

@@ -78,7 +78,28 @@ class VectorGridNoise(ABC):
         ParameterError
             When the values are not finite numbers of this shape.
         """
-        return _nearest(values, np.array(self.steps))
+        steps = np.array(self.steps)
+        given = np.asarray(values)
+        if given.dtype.kind in "iu":  # a float holds no more
+            bounds = np.iinfo(given.dtype)
+            given = np.clip(given, max(-(2**53), bounds.min), min(2**53, bounds.max))
+        array = checked_points(given, steps.size)
+        if not np.isfinite(array).all():
+            raise ParameterError("values must be finite, got an infinite one or a NaN")
+        # A quotient of floats is off by 2**-53 of itself, unless the step is a power of two. Where that can
+        # matter, near a half, it is computed in rational arithmetic.
+        with np.errstate(over="ignore"):
+            exact = np.clip(array / steps, -_FARTHEST, _FARTHEST)
+        whole = np.floor(exact)
+        part = exact - whole
+        whole += part >= 0.5
+        unclear = np.abs(part - 0.5) <= 2.0**-51 * (np.abs(exact) + 1.0)
+        unclear &= np.frexp(steps)[0] != 0.5
+        widths = np.broadcast_to(steps, array.shape)
+        for place in zip(*np.nonzero(unclear), strict=True):
+            quotient = Fraction(float(array[place])) / Fraction(float(widths[place])) + Fraction(1, 2)
+            whole[place] = min(max(math.floor(quotient), -_FARTHEST), _FARTHEST)
+        return whole.astype(np.int64)
 
     def release(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> FloatArray:
         """Return values of shape (..., d) with noise, on the grid; every vector costs epsilon.
@@ -91,34 +112,6 @@ class VectorGridNoise(ABC):
         points = self.to_grid(values)
         noise = self.draw_many(math.prod(points.shape[:-1]), randomness=randomness)
         return np.asarray((points + noise.reshape(points.shape)) * np.array(self.steps))
-
-
-def _nearest(values: ArrayLike, steps: FloatArray) -> IntArray:
-    """Return what `to_grid` says.
-
-    A quotient of floats is off by 2**-53 of itself, unless the step is a power of two. Where that can matter,
-    near a half, it is computed in rational arithmetic.
-    """
-    given = np.asarray(values)
-    if given.dtype.kind in "iu":  # a float holds no more
-        given = np.clip(
-            given, -min(2**53, -int(np.iinfo(given.dtype).min)), min(2**53, int(np.iinfo(given.dtype).max))
-        )
-    array = checked_points(given, steps.size)
-    if not np.isfinite(array).all():
-        raise ParameterError("values must be finite, got an infinite one or a NaN")
-    with np.errstate(over="ignore"):
-        exact = np.clip(array / steps, -_FARTHEST, _FARTHEST)
-    whole = np.floor(exact)
-    part = exact - whole
-    whole += part >= 0.5
-    unclear = np.abs(part - 0.5) <= 2.0**-51 * (np.abs(exact) + 1.0)
-    unclear &= np.frexp(steps)[0] != 0.5
-    widths = np.broadcast_to(steps, array.shape)
-    for place in zip(*np.nonzero(unclear), strict=True):
-        quotient = Fraction(float(array[place])) / Fraction(float(widths[place])) + Fraction(1, 2)
-        whole[place] = min(max(math.floor(quotient), -_FARTHEST), _FARTHEST)
-    return whole.astype(np.int64)
 
 
 def checked_integers(name: str, values: Any, least: int, most: int) -> tuple[int, ...]:
