@@ -47,8 +47,6 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
     `share` is the window's share of the codes, 2 C of `closed_forms.optimal.optimal_levels`, and `power` the
     exponent of the loss. If `circular`, the window wraps and K = N; otherwise K = N + W - 1.
 
-    Notes
-    -----
     The grid adds about ``power / (3 W^2)`` of the error to it, and less if W is even and is the share of a
     whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
     ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that holds up to epsilon
@@ -75,8 +73,6 @@ def table_nodes(window: float, span: float, variance: float) -> int:
     `variance` is that of the continuous mechanism on [0, 1]; rounding to nodes adds up to 1/(4 (N-1)^2) to
     it.
 
-    Notes
-    -----
     The result has the least sum of three relative errors of the variance, at first order: of rounding the
     window, twice; of rounding the output range, four times (for small epsilon the variance is that range to
     the power of 4 over the window's square); and of rounding values.

@@ -281,8 +281,6 @@ def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> in
     The n weights have the sum 2**64, and are 0 outside the table, so shifts of n or more all give 2**64.
     e^epsilon stands for its rational lower bound, which makes the result larger.
 
-    Notes
-    -----
     The computation is exact. A term counts if ``w[k] > floor(E w[k + d])``, a comparison of integers. The
     terms that count add up to ``sum w[k] - E sum w[k + d]``; both sums are of integers, and are computed from
     halves of 32 bits because a sum can be 2**64.

@@ -290,8 +290,6 @@ def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, 
     `weights` are those of 0, 1, ..., N, and `beyond` those of N + 1, N + 1 + D, N + 1 + 2 D, ..., with the
     sensitivity D; farther out weights are no less.
 
-    Notes
-    -----
     Of the masses beyond N the program knows only the tails ``G_k = P(X >= N + 1 + k D)``. Of privacy there it
     knows ``G_k <= e^epsilon G_(k+1) + delta``, and that the positive parts that end beyond N are together at
     least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. Every law satisfies that. Whatever the solver's

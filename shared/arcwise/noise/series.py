@@ -38,8 +38,6 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -
     units. `unit` is positive, and stands inside the power so that nothing overflows unless the sum does; then
     the result is infinite.
 
-    Notes
-    -----
     From rate 0.5 on the terms are added up until they no longer count. Below, about ``1 / rate`` terms would
     be needed: there the first N are added, and the Euler-Maclaurin formula gives the rest; its integral is an
     incomplete gamma function and its derivatives are Taylor coefficients of

@@ -270,8 +270,6 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
 def _gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
     """Return the gamma with the least expectation of a loss, a function of ``|x|`` that does not fall.
 
-    Notes
-    -----
     With ``G(t) = sum_k b^k loss((k + t) sensitivity)``, ``A(gamma)`` the integral of G up to gamma and b
     times that from there to 1, and D as in `Staircase`, the expectation is A / D up to constants, and its
     slope has the sign of ``G D - A``. That rises with gamma, since G does: from at most 0 at 0 to at least 0

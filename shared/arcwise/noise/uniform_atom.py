@@ -43,8 +43,6 @@ def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
     Raises `ParameterError` if the expectation falls with ever longer noise, as for a loss with too low a
     bound.
 
-    Notes
-    -----
     With s the sensitivity and F(h) the integral of ``loss - loss(0)`` up to h, the expectation is
     ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h from ``s / (2 delta)`` on, where there is no atom. F is
     convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) - F(h)``, which does not fall.

@@ -39,8 +39,6 @@ class Directional(NamedTuple):
 def von_mises(epsilon: float) -> Directional:
     """Return kappa = epsilon/2 and the moments of the von Mises-Fisher mechanism.
 
-    Notes
-    -----
     The normaliser is 2 pi I_0(kappa). The k-th trigonometric moment is I_k/I_0 at kappa; the Fourier series
     of theta and theta^2 on [-pi, pi] then give
 
@@ -64,8 +62,6 @@ def von_mises(epsilon: float) -> Directional:
 def purkayastha(epsilon: float) -> Directional:
     """Return kappa = epsilon/pi and the moments of the Purkayastha mechanism.
 
-    Notes
-    -----
     ``int_0^pi theta^n e^(-kappa theta) d theta`` is elementary; what cancels in it for small epsilon is a
     tail of the exponential series. ``rho = kappa^2 coth(epsilon/2) / (1 + kappa^2)``.
     """

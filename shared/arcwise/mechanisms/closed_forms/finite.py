@@ -60,8 +60,6 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
     (Zhao et al., IEEE IoT Journal 2020). The ends have the ratio E of the outputs -K and K, so
     K = (E+1) / (G (1 - a/E)).
 
-    Notes
-    -----
     With a = E h / (1+h) the worst-case variance is, over ((E+1)/G)^2, a polynomial in h; it is least where
     ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex, and exceeds the
     right side at h = 0 for E < 2: there a is 0, and the mechanism is Duchi's. The output -K may not be less
@@ -156,8 +154,6 @@ def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> Fl
     The k nodes (`nodes`, at least 2) and the outputs are at equal distances, and x is rounded up or down to a
     node so that the mean stays.
 
-    Notes
-    -----
     Exact, with the rounding included. With q = 1/(E+k-1), D = G q, d = k-1 and the grid value y of a report,
     ``E y = D x + q k/2`` and ``E y^2 = D (x^2 + r) + q k (2k-1) / (6d)``, where r = f (1-f) / d^2 is the
     variance of rounding; the decoded report is affine in y, with the variance Var(y) / D^2.

@@ -189,8 +189,6 @@ def interval_mean(x: float, epsilon: float, power: float = 1.0) -> float:
 
     `power` is the exponent, at least 1, of the loss that the mechanism is optimal for.
 
-    Notes
-    -----
     ``1/2 + 2 C (p - q) (centre - 1/2)``, with the window's centre x held within C and 1 - C; for the default
     power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased towards 1/2, and all x
     within C of an end have the same mean: no function of a report is unbiased there. Over an inset domain, C

@@ -37,8 +37,6 @@ class Mixture(NamedTuple):
 def best_mixture(epsilon: float) -> Mixture:
     """Return the mixture of a PM and three outputs that has the least worst-case variance on [0, 1].
 
-    Notes
-    -----
     The best a is at an end of [0, E/(E+2)]: 0, which is Duchi's mechanism, below epsilon = 2.03, and E/(E+2)
     above. (Found by search over a; a test repeats it.) At a = 0 the variance is a parabola in t that
     opens up or down with the share, linear in the share on either side: what is best is Duchi's alone, or the

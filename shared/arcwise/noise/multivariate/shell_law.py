@@ -59,8 +59,6 @@ class ShellLaw:
     heights of neighbouring shells differ by a factor of e^epsilon at most. `weights` are those of the indices
     0, 1, ..., I - 1, in units of 2**-256, and `tail` is the weight of all other indices together.
 
-    Notes
-    -----
     The weights are those of the law with the decay b, which is 2**-60 above e^-epsilon, rounded down. Then
     each is lowered, if need be, from the last to the first, to ``w_k <= N_k (E - 1) height(k + 1)`` in
     integers, where E is the lower bound of e^epsilon. The rest goes to the largest weight, for which the
