@@ -51,6 +51,11 @@ def of_member(member: str) -> Callable[[Any, float], Any]:
     return lambda x, epsilon: piecewise.piecewise_variance(x, epsilon, s=POWER(epsilon, member))
 
 
+def of_theorem_5(x: Any, epsilon: float) -> Any:
+    s, half_range = piecewise.unbiased_optimal_range(epsilon)
+    return piecewise.transformation_variance(x, epsilon, s=s, half_range=half_range)
+
+
 VARIANCES: dict[str, tuple[Callable[[Any, float], Any], Callable[[float], float]]] = {
     "duchi": (finite.duchi_variance, finite.duchi_worst_variance),
     "pm": (piecewise.piecewise_variance, piecewise.piecewise_worst_variance),
@@ -58,7 +63,7 @@ VARIANCES: dict[str, tuple[Callable[[Any, float], Any], Callable[[float], float]
     "pm_opt": (of_member("pm-opt"), piecewise.transformation_worst_variance),
     "hm": (finite.hybrid_variance, finite.hybrid_worst_variance),
     "three_outputs": (finite.three_outputs_variance, finite.three_outputs_worst_variance),
-    "ugpm_theorem5": (piecewise.unbiased_optimal_variance, piecewise.unbiased_optimal_worst_variance),
+    "ugpm_theorem5": (of_theorem_5, piecewise.unbiased_optimal_worst_variance),
 }
 
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from arcwise.checks import checked_real
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import UNIT, check_epsilon, exact_epsilon
@@ -149,8 +150,6 @@ def _fit_grid(
     probability `LEAST` from every node, and otherwise from one. Raises `ParameterError` if the table would be
     too large.
     """
-    from arcwise.checks import checked_real
-
     if nodes is not None:
         nodes = check_nodes(nodes, MOST_NODES)
     if reach is not None:

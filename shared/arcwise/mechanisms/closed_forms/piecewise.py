@@ -125,12 +125,7 @@ def unbiased_optimal_range(epsilon: float) -> tuple[float, float]:
     return root + 1, 2 * (root + 2) / root + 1
 
 
-def unbiased_optimal_variance(x: ArrayLike, epsilon: float) -> FloatArray:
-    """Return the variance on [0, 1] of the unbiased variant of Theorem 5, in the shape of x."""
-    s, half_range = unbiased_optimal_range(epsilon)
-    return transformation_variance(x, epsilon, s=s, half_range=half_range)
-
-
 def unbiased_optimal_worst_variance(epsilon: float) -> float:
-    """Return the largest `unbiased_optimal_variance`: 4 times that of PM at small epsilon, 3 at large."""
-    return float(unbiased_optimal_variance(1.0, epsilon))
+    """Return the worst-case variance of that variant: 4 times that of PM at small epsilon, 3 at large."""
+    s, half_range = unbiased_optimal_range(epsilon)
+    return transformation_worst_variance(epsilon, s=s, half_range=half_range)

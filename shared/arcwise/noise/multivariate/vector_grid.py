@@ -99,7 +99,7 @@ class VectorGridNoise(ABC):
         for place in zip(*np.nonzero(unclear), strict=True):
             quotient = Fraction(float(array[place])) / Fraction(float(widths[place])) + Fraction(1, 2)
             whole[place] = min(max(math.floor(quotient), -_FARTHEST), _FARTHEST)
-        return whole.astype(np.int64)
+        return np.asarray(whole.astype(np.int64))
 
     def release(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> FloatArray:
         """Return values of shape (..., d) with noise, on the grid; every vector costs epsilon.
