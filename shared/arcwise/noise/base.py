@@ -66,23 +66,31 @@ def checked_shape(size: Size | None, generator: object) -> tuple[int, ...]:
     return tuple(checked_integer("size", length, 0) for length in shape)
 
 
-def least_whole(enough: Callable[[FloatArray], Any], guess: FloatArray) -> FloatArray:
+def least_whole(
+    enough: Callable[[FloatArray], BoolArray], guess: FloatArray, *, least: float | None = None
+) -> FloatArray:
     """Return in each place the least whole number that is enough: brackets that double, then bisection.
 
-    `enough` returns a truth value for each place, true from some number on. The guesses are whole.
+    `enough` takes a whole number for each place and is true from some number on. No number below `least` is.
     """
-    low, high = guess.copy(), guess.copy()
-    for ends, width, wrong in ((low, -1.0, True), (high, 1.0, False)):
-        step = width
-        while (beyond := enough(ends) == wrong).any():
-            ends[beyond] += step
-            step *= 2.0
-    middle = np.floor((low + high) / 2.0)
-    while ((low < middle) & (middle < high)).any():
-        found = enough(middle)
-        low, high = np.where(found, low, middle), np.where(found, middle, high)
+    low, high = guess.copy() if least is None else np.full(guess.shape, least - 1.0), guess.copy()
+    step = 1.0
+    while least is None and (found := enough(low)).any():
+        high[found] = low[found]
+        low[found] -= step
+        step *= 2.0
+    step = 1.0
+    while (missing := ~enough(high)).any():
+        low[missing] = high[missing]
+        high[missing] += step
+        step *= 2.0
+    while True:
         middle = np.floor((low + high) / 2.0)
-    return np.asarray(high + 0.0)
+        active = (low < middle) & (middle < high)
+        if not active.any():
+            return np.asarray(high + 0.0)
+        found = enough(middle)
+        low, high = np.where(active & ~found, middle, low), np.where(active & found, middle, high)
 
 
 def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> FloatArray:

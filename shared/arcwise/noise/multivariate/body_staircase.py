@@ -119,9 +119,9 @@ class BodyStaircase:
         def reached(shell: FloatArray) -> BoolArray:
             if shell.max(initial=0.0) > 2**52:
                 raise ParameterError("x must be within 2**52 shells; does the body contain points around 0?")
-            return (shell >= 0.0) & self._reached(points, np.maximum(shell, 0.0))
+            return self._reached(points, shell)
 
-        shells = least_whole(reached, np.zeros(len(points)))
+        shells = least_whole(reached, np.zeros(len(points)), least=0.0)
         return np.asarray(shells.astype(np.int64).reshape(array.shape[:-1]))
 
     def pdf(self, x: ArrayLike) -> FloatArray:

@@ -128,10 +128,10 @@ class BoxComponent(EndlessNoise):
         wanted = np.where(s > 0.0, s, 0.5)
 
         def beyond(shell: FloatArray) -> FloatArray:
-            return self._beyond(np.maximum(shell, 0.0), np.zeros(s.shape))
+            return self._beyond(shell, np.zeros(s.shape))
 
         # The first shell with no more than `wanted` beyond it. The density is constant in a shell.
-        shell = least_whole(lambda shell: (shell >= 0.0) & (beyond(shell) <= wanted), np.zeros(s.shape))
+        shell = least_whole(lambda shell: beyond(shell) <= wanted, np.zeros(s.shape), least=0.0)
         edge = core + shell * width
         density = 2.0 * self._density(shell)
         outer = edge - (wanted - beyond(shell)) / density
