@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.closed_forms.piecewise import PiecewiseMember
     from arcwise.typing import FloatArray
 
-
 SOURCE = "Zheng, Mishra, Hu, slides"
 
 UNIT = "domain lengths, to the power"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.closed_forms.directional import Directional
     from arcwise.typing import FloatArray
 
-
 _X = np.linspace(0.0, 1.0, 401)
 _HALF = np.linspace(0.0, 0.5, 101)
 _TURN = 2.0 * math.pi

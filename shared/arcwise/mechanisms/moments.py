@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
     from arcwise.typing import FloatArray
 
-
 TOO_COARSE = 1.02
 """A grid's error over the closed form's, from which on people are told."""
 

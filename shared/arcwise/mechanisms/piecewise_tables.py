@@ -22,7 +22,6 @@ from arcwise.mechanisms.window import check_interval, check_nodes, lattice_nodes
 if TYPE_CHECKING:
     from arcwise.domains import Interval
 
-
 _TRUNCATED_NODES = 65
 """At most 4,500 weights of nine bytes in a task."""
 

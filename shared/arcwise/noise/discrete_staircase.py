@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-
 SENSITIVITY_MAX = 2**20
 """Moments add one series for each integer below the sensitivity."""
 

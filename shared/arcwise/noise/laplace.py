@@ -20,7 +20,6 @@ from arcwise.noise.series import gamma_moment
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
-
 _BLOCK = 2**20
 _MOST_TERMS = 2**28
 

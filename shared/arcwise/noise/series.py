@@ -1,7 +1,4 @@
-"""The sum that all staircase moments come down to: sum over k of e^(-rate k) (k + offset)^power.
-
-It is Lerch's transcendent at a negative order. Every term is positive, so nothing cancels.
-"""
+"""The series that moments come down to, of staircases on the line and of box-shaped shells."""
 
 from __future__ import annotations
 
@@ -10,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from arcwise.noise.base import geometric_rvs
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from arcwise.typing import FloatArray
@@ -34,9 +35,10 @@ def gamma_moment(scale: float, power: float) -> float:
 def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> FloatArray:
     """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exact.
 
-    The rate is positive and the power at least 0, with ``0**0`` as 1. Offsets are non-negative, at most a few
-    units. `unit` is positive, and stands inside the power so that nothing overflows unless the sum does; then
-    the result is infinite.
+    It is Lerch's transcendent at a negative order; every term is positive, so nothing cancels. The rate is
+    positive and the power at least 0, with ``0**0`` as 1. Offsets are non-negative, at most a few units.
+    `unit` is positive, and stands inside the power so that nothing overflows unless the sum does; then the
+    result is infinite.
 
     From rate 0.5 on the terms are added up until they no longer count. Below, about ``1 / rate`` terms would
     be needed: there the first N are added, and the Euler-Maclaurin formula gives the rest; its integral is an
@@ -88,3 +90,100 @@ def _tail(rate: float, power: float, v: FloatArray, unit: float, start: int) -> 
         taylor = sum(exponential[i] * binomial[order - i] for i in range(order + 1))
         result = result - numbers[2 * j] / (2 * j) * taylor * first
     return np.asarray(result)
+
+
+def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -> FloatArray:
+    """Return ``sum_{i >= 0} b^i prod_l (c_l + i s_l)`` with ``b = e^-epsilon``.
+
+    The constants c_l are non-negative numbers or arrays of one shape, which is the shape of the result; the
+    slopes s_l are positive. There is no loop over i: `binomial_coefficients` writes the product in the basis
+    of binomials C(i, k), whose series are ``b^k / (1 - b)^(k+1)``. All coefficients are positive.
+    """
+    return _summed(epsilon, binomial_coefficients(constants, slopes))
+
+
+def binomial_coefficients(constants: Sequence[Any], slopes: Sequence[float]) -> list[Any]:
+    """Return the a_k with ``prod_l (c_l + i s_l) = sum_k a_k C(i, k)`` for all i.
+
+    One factor at a time: ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
+    """
+    coefficients: list[Any] = [1]  # integers stay integers
+    for c, s in zip(constants, slopes, strict=True):
+        coefficients = _times(coefficients, c, s)
+    return coefficients
+
+
+def excess_box_sum(
+    epsilon: float, half_widths: Sequence[float], slopes: Sequence[float], gap: float
+) -> float:
+    """Return ``sum_{i >= 0} b^i (prod_l (h_l + (gap + i) s_l) - prod_l h_l)``, all in positive terms.
+
+    By ``P h' - H h = (P - H) h' + H u s`` for ``h' = h + u s`` and ``u = gap + i``, P and H the products of
+    the h alone.
+    """
+    excess: list[Any] = [0.0]
+    product = 1.0
+    for h, s in zip(half_widths, slopes, strict=True):
+        excess = _times(excess, h + gap * s, s)
+        excess[0] += product * gap * s
+        excess[1] += product * s
+        product *= h
+    return float(_summed(epsilon, excess))
+
+
+def offset_sum(
+    epsilon: float, power: float, offset: float, others: Sequence[float], unit: float = 1.0
+) -> float:
+    """Return ``sum_i b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
+
+    From epsilon 0.5 on by adding up. Below, the other factors are expanded around `offset`; the many i that
+    count then are large against the differences, so that nothing cancels.
+    """
+    if epsilon >= 0.5:
+        from scipy import special
+
+        degree = power + len(others)
+        i = np.arange(math.ceil(float(special.gammainccinv(degree + 1.0, 1e-20)) / epsilon) + 3, dtype=float)
+        terms = (unit * (i + offset) * np.exp(-epsilon * i / power)) ** power
+        for other in others:
+            terms *= i + other
+        return float(terms.sum())
+    expanded = np.polynomial.polynomial.polyfromroots([offset - other for other in others])
+    return math.fsum(
+        a * unit**-k * float(lerch_sum(epsilon, power + k, offset, unit)) for k, a in enumerate(expanded)
+    )
+
+
+def box_index(
+    epsilon: float,
+    core: Sequence[float],
+    slopes: Sequence[float],
+    count: int,
+    generator: np.random.Generator,
+) -> FloatArray:
+    """Return indices, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
+
+    In the basis of binomials that is a mixture, over k with positive weights, of k plus k + 1 geometric
+    numbers.
+    """
+    ratio = 1.0 / math.expm1(epsilon)
+    coefficients = binomial_coefficients(core, slopes)
+    weights = np.cumsum([a * ratio**k for k, a in enumerate(coefficients)])
+    k = np.searchsorted(weights[:-1], generator.random(count) * weights[-1], side="right")
+    index: FloatArray = k + geometric_rvs(epsilon, count, generator)
+    for order in range(1, len(coefficients)):
+        more = np.flatnonzero(k >= order)
+        index[more] += geometric_rvs(epsilon, more.size, generator)
+    return index
+
+
+def _times(coefficients: list[Any], c: Any, s: float) -> list[Any]:
+    longer = [(c + s * k) * a for k, a in enumerate(coefficients)] + [0]
+    for k, a in enumerate(coefficients):
+        longer[k + 1] = longer[k + 1] + s * (k + 1) * a
+    return longer
+
+
+def _summed(epsilon: float, coefficients: list[Any]) -> FloatArray:
+    ratio = 1.0 / math.expm1(epsilon)  # b / (1 - b)
+    return np.asarray(sum(a * ratio**k for k, a in enumerate(coefficients)) / -math.expm1(-epsilon))

@@ -71,12 +71,9 @@ def mixture_at(epsilon: float, a: float) -> Mixture:
     end = (4 * low + growth**2 * low**3 * a) / ((growth * low) ** 2 * fall)  # V of three outputs at t = 1
     slope = ((1 + low) / fall) ** 2 * a / (growth * low)
 
-    def piecewise(s: float) -> tuple[float, float]:
-        return (s + 1) / growth, (s + growth + 1) * ((s + 1) ** 3 + growth) / (3 * (s * growth) ** 2)
-
     def worst(share: float, s: float) -> tuple[float, float, float]:
         """Return 1 - t at the worst t, and both variances there."""
-        kappa, c = piecewise(s)
+        kappa, c = _of_piecewise(s, growth)
         square = share * kappa - (1 - share)  # the variance is a parabola in y = 1 - t
         linear = -2 * share * kappa + (1 - share) * (2 - slope)
         y = min(1.0, -linear / (2 * square)) if square < 0 < linear else 0.0
@@ -109,6 +106,11 @@ def mixture_at(epsilon: float, a: float) -> Mixture:
     return Mixture(share, s, a, (share * of_piecewise + (1 - share) * of_three) / 4)
 
 
+def _of_piecewise(s: float, growth: float) -> tuple[float, float]:
+    """Return kappa and c: the variance of PM for an input t in [-1, 1] is ``c + kappa t^2``."""
+    return (s + 1) / growth, (s + growth + 1) * ((s + 1) ** 3 + growth) / (3 * (s * growth) ** 2)
+
+
 def _with_duchi(epsilon: float) -> Mixture:
     """Return the better of Duchi's mechanism alone and the best mixture with a constant variance.
 
@@ -119,8 +121,7 @@ def _with_duchi(epsilon: float) -> Mixture:
     growth, alone = math.expm1(epsilon), 4 * duchi_worst_variance(epsilon)
 
     def constant(s: float) -> float:
-        kappa = (s + 1) / growth
-        c = (s + growth + 1) * ((s + 1) ** 3 + growth) / (3 * (s * growth) ** 2)
+        kappa, c = _of_piecewise(s, growth)
         return (c + kappa * alone) / (1 + kappa)
 
     lowest = piecewise_parameter(epsilon, "pm-opt")

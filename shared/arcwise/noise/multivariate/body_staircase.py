@@ -16,8 +16,7 @@ from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.base import checked_epsilon, checked_shape, least_whole
 from arcwise.noise.multivariate.box import BoxStaircase, checked_lengths, checked_points
-from arcwise.noise.multivariate.box_sums import box_index
-from arcwise.noise.series import lerch_sum
+from arcwise.noise.series import box_index, lerch_sum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

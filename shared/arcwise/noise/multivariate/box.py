@@ -16,8 +16,7 @@ import numpy as np
 from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.noise.base import CHUNK, EndlessNoise, checked_epsilon, checked_shape, least_whole
-from arcwise.noise.multivariate.box_sums import box_index, box_sum, excess_box_sum, offset_sum
-from arcwise.noise.series import lerch_sum
+from arcwise.noise.series import box_index, box_sum, excess_box_sum, lerch_sum, offset_sum
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

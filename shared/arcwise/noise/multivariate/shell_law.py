@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import exp_lower_bound
-from arcwise.noise.multivariate.box_sums import binomial_coefficients
+from arcwise.noise.series import binomial_coefficients
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
