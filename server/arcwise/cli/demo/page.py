@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
-from arcwise.analysis.charts import stylesheet, svg
-from arcwise.cli.demo.figures import chart_of
+import numpy as np
+
+from arcwise.analysis import Estimate
+from arcwise.analysis.charts import Layer, charts_of, stylesheet, svg
 from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
@@ -101,7 +104,7 @@ def write_page(path: Path, results: Sequence[Result], *, epsilon: float, devices
 
 
 def _card(result: Result) -> str:
-    task, chart = result.column.task, chart_of(result)
+    task, chart = result.column.task, _chart_of(result)
     return _CARD.format(
         title=escape(result.column.title),
         reports=result.estimate["n"],
@@ -117,6 +120,17 @@ def _card(result: Result) -> str:
         method=escape(result.estimate["distribution"]["method"].rstrip(".")),
         task_id=task.id,
     )
+
+
+def _chart_of(result: Result) -> Chart:
+    """Return the histogram or the rose of one result, with the true one as an outline."""
+    bins, domain = result.column.bins, result.column.task.domain
+    one = domain.length / (2 * np.pi) if domain.circular else 1.0  # a rose shows what is per radian
+    heights = result.true / np.diff(bins) * one
+    outline = zip(bins[:-1].tolist(), bins[1:].tolist(), heights.tolist(), strict=True)
+    estimate = replace(Estimate.from_dict(result.estimate), unit=result.column.unit)
+    (chart, *_) = charts_of(estimate)
+    return chart.over(Layer("outline", "truth", tuple(outline), "truth, known to the devices only"))
 
 
 def _table(chart: Chart) -> str:

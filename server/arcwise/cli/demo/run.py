@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from arcwise.cli.demo.fleet import report_fleet
 from arcwise.cli.demo.truth import Result, compare
-from arcwise.client import Uplink
+from arcwise.client import Client, MemoryLedger, Uplink
 from arcwise.errors import ArcwiseError
 from arcwise.randomness import SYSTEM, Randomness
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 _FLUSH_SECONDS = 60.0
 _ESTIMATE_SECONDS = 60.0
 _STOP_SECONDS = 15.0
+_STEP = 2_000
 
 
 @contextmanager
@@ -68,12 +68,36 @@ def collect(
     """
     with Uplink(url, max_pending=2_000_000) as uplink:
         reports = sum(
-            report_fleet(fleet, uplink, randomness=randomness, progress=progress) for fleet in fleets
+            _report_fleet(fleet, uplink, randomness=randomness, progress=progress) for fleet in fleets
         )
         if not uplink.flush(_FLUSH_SECONDS):
             raise ArcwiseError(f"the server did not acknowledge all reports within {_FLUSH_SECONDS:g} s")
         if uplink.counters.sent != reports:
             raise ArcwiseError(f"of {reports} reports the server took {uplink.counters.sent}")
+    return reports
+
+
+def _report_fleet(
+    fleet: Fleet, uplink: Uplink, *, randomness: Randomness, progress: Callable[[int], object]
+) -> int:
+    """Let every device of the fleet report its values once; return the number of reports made.
+
+    Each device is a `Client` with a ledger of its own. They share the uplink, as devices behind one gateway
+    do: it sees codes only, and sends them on in batches of many devices. `progress` is called with the number
+    of devices that were served since the last call.
+    """
+    tasks = tuple(column.task for column in fleet.columns)
+    names = [task.name for task in tasks]
+    devices = zip(*(column.values.tolist() for column in fleet.columns), strict=True)
+    reports = 0
+    for number, values in enumerate(devices, 1):
+        client = Client(uplink, tasks=tasks, ledger=MemoryLedger(), randomness=randomness)
+        for name, value in zip(names, values, strict=True):
+            if value == value:  # noqa: PLR0124 (NaN: the record has no value)
+                reports += bool(client.report(name, value))
+        if number % _STEP == 0:
+            progress(_STEP)
+    progress(len(fleet) % _STEP)
     return reports
 
 

@@ -28,26 +28,16 @@ class Line:
     period: float | None = None
 
     @property
-    def decimals(self) -> int:
-        """Digits after the point that the interval's width warrants."""
-        width = self.ends[1] - self.ends[0]
-        return max(0, 1 - math.floor(math.log10(width))) if width > 0 else 3
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The interval without a jump: on a circle low may be negative, or high exceed the period."""
-        return self._known.ends() or (self.low, self.high)
-
-    @property
     def interval(self) -> str:
         """The interval in words, with as many digits as it warrants."""
         through = " (through 0)" if self._known.through_origin else ""
         return f"{self.written(self.low)} to {self.written(self.high)}{through}"
 
     def written(self, number: float) -> str:
-        """Return one of the numbers with as many digits as the interval warrants."""
-        rounded = round(number, self.decimals) + 0.0  # never -0
-        return f"{rounded:.{self.decimals}f}"
+        """Return one of the numbers with as many digits as the interval's width warrants."""
+        low, high = self._known.ends() or (self.low, self.high)
+        decimals = max(0, 1 - math.floor(math.log10(high - low))) if high > low else 3
+        return f"{round(number, decimals) + 0.0:.{decimals}f}"  # never -0
 
     @property
     def contains(self) -> bool:
@@ -61,12 +51,11 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """All that the demo shows of one column: its estimates, and both distributions on the column's bins."""
+    """What the demo shows of one column: its estimates, and the true distribution on the column's bins."""
 
     column: Column
     estimate: dict[str, Any]
     lines: tuple[Line, ...]
-    estimated: FloatArray
     true: FloatArray
 
 
@@ -95,18 +84,7 @@ def compare(column: Column, estimate: dict[str, Any]) -> Result:
             ),
         ]
     true = np.histogram(values, column.bins)[0] / len(values)
-    return Result(column, estimate, tuple(lines), _rebinned(column, estimate["distribution"]), true)
-
-
-def _rebinned(column: Column, distribution: dict[str, Any]) -> FloatArray:
-    """Return an estimated distribution on the column's bins, each cell's mass spread evenly over the cell."""
-    edges = np.array(distribution["edges"])
-    cumulative = np.append(0.0, np.cumsum(distribution["probabilities"]))
-    if column.task.domain.circular:
-        period = column.task.domain.period
-        edges = np.concatenate([edges[:-1] + turn * period for turn in (-1, 0, 1)])
-        cumulative = np.concatenate([cumulative[:-1] + turn for turn in (-1, 0, 1)])
-    return np.diff(np.interp(column.bins, edges, cumulative))
+    return Result(column, estimate, tuple(lines), true)
 
 
 def _line(
