@@ -12,8 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.cli import main
-from arcwise.cli.privacy import privacy_page
-from arcwise.cli.privacy.figures import PRIORS, Limit, beliefs, limits, percent
+from arcwise.cli.privacy import PRIORS, Limit, beliefs, limits, percent, privacy_page
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import GaussianMechanism

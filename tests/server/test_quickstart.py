@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import arcwise.version
 from arcwise.cli import main
-from arcwise.cli.quickstart.command import program
+from arcwise.cli.quickstart import program
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,8 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from arcwise.analysis import count_table
-from arcwise.cli import main, reading
-from arcwise.cli.randomize import writing
+from arcwise.cli import main, randomize, reading
 from arcwise.cli.reading import read_seconds
 from arcwise.domains import Interval
 from arcwise.errors import DomainError
@@ -121,15 +120,15 @@ def test_times_decide_the_epochs(form: str) -> None:
 
 
 def test_without_times_all_reports_are_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arcwise.cli.randomize.command.time.time", lambda: 20_000.5 * DAY)
+    monkeypatch.setattr("arcwise.cli.randomize.time.time", lambda: 20_000.5 * DAY)
     good(write("csv", score=VALUES))
     assert read("reports.parquet")["epoch"].to_list() == [20_000]
 
 
 def test_large_files_make_full_batches_and_remainders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "_BLOCK", 70)
-    monkeypatch.setattr(writing, "_BATCH", 64)
-    monkeypatch.setattr(writing, "_TOGETHER", 2)
+    monkeypatch.setattr(randomize, "_BATCH", 64)
+    monkeypatch.setattr(randomize, "_TOGETHER", 2)
     for form in ("parquet", "jsonl"):
         assert "300 reports in 2 epochs" in good(
             write(form, score=VALUES, at=[0, DAY] * 150), "--time", "at", "--force"
@@ -331,7 +330,7 @@ def test_times_without_an_epoch_are_refused(time: float) -> None:
 
 
 def test_times_in_milliseconds_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("arcwise.cli.randomize.command.time.time", lambda: 1_772_323_200.0)
+    monkeypatch.setattr("arcwise.cli.randomize.time.time", lambda: 1_772_323_200.0)
     tomorrow = 1_772_323_200 + 86_400
     good(write("csv", score=[1], at=[tomorrow]), "--time", "at")
     Path("reports.parquet").unlink()

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
 from arcwise.analysis.timeseries.epochs import Span, epoch_start, epochs_across, merged, utc
-from arcwise.cli.count_file import CountFile
-from arcwise.cli.counts import opened_counts, read_counts, read_span, reports_of_namesakes
+from arcwise.cli.counts import CountFile, opened_counts, read_counts, read_span
+from arcwise.cli.options import EXISTING, together
+from arcwise.cli.stored_tasks import reports_of_namesakes
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from pathlib import Path
     from typing import TextIO
 
     from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.typing import IntArray
 
-Command = TypeVar("Command", bound="Callable[..., Any]")
-
-_OPTIONS = (
+against_options = together(
     click.option(
         "--against",
         type=click.File("r"),
@@ -33,7 +31,7 @@ _OPTIONS = (
     ),
     click.option(
         "--against-task",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        type=EXISTING,
         help="The task of the other devices, on the same domain; alone with --store, its reports there.",
     ),
     click.option(
@@ -53,13 +51,6 @@ _OPTIONS = (
         "these estimates, and a test whether the reports come from it.",
     ),
 )
-
-
-def against_options(command: Command) -> Command:
-    """Add the options of `Against` to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 class Against(NamedTuple):

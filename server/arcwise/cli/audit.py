@@ -6,30 +6,34 @@ import importlib
 import json
 import sys
 from operator import attrgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from arcwise.analysis.auditing.audit import LEVEL, SAMPLES
 from arcwise.analysis.auditing.audit import audit as audit_mechanism
-from arcwise.cli.domain import domain_options, lattice_options, read_domain
-from arcwise.cli.task.making import NAMES
-from arcwise.cli.task.making import mechanism_for as named_mechanism
+from arcwise.cli.mechanisms import NAMES
+from arcwise.cli.mechanisms import mechanism_for as named_mechanism
+from arcwise.cli.options import EXISTING, domain_options, lattice_options, read_domain
 from arcwise.cli.terminal import progress_bar, whole_number
 from arcwise.errors import ArcwiseError
 from arcwise.tasks import Group, Task
 
 if TYPE_CHECKING:
-    from arcwise.domains import Domain
+    from pathlib import Path
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+    from typing_extensions import Unpack
+
+    from arcwise.cli.options import DomainOptions
+    from arcwise.domains import Domain
 
 
 @click.command()
 @click.argument("mechanism", required=False, metavar="[MODULE:FUNCTION | NAME]")
-@click.option("--task", "task_file", type=_FILE, help="Audit the task of this file, with its own claim.")
-@click.option("--group", "group_file", type=_FILE, help="Audit the whole report of the group of this file.")
+@click.option("--task", "task_file", type=EXISTING, help="Audit the task of this file, with its own claim.")
+@click.option(
+    "--group", "group_file", type=EXISTING, help="Audit the whole report of the group of this file."
+)
 @click.option("--epsilon", type=float, help="The claimed epsilon.")
 @click.option(
     "--delta", type=float, help="The claimed delta, 0 unless given; with a NAME the delta that it aims at."
@@ -57,16 +61,13 @@ def audit(  # noqa: PLR0917 (click calls it by keyword)
     group_file: Path | None,
     epsilon: float | None,
     delta: float | None,
-    domain_text: str | None,
-    circle: float | None,
-    step: float | None,
-    rounding: str | None,
     inputs: tuple[float, ...],
     samples: int,
     level: float,
     vectorised: bool,
     seed: int | None,
     as_json: bool,
+    **options: Unpack[DomainOptions],
 ) -> None:
     """Audit a mechanism: find a lower bound on its epsilon, and outputs that only some inputs reach.
 
@@ -86,9 +87,9 @@ def audit(  # noqa: PLR0917 (click calls it by keyword)
     if [mechanism, task_file, group_file].count(None) != 2:
         raise click.UsageError("give one of MODULE:FUNCTION, the NAME of a mechanism, --task and --group")
     domain = None
-    if domain_text is not None or circle is not None:
-        domain = read_domain(domain_text, circle, step=step, rounding=rounding)
-    elif step is not None or rounding is not None:
+    if options["domain_text"] is not None or options["circle"] is not None:
+        domain = read_domain(options)
+    elif options["step"] is not None or options["rounding"] is not None:
         raise click.UsageError("--step and --rounding are for a --domain or a --circle")
     if mechanism is None and domain is not None:
         raise click.UsageError("--domain and --circle are not for a file, which names its own")

@@ -5,17 +5,39 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import click
+
 from arcwise.analysis.central_privacy.promise import check_promise
+from arcwise.cli.terminal import progress_bar
 from arcwise.digits import rounded_up
-from arcwise.errors import CertificateError
+from arcwise.errors import ArcwiseError, CertificateError
 from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
     from arcwise.kernels import Kernel
     from arcwise.tasks import Task
 
 _WRONG_ROW = "a row does not sum to 2**64, or has a negative weight"
+
+
+def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]]) -> None:
+    """Print what `verified` says of each file, and exit with 1 where a file does not hold."""
+    failed = 0
+    for path in files:
+        try:
+            with progress_bar(str(path), counted=False):
+                found = list(verified(path))
+            for words in found:
+                click.echo(f"ok      {path}: {words}")
+        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
+            failed += 1
+            click.echo(f"FAILED  {error}", err=True)  # the error names the file
+    if failed:
+        raise click.exceptions.Exit(1)
 
 
 def verified(task: Task) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from arcwise.cli.commands import CommandGroup
+from arcwise.cli.main import CommandGroup
 from arcwise.client import FileLedger, inspect
 
 _FILE = click.Path(path_type=Path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,21 +9,22 @@ import click
 from arcwise.analysis.mechanism_table import DEFAULT_DELTA, SORTS
 from arcwise.analysis.mechanism_table import compare as compare_mechanisms
 from arcwise.analysis.mechanism_table.output import write_csv, write_plot
-from arcwise.cli.domain import domain_options, lattice_options, read_domain
-from arcwise.cli.numbers import data_options
-from arcwise.cli.own_data import read_own_data
-from arcwise.cli.picture import checked_picture
+from arcwise.cli.options import NEW, data_options, domain_options, lattice_options, plot_option
+from arcwise.cli.own_data import read_population
 from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
 from arcwise.digits import counted, rounded_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
+
+    from typing_extensions import Unpack
 
     from arcwise.analysis.mechanism_table.measures import MechanismRow
+    from arcwise.cli.options import DataOptions
     from arcwise.domains import Domain
 
 _SORT_OF_DATA = "mean-squared"
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command()
@@ -52,28 +52,17 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option(
     "--designs/--no-designs", default=True, help="Include designs by linear programming, which take seconds."
 )
-@click.option("--csv", "csv_file", type=_FILE, help="Write every column to this file.")
-@click.option(
-    "--plot",
-    "plot_file",
-    type=_FILE,
-    callback=checked_picture,
-    help="Write a plot to this file: .png, .svg or .pdf.",
-)
+@click.option("--csv", "csv_file", type=NEW, help="Write every column to this file.")
+@plot_option
 def compare(  # noqa: PLR0917 (click calls it by keyword)
     epsilon: float,
-    domain_text: str | None,
-    circle: float | None,
-    step: float | None,
-    rounding: str | None,
-    data: Path | None,
-    column: str | None,
     delta: float,
     nodes: int | None,
     sort: str | None,
     designs: bool,
     csv_file: Path | None,
     plot_file: Path | None,
+    **options: Unpack[DataOptions],
 ) -> None:
     """Compare every mechanism that serves a domain, at one epsilon.
 
@@ -85,16 +74,9 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
 
     With --data, averages are over those values, and bounds are taken from them unless given.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    own = None
-    if data is None:
-        if column is not None:
-            raise click.UsageError("--column is for --data")
-        domain = read_domain(domain_text, circle, step=step, rounding=rounding)
-    else:
-        own = read_own_data(data, column, domain_text, circle, step=step, rounding=rounding)
-        domain = own.domain
-    sort = sort or (SORTS[0] if own is None else _SORT_OF_DATA)
-    average = "uniform inputs" if own is None else f"{counted(own.values.size, 'value')} of yours"
+    domain, values = read_population(options)
+    sort = sort or (SORTS[0] if values is None else _SORT_OF_DATA)
+    average = "uniform inputs" if values is None else f"{counted(values.size, 'value')} of yours"
     with progress_bar() as progress:
         table = compare_mechanisms(
             domain,
@@ -103,7 +85,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
             nodes=nodes,
             designs=designs,
             sort=sort,
-            population=None if own is None else own.values,
+            population=values,
             progress=progress,
         )
     rows = table.rows
@@ -134,10 +116,8 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
         table.add_row(*_cells(row, circular), style="yellow" if row.delta else None)
     wide_console(160).print(table, highlight=False)
     click.echo(
-        "\nSorted by "
-        + sort
-        + ". Worst: over every node, the quarters between nodes and 1,025 equal steps. Mean:\n"
-        f"over {average}. All summed over the integer rows, none simulated."
+        f"\nSorted by {sort}. Worst: over every node, the quarters between nodes and 1,025 equal steps. "
+        f"Mean:\nover {average}. All summed over the integer rows, none simulated."
     )
     if circular:
         click.echo("d: circular distance. rho_1: by how much the mean vector of the reports shrinks.")

@@ -10,9 +10,9 @@ import click
 
 from arcwise.analysis import count_table
 from arcwise.analysis.timeseries.epochs import epoch_start, utc
-from arcwise.cli.count_file import write_counts
-from arcwise.cli.new_file import new_path, whole_file
-from arcwise.cli.terminal import number_table, progress_bar, wide_console
+from arcwise.cli.counts import write_counts
+from arcwise.cli.options import NEW
+from arcwise.cli.terminal import new_path, number_table, progress_bar, whole_file, wide_console
 from arcwise.digits import counted
 from arcwise.extras import check_extra
 from arcwise.server.promises import check_new
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--output",
     "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW,
     help="Write the counts to this file: .csv, or JSON, for `arcwise estimate --counts`.",
 )
 @click.option("--force", is_flag=True, help="Replace the file of --output if it exists.")

@@ -1,43 +1,121 @@
-"""Where a command's counts come from: a file of numbers, or the epochs of a task in a store."""
+"""Where a command's counts come from: a file of numbers, one of `arcwise count -o`, or a task in a store.
+
+Files of `arcwise count` hold counts by task and epoch. As JSON, with all codes of an epoch in a list::
+
+    {"arcwise_counts": 1, "tasks": [{"task": "delay", "task_id": "...", "epochs": {"20000": [3, 0, ...]}}],
+     "rejected": [{"reason": "replayed", "batches": 2, "reports": 200}]}
+
+As CSV, with a line for each code that was reported: task, task_id, epoch, code, reports.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 from bisect import bisect_right
 from contextlib import closing
-from io import StringIO
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import numpy as np
 
+from arcwise.analysis.csv_rows import write_rows
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.analysis.timeseries.series import point_spans
-from arcwise.cli.count_file import CountFile
-from arcwise.digits import counted
+from arcwise.cli.stored_tasks import reports_of_namesakes, shows_closed_epochs
+from arcwise.errors import ParameterError
 from arcwise.server.store import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
-    from arcwise.server.store import Store
+    from arcwise.analysis import BatchCounts
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
 
+_FORMAT = 1
+_COLUMNS = ("task", "task_id", "epoch", "code", "reports")
+_LARGEST = np.iinfo(np.int64).max
 
-def opened_counts(file: TextIO, option: str) -> TextIO | CountFile:
-    """Return a file of `arcwise count`, or a file that `read_counts` is for; `option` named it."""
+
+class CountFile:
+    """Counts by task and epoch as a file has them, checked against a task when they are asked for.
+
+    `option` is the option that named the file, for errors.
+    """
+
+    def __init__(self, text: str, option: str) -> None:
+        self._option = option
+        self._found: dict[str, dict[int, dict[int, int]]] = {}
+        self._sizes: dict[tuple[str, int], int] = {}
+        try:
+            if text.lstrip().startswith("{"):
+                self._read_json(json.loads(text))
+            else:
+                self._read_csv(text)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, csv.Error) as error:
+            raise ParameterError(f"{option} must be a file of arcwise count -o, and is not") from error
+
+    @staticmethod
+    def begins(text: str) -> bool:
+        """Return whether a file is meant to be of this kind, and not bare numbers."""
+        csv_head = ",".join(_COLUMNS)
+        return text.lstrip("\ufeff").startswith(csv_head) or bool(re.match(r'\s*{\s*"arcwise_counts"', text))
+
+    def _read_json(self, document: dict[str, Any]) -> None:
+        if document["arcwise_counts"] != _FORMAT:
+            raise ValueError
+        for entry in document["tasks"]:
+            for epoch, counts in entry["epochs"].items():
+                self._sizes[entry["task_id"], int(epoch)] = len(counts)
+                for code, reports in enumerate(counts):
+                    self._add(entry["task_id"], int(epoch), code, reports)
+
+    def _read_csv(self, text: str) -> None:
+        for row in csv.DictReader(text.lstrip("\ufeff").splitlines(), strict=True):
+            self._add(row["task_id"], int(row["epoch"]), int(row["code"]), int(row["reports"]))
+
+    def _add(self, task_id: str, epoch: int, code: int, reports: int) -> None:
+        numbers = self._found.setdefault(task_id, {}).setdefault(epoch, {})
+        if (
+            type(reports) is not int
+            or not 0 <= reports <= _LARGEST
+            or epoch < 0
+            or code < 0
+            or code in numbers
+        ):
+            raise ValueError
+        numbers[code] = reports
+
+    def by_epoch(self, task: Task) -> dict[int, IntArray]:
+        """Return the reports per code, shape (K,), of each epoch that the file has of a task.
+
+        Raises `ParameterError` when they do not fit the task.
+        """
+        codes = task.mechanism.kernel.codes
+        found: dict[int, IntArray] = {}
+        for epoch, numbers in self._found.get(task.id, {}).items():
+            if self._sizes.get((task.id, epoch), codes) != codes or max(numbers, default=0) >= codes:
+                raise ParameterError(f"{self._option} must have counts of {codes} codes for {task.name}")
+            counts = found[epoch] = np.zeros(codes, np.int64)
+            counts[list(numbers)] = list(numbers.values())
+        return found
+
+
+def opened_counts(file: TextIO, option: str) -> str | CountFile:
+    """Return a file of `arcwise count`, or the text of another, for `read_counts`; `option` named it."""
     try:
         text = file.read()
     except ValueError:  # bytes that are no text
         raise _no_counts(option) from None
-    return CountFile(text, option) if CountFile.begins(text) else StringIO(text)
+    return CountFile(text, option) if CountFile.begins(text) else text
 
 
-def read_counts(file: TextIO, option: str) -> IntArray:
+def read_counts(text: str, option: str) -> IntArray:
     """Return counts from a JSON array, or from one number a line; `option` named the file."""
     try:
-        text = file.read()
         numbers = json.loads(text) if text.lstrip().startswith("[") else [int(line) for line in text.split()]
         array = np.asarray(numbers)
         if array.dtype.kind not in "iu" or array.max() > _LARGEST:
@@ -52,9 +130,6 @@ def _no_counts(option: str) -> click.ClickException:
         f"{option} must hold the number of reports of each code, whole numbers below 2^63, as a JSON array "
         "or one a line. From values: `arcwise randomize` makes reports of them, `arcwise count` counts these"
     )
-
-
-_LARGEST = np.iinfo(np.int64).max
 
 
 def stored_counts(
@@ -86,32 +161,6 @@ def stored_counts(
             yield dict(zip(rows, store.sums(task, groups, len(rows)), strict=True))
 
 
-def shows_closed_epochs(store: Store, task: Task) -> bool:
-    """Return whether readers see closed epochs of a task alone: it says so, or the server that ran last."""
-    return bool(task.releases_closed_epochs or store.recall("closed_epochs") or store.decided(task).before)
-
-
-def reports_of_namesakes(store: Store, task: Task) -> str:
-    """Return that a store has reports only of other tasks of this name; "" if that is not so.
-
-    A new version of a task is another task, and its file may have replaced that of the one with reports.
-    """
-    if store.report_count(task):
-        return ""
-    counts = {
-        each.task.id: store.report_count(each.task)
-        for each in store.tasks()
-        if each.task.name == task.name and each.task.id != task.id
-    }
-    others = [f"{key} ({counted(count, 'report')})" for key, count in counts.items() if count]
-    if not others:
-        return ""
-    return (
-        f"the store has no report of the task {task.id} in this file, but of another task with this name: "
-        f"{', '.join(others)}. Give that task's file; GET /v1/tasks/ID returns it"
-    )
-
-
 def read_span(
     task: Task, start: str | None, end: str | None, *, options: tuple[str, str] = ("--from", "--to")
 ) -> Span:
@@ -119,3 +168,30 @@ def read_span(
     first = None if start is None else read_epoch(task, start, options[0])
     last = None if end is None else read_epoch(task, end, options[1]) - 1
     return Span(first, last)
+
+
+def write_counts(path: Path, result: BatchCounts, *, as_csv: bool) -> None:
+    """Write counts as CSV, or as JSON together with the rejected rows."""
+    if as_csv:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            write_rows(file, _COLUMNS, _rows(result))
+        return
+    tasks = [
+        {
+            "task": task.name,
+            "task_id": task.id,
+            "epochs": {str(epoch): counts.tolist() for epoch, counts in result.by_epoch(task).items()},
+        }
+        for task in result.tasks
+    ]
+    rejected = [row._asdict() for row in result.rejected]
+    document = {"arcwise_counts": _FORMAT, "tasks": tasks, "rejected": rejected}
+    path.write_text(json.dumps(document) + "\n", encoding="utf-8")
+
+
+def _rows(result: BatchCounts) -> Iterator[dict[str, Any]]:
+    for task in result.tasks:
+        head = {"task": task.name, "task_id": task.id}
+        for epoch, counts in result.by_epoch(task).items():
+            for code in np.flatnonzero(counts).tolist():
+                yield head | {"epoch": epoch, "code": code, "reports": int(counts[code])}

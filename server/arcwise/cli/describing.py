@@ -1,4 +1,4 @@
-"""What a task asks of devices, in words and numbers: what `arcwise task show` prints."""
+"""What a task or a group asks of devices, in words and numbers: what `show` prints of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from arcwise.tasks.words import caps_words
 
 if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
-    from arcwise.tasks import Task
+    from arcwise.tasks import Group, Task
 
 _SHORT_SECONDS = 3_600
 
@@ -50,6 +50,34 @@ def describe(task: Task, power: float | None = None) -> str:
         "warning": _warnings(_too_coarse(mechanism, power), short_epoch(task)),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
+
+
+def describe_group(group: Group) -> str:
+    """Return what a group asks of devices, a line for each fact and for each task."""
+    epsilon, delta = group.epsilon, group.charge.delta_units
+    count = len(group.tasks)
+    lines = {
+        "group": group.name,
+        "id": group.id,
+        "a round": (
+            f"every one of the {count} tasks"
+            if group.sample is None
+            else f"{group.sample} of the {count} tasks, drawn by the device whatever its values are"
+        ),
+        "epsilon": f"{rounded_up(epsilon, 7)} a round, also where a value is missing",
+        "delta": f"{rounded_up(delta / UNIT)} a round" if delta else "",
+        "caps": caps_words(group.caps, "round"),
+        "warning": short_epoch(*group.tasks),
+    }
+    words = [f"{key:<12} {value}" for key, value in lines.items() if value]
+    width = max(len(task.name) for task in group.tasks)
+    for task in group.tasks:
+        said = f"epsilon {rounded_up(task.epsilon, 7)}, {task.domain_words}, goal {task.goal}"
+        said += f", {task.mechanism.name}"
+        words.append(f"{'task':<12} {task.name:<{width}}  {said}")
+        readers = [] if task.central is None else [f"{who}: {what}" for who, what in task.readers.items()]
+        words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, *readers, task.id) if line]
+    return "\n".join(words)
 
 
 def short_epoch(*tasks: Task) -> str:

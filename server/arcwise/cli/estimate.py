@@ -4,47 +4,54 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 
 from arcwise.analysis import estimate as estimate_counts
+from arcwise.analysis.counts import same_codes, same_units
 from arcwise.analysis.csv_rows import write_rows
+from arcwise.analysis.estimators.devices import most_reports
+from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.estimators.groups import group_reports
 from arcwise.analysis.estimators.inference_target import TARGETS
+from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.tidy import COLUMNS, tidy_rows
-from arcwise.analysis.timeseries.epochs import Span, epochs_across, epochs_in_step, merged
+from arcwise.analysis.timeseries.epochs import Span, epochs_across, epochs_in_step, merged, span_to_dict
 from arcwise.analysis.timeseries.series import series
 from arcwise.cli.against import Against, against_options
-from arcwise.cli.count_file import CountFile
-from arcwise.cli.counts import opened_counts, read_counts, read_span, stored_counts
-from arcwise.cli.outcomes import Outcome, estimated, nothing, over
-from arcwise.cli.picture import checked_picture
-from arcwise.cli.terminal import progress_bar
-from arcwise.cli.weights import weighted
+from arcwise.cli.counts import CountFile, opened_counts, read_counts, read_span, stored_counts
+from arcwise.cli.options import EXISTING, NEW, checked_picture
+from arcwise.cli.terminal import progress_bar, reader_lines, writing_files
 from arcwise.tasks import Group, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from arcwise.analysis import Estimate
+    from arcwise.analysis.estimators.comparison import Comparison
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.plotting.pictures import Drawing
+    from arcwise.analysis.robustness.fit_test import FitTest
     from arcwise.typing import IntArray
 
 
+class Outcome(NamedTuple):
+    """As JSON, in words, and what can draw itself: nothing where there were no reports."""
+
+    document: dict[str, Any]
+    words: str
+    drawings: Sequence[Drawing] = ()
+
+
 @click.command()
-@click.argument(
-    "task_files",
-    metavar="TASK_FILE...",
-    nargs=-1,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@click.argument("task_files", metavar="TASK_FILE...", nargs=-1, type=EXISTING)
 @click.option(
     "--group",
     "group_file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING,
     help="The tasks of this group's file, instead of task files; tests whether all were drawn equally often.",
 )
 @click.option("--store", help="The store that a server fills, for example sqlite:///arcwise.db.")
@@ -119,10 +126,7 @@ if TYPE_CHECKING:
     "128 nodes, minutes at 1,000.",
 )
 @click.option(
-    "--csv",
-    "csv_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the tidy table, a line for each number, to this file.",
+    "--csv", "csv_file", type=NEW, help="Write the tidy table, a line for each number, to this file."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
 def estimate(  # noqa: PLR0917 (click calls it by keyword)
@@ -169,14 +173,14 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError(
             "give one of --store and --counts; `arcwise serve` uses --store sqlite:///arcwise.db by default"
         )
-    given, bare = _given(counts, {"--from": start, "--to": end})
-    _check_step(step, {"--simultaneous": simultaneous, "--quantiles": quantiles}, wanted=True)
+    given = None if counts is None else opened_counts(counts, "--counts")
+    if (bare := isinstance(given, str)) and (start is not None or end is not None):
+        raise click.UsageError("--from and --to are for --store: this file of counts has no epochs")
     compare = Against(**against)
-    _check_step(
-        step, {"--counts": bare, **compare.given(), "--fit-test": tested, "--bands": bands}, wanted=False
-    )
-    group, tasks = _asked(task_files, group_file)
     alone = {"--counts": bare, **compare.given()}
+    over_time = {"simultaneous": simultaneous, "quantiles": quantiles}
+    _check_step(step, over_time, {**alone, "--fit-test": tested, "--bands": bands})
+    group, tasks = _asked(task_files, group_file)
     if weights is None:
         alone |= {"--share": between, "--origin": origin is not None}
     else:
@@ -202,13 +206,15 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         array = merged(task, by_epoch, span)
         reports[task.name] = int(array.sum())
         if not bare and not array.any():
-            return nothing(task, span, level=level, target=target, sampled=sampled)
+            return _nothing(task, span, level=level, target=target, sampled=sampled)
         if step is not None:
-            every = epochs_in_step(task, step, "--by")
-            over_time = {"simultaneous": simultaneous, "quantiles": quantiles, **span._asdict()}
-            return over(
-                series(task, by_epoch, every=every, sampled=sampled, target=target, **over_time, **options)
-            )
+            asked: dict[str, Any] = {
+                "every": epochs_in_step(task, step, "--by"),
+                **span._asdict(),
+                **over_time,
+            }
+            points = series(task, by_epoch, sampled=sampled, target=target, **asked, **options)
+            return Outcome(points.to_dict(), str(points), [points])
         here: dict[str, Any] = {
             "bands": bands_too,
             "target": target,
@@ -217,49 +223,128 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
         }
         result = estimate_counts(task, array, sampled=sampled, **here)
         comparisons = compare.comparisons(task, array, span, store, **here)
-        return estimated(
-            task,
-            span,
-            result,
-            comparisons,
-            fit=fit_test(task, array, epochs=here["epochs"], **repeated) if tested else None,
-        )
+        fit = fit_test(task, array, epochs=here["epochs"], **repeated) if tested else None
+        return _estimated(task, span, result, comparisons, fit)
 
     counted = _all_counts(tasks, store, given, start, end, step=step)
-    several = len(tasks) > 1 and weights is None
-    outcomes: list[Outcome] = []
-    for outcome in _shown(
+    outcomes = _printed(
         (outcome_of(*each) for each in counted)
         if weights is None
-        else (weighted(counted, weights, bands=bands_too, **options) for _ in (None,)),
-        len(tasks) if several else 1,
-    ):
-        if not as_json:
-            click.echo(outcome.words + "\n" * (several and len(outcomes) + 1 < len(tasks)))
-        elif not outcome.drawings:
-            click.echo(outcome.words, err=True)
-        outcomes.append(outcome)
+        else (_weighted(counted, weights, bands=bands_too, **options) for _ in (None,)),
+        len(tasks) if weights is None else 1,
+        as_json=as_json,
+    )
     documents = [outcome.document for outcome in outcomes]
     together = None if group is None else group_reports(group, reports, level=level)
     if together is not None:
         click.echo(f"\n{together}", err=as_json)
     if as_json:
         whole = documents if together is None else {"group": together.to_dict(), "tasks": documents}
-        click.echo(json.dumps(whole if several else documents[0], indent=2))
+        click.echo(json.dumps(whole if len(outcomes) > 1 else documents[0], indent=2))
     drawn = [drawing for outcome in outcomes for drawing in outcome.drawings]
     _write(documents, csv_file, drawn, plot_file)
     if not drawn:
         raise click.exceptions.Exit(1)
 
 
-def _shown(outcomes: Iterator[Outcome], total: int) -> Iterator[Outcome]:
-    """Yield the outcomes, and show how far the command is while each is computed."""
+def _nothing(task: Task, span: Span, **options: Any) -> Outcome:
+    """Return that a task has no reports in these epochs; `options` are those of `empty_estimate`."""
+    words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
+    return Outcome(empty_estimate(task, **options).to_dict() | _epochs(task, span), words)
+
+
+def _estimated(
+    task: Task, span: Span, result: Estimate, comparisons: Mapping[str, Comparison], fit: FitTest | None
+) -> Outcome:
+    """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
+    document, words = result.to_dict() | _epochs(task, span), str(result)
+    if epochs := _words(task, span):
+        words += f"\n  {'epochs':<18} {epochs}"
+    if task.central is not None:
+        document["readers"] = task.readers
+        words = "\n".join([words, *reader_lines(task, result.n)])
+    for name, comparison in comparisons.items():
+        document[name] = comparison.to_dict()
+        words += f"\n{comparison}"
+    if fit is not None:
+        document["fit"] = fit.to_dict()
+        words += f"\n{fit}"
+    return Outcome(document, words, [result, *comparisons.values()])
+
+
+def _epochs(task: Task, span: Span) -> dict[str, Any]:
+    return {} if span == Span() else {"epochs": span_to_dict(task, span)}
+
+
+def _words(task: Task, span: Span) -> str:
+    """Return a range of epochs in words, "" for all of them."""
+    ends = span_to_dict(task, span)
+    start = "" if ends["start"] is None else f"from {ends['start']}"
+    return start if ends["end"] is None else f"{start} to before {ends['end']}".strip()
+
+
+def _weighted(
+    counted: Iterable[tuple[Task, dict[int, IntArray], Span]], file: TextIO, **options: Any
+) -> Outcome:
+    """Return the estimate for the population that the populations of some tasks make up.
+
+    Each task comes with its counts by epoch and the epochs that are asked for. `file` holds a JSON object
+    with the name of each task and its weight in the population; `options` are those of `post_stratify`, which
+    takes the task whose caps allow a device the most reports.
+    """
+    try:
+        weights = json.load(file)
+    except (ValueError, RecursionError):
+        weights = None
+    if not isinstance(weights, dict):
+        raise click.ClickException(
+            '--weights must hold a JSON object of task names and numbers, as {"ios": 3, "android": 7}'
+        )
+    strata: dict[str, IntArray] = {}
+    asked: list[tuple[Task, Span]] = []
+    epochs = 1
+    for task, by_epoch, span in counted:
+        asked.append((task, span))
+        epochs = max(epochs, epochs_across(by_epoch, span))
+        first = asked[0][0]
+        if not (same_codes(task, first) and same_units(task, first)):
+            raise click.UsageError(
+                "--weights takes tasks of one domain, unit and mechanism: "
+                f"{task.name} and {first.name} differ"
+            )
+        if task.name in strata:
+            raise click.UsageError(f"--weights takes tasks of different names, got {task.name} twice")
+        strata[task.name] = merged(task, by_epoch, span)
+    task, span = max(asked, key=lambda each: most_reports(each[0], epochs))
+    result = post_stratify(task, strata, weights, epochs=epochs, **options)
+    return _estimated(task, span, result, {}, None)
+
+
+def _printed(outcomes: Iterator[Outcome], total: int, *, as_json: bool) -> list[Outcome]:
+    """Return the outcomes; print each once it is computed, and show meanwhile how far the command is."""
+    found: list[Outcome] = []
     for done in range(total):
         with progress_bar("estimating", counted=total > 1) as show:
             if total > 1:
                 show(done, total, "estimating")
             outcome = next(outcomes)
-        yield outcome
+        if not as_json:
+            click.echo(outcome.words + "\n" * (done + 1 < total))
+        elif not outcome.drawings:
+            click.echo(outcome.words, err=True)
+        found.append(outcome)
+    return found
+
+
+def _write(
+    documents: Sequence[dict[str, Any]], csv_file: Path | None, drawn: Sequence[Drawing], plot: Path | None
+) -> None:
+    with writing_files():
+        if csv_file is not None:
+            with csv_file.open("w", newline="", encoding="utf-8") as file:
+                write_rows(file, COLUMNS, (row for document in documents for row in tidy_rows(document)))
+        if plot is not None and drawn:
+            plot_rows(drawn).savefig(plot)
 
 
 def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group | None, Sequence[Task]]:
@@ -273,36 +358,12 @@ def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group |
     return group, group.tasks
 
 
-def _given(counts: TextIO | None, times: Mapping[str, str | None]) -> tuple[TextIO | CountFile | None, bool]:
-    """Return what the file of --counts is, and whether it has numbers without epochs."""
-    given = None if counts is None else opened_counts(counts, "--counts")
-    bare = given is not None and not isinstance(given, CountFile)
-    if bare and any(time is not None for time in times.values()):
-        raise click.UsageError(f"{' and '.join(times)} are for --store: this file of counts has no epochs")
-    return given, bare
-
-
-def _write(
-    documents: Sequence[dict[str, Any]],
-    csv_file: Path | None,
-    drawn: Sequence[Drawing],
-    plot: Path | None,
-) -> None:
-    try:
-        if csv_file is not None:
-            with csv_file.open("w", newline="", encoding="utf-8") as file:
-                write_rows(file, COLUMNS, (row for document in documents for row in tidy_rows(document)))
-        if plot is not None and drawn:
-            plot_rows(drawn).savefig(plot)
-    except OSError as error:
-        raise click.ClickException(f"cannot write {error.filename}: {error.strerror}") from error
-
-
-def _check_step(step: str | None, options: Mapping[str, Any], *, wanted: bool) -> None:
+def _check_step(step: str | None, over_time: Mapping[str, Any], single: Mapping[str, Any]) -> None:
     """Refuse options that need --by without it, and options that do not go with it."""
-    for name, value in options.items():
-        if value and (step is not None) is not wanted:
-            raise click.UsageError(f"{name} {'needs' if wanted else 'does not go with'} --by")
+    if step is None:
+        _refuse({f"--{name}": value for name, value in over_time.items()}, "needs --by")
+    else:
+        _refuse(single, "does not go with --by")
 
 
 def _refuse(options: Mapping[str, Any], why: str) -> None:
@@ -323,14 +384,14 @@ def _bounds(text: str) -> tuple[float, float]:
 def _all_counts(
     tasks: Sequence[Task],
     store: str | None,
-    counts: TextIO | CountFile | None,
+    counts: str | CountFile | None,
     start: str | None,
     end: str | None,
     *,
     step: str | None,
 ) -> Iterator[tuple[Task, dict[int, IntArray], Span]]:
     """Yield each task with its counts by point and the epochs that are asked for."""
-    if counts is not None and not isinstance(counts, CountFile):
+    if isinstance(counts, str):
         yield tasks[0], {0: read_counts(counts, "--counts")}, Span()
         return
     asked = [(task, read_span(task, start, end)) for task in tasks]

@@ -1,27 +1,55 @@
-"""The commands of `arcwise group`, as a user types them."""
+"""`arcwise group`: make, show and verify groups of tasks that share a budget."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from arcwise.cli.caps import caps_options, read_caps
-from arcwise.cli.commands import CommandGroup
-from arcwise.cli.group.making import SPLITS, Request, made_group
-from arcwise.cli.group.words import describe
-from arcwise.cli.new_file import new_path, write_new
-from arcwise.cli.task.checks import verified
-from arcwise.cli.terminal import progress_bar, verify_files
-from arcwise.tasks import DAY, Group
+from arcwise.analysis.planning import best_sample, best_shares
+from arcwise.cli.certificates import verified, verify_files
+from arcwise.cli.describing import describe_group
+from arcwise.cli.main import CommandGroup
+from arcwise.cli.mechanisms import mechanism_for
+from arcwise.cli.options import (
+    EXISTING,
+    CapOptions,
+    caps_options,
+    epoch_option,
+    read_caps,
+    read_domain,
+    save_options,
+)
+from arcwise.cli.terminal import new_path, progress_bar, write_new
+from arcwise.tasks import Group, Task
+from arcwise.tasks.group_budget import epsilon_shares
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
     from typing_extensions import Unpack
 
-    from arcwise.cli.caps import CapOptions
+    from arcwise.analysis.planning.sharing import Measure
+    from arcwise.tasks import Caps
+    from arcwise.tasks.group_budget import Sample
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+class _Options(CapOptions):
+    """What `arcwise group new` is asked for, as it was typed."""
+
+    tasks: tuple[str, ...]
+    clip: bool
+    steps: tuple[str, ...]
+    roundings: tuple[str, ...]
+    epsilon: float
+    sample: str
+    goals: tuple[str, ...]
+    weights: tuple[str, ...]
+    split: str
+    epoch_seconds: int
+    units: tuple[str, ...]
+    descriptions: tuple[str, ...]
 
 
 @click.group(cls=CommandGroup)
@@ -67,15 +95,13 @@ def group() -> None:
 )
 @click.option(
     "--split",
-    type=click.Choice(SPLITS),
+    type=click.Choice(("equal", "estimate", "value", "average")),
     default="equal",
     show_default=True,
     help="With --sample all: shares of epsilon that are equal, or that make the summed error least: of "
     "estimates, of the worst single value, or of values on average (the latter two with goal value).",
 )
-@click.option(
-    "--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds."
-)
+@epoch_option
 @click.option(
     "--unit", "units", multiple=True, metavar="NAME=TEXT", help="A task's unit, as of arcwise task new."
 )
@@ -83,28 +109,8 @@ def group() -> None:
     "--description", "descriptions", multiple=True, metavar="NAME=TEXT", help="What a task asks, likewise."
 )
 @caps_options
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
-)
-@click.option("--force", is_flag=True, help="Overwrite the file when it exists.")
-def new(  # noqa: PLR0917 (click calls it by keyword)
-    name: str,
-    tasks: tuple[str, ...],
-    clip: bool,
-    steps: tuple[str, ...],
-    roundings: tuple[str, ...],
-    epsilon: float,
-    sample: str,
-    goals: tuple[str, ...],
-    weights: tuple[str, ...],
-    split: str,
-    epoch_seconds: int,
-    units: tuple[str, ...],
-    descriptions: tuple[str, ...],
-    output: Path | None,
-    force: bool,
-    **caps: Unpack[CapOptions],
-) -> None:
+@save_options
+def new(name: str, output: Path | None, force: bool, **options: Unpack[_Options]) -> None:
     """Make the group NAME with its tasks and write its file.
 
     \b
@@ -112,43 +118,135 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise group new walk --task direction=circle:360 --task distance=0:50 --epsilon 2 \\
         --sample all --split value
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    bounds = read_caps(caps)
+    bounds = read_caps(options)
     path = new_path(name, output, force)  # before a solver takes its time
-    request = Request(
-        tasks,
-        clip,
-        steps,
-        roundings,
-        epsilon,
-        sample,
-        goals,
-        weights,
-        split,
-        epoch_seconds,
-        units,
-        descriptions,
-    )
     with progress_bar("making the group", counted=False):
-        made = made_group(name, request, bounds)
-        words = describe(made)
+        made = _made(name, options, bounds)
+        words = describe_group(made)
     write_new(made, path)
     click.echo(words)
 
 
 @group.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
 def show(files: tuple[Path, ...]) -> None:
     """Show what each FILE asks of devices, in words and numbers."""
     with progress_bar("checking", counted=False):
-        words = [describe(Group.load(path)) for path in files]
+        words = [describe_group(Group.load(path)) for path in files]
     click.echo("\n\n".join(words))
 
 
 @group.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
 def verify(files: tuple[Path, ...]) -> None:
     """Check the certificate of each task in each FILE in exact arithmetic: all rows, or a window's integers.
 
     Exits with 1 when one does not hold.
     """
     verify_files(files, lambda path: (f"{task.name}: {verified(task)}" for task in Group.load(path).tasks))
+
+
+def _made(name: str, options: _Options, caps: Caps) -> Group:
+    """Return the group; raises `click.UsageError` where the text of an option is not valid."""
+    texts = _pairs("--task", options["tasks"])
+    steps = _numbers("--step", options["steps"])
+    roundings = _pairs("--rounding", options["roundings"])
+    _check_names("--step", steps, texts)
+    _check_names("--rounding", roundings, texts)
+    domains = {
+        task: read_domain(
+            {
+                "domain_text": text,
+                "circle": None,
+                "step": steps.get(task),
+                "rounding": roundings.get(task),
+            },
+            clip=options["clip"] and not text.startswith("circle"),
+        )
+        for task, text in texts.items()
+    }
+    goals = _pairs("--goal", options["goals"])
+    _check_names("--goal", goals, domains)
+    units = _texts("--unit", options["units"], domains)
+    descriptions = _texts("--description", options["descriptions"], domains)
+    weights = _numbers("--weight", options["weights"]) or None
+    _check_names("--weight", weights or (), domains)
+    if options["sample"] == "best":
+        sample: Sample = best_sample(domains, options["epsilon"], goals=goals)
+    else:
+        sample = _sample(options["sample"])
+    if options["split"] != "equal":
+        if weights is not None or sample not in (None, len(domains)):
+            raise click.UsageError(f"--split {options['split']} goes with --sample all and without --weight")
+        if options["split"] != "estimate":  # reports for averages are never near single values
+            values = {name: "value" for name, domain in domains.items() if not domain.circular}
+            goals = values | goals
+        weights = best_shares(
+            domains, options["epsilon"], goals=goals, measure=cast("Measure", options["split"])
+        )
+    k, shares = epsilon_shares(domains, options["epsilon"], sample=sample, weights=weights)
+    tasks = [
+        Task(
+            task,
+            domain,
+            shares[task],
+            goal=goals.get(task),
+            mechanism=mechanism_for(domain, shares[task], goal=goals.get(task), name=None, delta=None),
+            epoch_seconds=options["epoch_seconds"],
+            description=descriptions.get(task),
+            unit=units.get(task),
+        )
+        for task, domain in domains.items()
+    ]
+    return Group(name, tasks, sample=k, caps=caps)
+
+
+def _sample(text: str) -> Sample:
+    if text == "auto":
+        return "auto"
+    if text == "all":
+        return None
+    if not text.isascii() or not text.isdecimal():
+        raise click.UsageError(f"--sample takes a number of tasks, all, auto or best; got {text!r}")
+    return int(text)
+
+
+def _numbers(option: str, texts: tuple[str, ...]) -> dict[str, float]:
+    try:
+        return {name: float(text) for name, text in _pairs(option, texts).items()}
+    except ValueError as error:
+        raise click.UsageError(f"{option} takes NAME=NUMBER: {error}") from None
+
+
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    """Return NAME=TEXT pairs; the name is what stands before the last equals sign."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, separator, value = text.rpartition("=")
+        if not separator or not name or not value:
+            raise click.UsageError(f"{option} takes NAME=..., got {text!r}")
+        if name in pairs:
+            raise click.UsageError(f"{option} must name a task once, got {name!r} twice")
+        pairs[name] = value
+    return pairs
+
+
+def _texts(option: str, texts: tuple[str, ...], tasks: Iterable[str]) -> dict[str, str]:
+    """Return NAME=TEXT pairs, in which a text may hold equals signs: the name is the longest that fits."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name = max((task for task in tasks if text.startswith(f"{task}=")), key=len, default=None)
+        if name is None:
+            raise click.UsageError(
+                f"{option} takes NAME=TEXT, NAME that of a --task, one of {', '.join(tasks)}; got {text!r}"
+            )
+        if name in pairs:
+            raise click.UsageError(f"{option} must name a task once, got {name!r} twice")
+        pairs[name] = text[len(name) + 1 :]
+    return pairs
+
+
+def _check_names(option: str, pairs: Iterable[str], domains: Iterable[str]) -> None:
+    for name in pairs:
+        if name not in domains:
+            raise click.UsageError(f"{option} must name a --task, one of {', '.join(domains)}; got {name!r}")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from arcwise.cli.commands import CommandGroup
-from arcwise.cli.stored_task import named_task
+from arcwise.cli.main import CommandGroup
+from arcwise.cli.stored_tasks import named_task
 from arcwise.digits import counted
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.administration import audited

@@ -8,75 +8,61 @@ from typing import Any
 
 import click
 
-from arcwise.cli.commands import CommandGroup
+from arcwise.checks import did_you_mean
 from arcwise.errors import ArcwiseError, CoarseGridWarning, MissingExtraError
 from arcwise.version import __version__
 
 _COMMANDS = {
-    "audit": (
-        "arcwise.cli.audit",
-        "Audit a mechanism: find a lower bound on its epsilon, and outputs that only some inputs reach.",
-    ),
-    "client": ("arcwise.cli.client", "Create the ledger of a device, and show what it holds."),
-    "compare": (
-        "arcwise.cli.compare",
-        "Compare every mechanism that serves a domain, at one epsilon.",
-    ),
-    "conformance": (
-        "arcwise.cli.conformance",
-        "Check a client in any language against the golden vectors.",
-    ),
-    "count": (
-        "arcwise.cli.count",
-        "Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.",
-    ),
-    "dashboard": (
-        "arcwise.cli.dashboard",
-        "Show the estimates of STORE in a browser on this machine, and change nothing.",
-    ),
-    "demo": (
-        "arcwise.cli.demo",
-        "Collect a year of flights privately, and show the estimates beside the truth.",
-    ),
-    "design": ("arcwise.cli.design", "Design mechanisms for means and check the claims about them."),
-    "estimate": (
-        "arcwise.cli.estimate",
-        "Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.",
-    ),
-    "group": ("arcwise.cli.group", "Make, show and verify groups of tasks that share a budget."),
-    "key": ("arcwise.cli.key", "Make, list and revoke the keys of a server, and make those of its gateway."),
-    "plan": (
-        "arcwise.cli.plan",
-        "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
-    ),
-    "quickstart": (
-        "arcwise.cli.quickstart",
-        "Write a Python file with a device, a server and an estimate, to run and to change.",
-    ),
-    "randomize": (
-        "arcwise.cli.randomize",
-        "Randomise a column of FILE (Parquet, CSV or JSON lines) and write a file of reports.",
-    ),
-    "reproduce": (
-        "arcwise.cli.reproduce",
-        'Recompute a table or figure of a publication; the NAME "all" recomputes every one.',
-    ),
-    "serve": ("arcwise.cli.serve", "Collect reports and serve estimates."),
-    "simulate": (
-        "arcwise.cli.simulate",
-        "Draw the counts of the task in TASK_FILE for any number of devices, up to 10^12.",
-    ),
-    "store": (
-        "arcwise.cli.store",
-        "Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
-    ),
-    "task": ("arcwise.cli.task", "Make, show and verify task files, and report on their privacy."),
+    "audit": "Audit a mechanism: find a lower bound on its epsilon, and outputs that only some inputs reach.",
+    "client": "Create the ledger of a device, and show what it holds.",
+    "compare": "Compare every mechanism that serves a domain, at one epsilon.",
+    "conformance": "Check a client in any language against the golden vectors.",
+    "count": "Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.",
+    "dashboard": "Show the estimates of STORE in a browser on this machine, and change nothing.",
+    "demo": "Collect a year of flights privately, and show the estimates beside the truth.",
+    "design": "Design mechanisms for means and check the claims about them.",
+    "estimate": "Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.",
+    "group": "Make, show and verify groups of tasks that share a budget.",
+    "key": "Make, list and revoke the keys of a server, and make those of its gateway.",
+    "plan": "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
+    "quickstart": "Write a Python file with a device, a server and an estimate, to run and to change.",
+    "randomize": "Randomise a column of FILE (Parquet, CSV or JSON lines) and write a file of reports.",
+    "reproduce": 'Recompute a table or figure of a publication; the NAME "all" recomputes every one.',
+    "serve": "Collect reports and serve estimates.",
+    "simulate": "Draw the counts of the task in TASK_FILE for any number of devices, up to 10^12.",
+    "store": "Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
+    "task": "Make, show and verify task files, and report on their privacy.",
 }
-"""The module of each command and the first sentence of its help, which is shown without the module."""
+"""The first sentence of each command's help, which is shown without loading the command's module."""
 
 
 _COMPUTING = frozenset({"audit", "compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
 """Commands that take one thread of linear algebra; the others do not load it."""
+
+
+class CommandGroup(click.Group):
+    """A group that lists its commands without cutting their words; click itself cuts them to one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.words(ctx, name)) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command; say what there is where there is none of that name."""
+        name = args[0] if args else ""
+        if args and not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+            ctx.fail(f"{ctx.command_path} has no command {name!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+    def words(self, ctx: click.Context, name: str) -> str:
+        """Return the first sentence of a command's help."""
+        command = self.get_command(ctx, name)
+        return "" if command is None else command.get_short_help_str(limit=10**6)
 
 
 class _MissingExtra(click.ClickException):
@@ -92,11 +78,11 @@ class _Group(CommandGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(_COMMANDS[cmd_name][0]), cmd_name)
+        command: click.Command = getattr(importlib.import_module(f"arcwise.cli.{cmd_name}"), cmd_name)
         return command
 
     def words(self, ctx: click.Context, name: str) -> str:
-        return _COMMANDS[name][1]
+        return _COMMANDS[name]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,27 +16,10 @@ from arcwise.errors import DomainError
 from arcwise.extras import check_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
+    from pathlib import Path
 
     from arcwise.typing import FloatArray
-
-NUMBERS = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
-"""The type of an option whose file `read_numbers` reads; - is stdin."""
-
-
-def data_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options `--data` and `--column`."""
-    column = click.option(
-        "--column", metavar="NAME", help="The column or the key of the values, when --data has several."
-    )
-    data = click.option(
-        "--data",
-        type=NUMBERS,
-        metavar="FILE",
-        help="Values of your own: numbers, one a line, a column of CSV, JSON, JSON lines or Parquet; - reads "
-        "stdin. Rows without a value are left out.",
-    )
-    return data(column(command))
 
 
 def read_numbers(

@@ -1,33 +1,42 @@
-"""Values of the user's own as a population: reads them, finds their domain, says what that reveals."""
+"""Values of the user's own: reads them, proposes a domain, a step and bounds, says what that reveals."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 import numpy as np
 
 from arcwise.analysis.planning.mechanisms import domain_words
-from arcwise.cli.domain import read_domain
 from arcwise.cli.numbers import read_numbers
-from arcwise.cli.task.sample import proposed
+from arcwise.cli.options import read_domain
 from arcwise.digits import counted
-from arcwise.domains import Interval
+from arcwise.domains import Circle, Domain, Interval
+from arcwise.lattice import MOST_VALUES, TOLERANCE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from arcwise.domains import Domain
+    from arcwise.cli.options import DataOptions
     from arcwise.typing import FloatArray
 
 _REVEALS = "a task is public: a mechanism that is chosen by these values reveals something of them, too"
 
+_FEWEST = 20
+"""Values from which on a step is proposed: of fewer, too many are multiples of something by chance."""
 
-class OwnData(NamedTuple):
-    """Values, and a domain that holds them, clipped where they lie outside."""
+_NEARLY_ALL = 0.99
+_OF_DISTINCT = 0.9
+"""Shares of the values, and of the different ones among them, that must be multiples of a step. Many equal
+values, such as zeros, are multiples of everything."""
 
-    values: FloatArray
-    domain: Domain
+_TAIL = 0.005
+_TOO_LONG = 3.0
+"""The bounds leave out half a per cent on either side where the whole range is this many times as long."""
+
+_MANTISSAS = (6.0, 5.0, 3.0, 2.5, 2.0, 1.5, 1.0)
+"""Of steps, times powers of ten; half hours and quarters of an hour in minutes among them."""
 
 
 def read_own_numbers(path: Path, column: str | None) -> FloatArray:
@@ -39,45 +48,201 @@ def read_own_numbers(path: Path, column: str | None) -> FloatArray:
     return present
 
 
-def read_own_data(
-    path: Path,
-    column: str | None,
-    domain_text: str | None,
-    circle: float | None,
-    *,
-    step: float | None = None,
-    rounding: str | None = None,
-    stepped: bool = True,
-) -> OwnData:
-    """Return the values of a file and their domain, from the options or with bounds taken from the values.
+def read_population(options: DataOptions) -> tuple[Domain, FloatArray | None]:
+    """Return the domain that the options name or the values of --data propose, and these values."""
+    if options["data"] is not None:
+        return read_own_data(options["data"], options)
+    if options["column"] is not None:
+        raise click.UsageError("--column is for --data")
+    return read_domain(options), None
 
-    Notes on stderr say what is proposed, and that it reveals something of the values. With `stepped`, a step
-    is proposed together with bounds for values that are multiples of one.
+
+def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> tuple[Domain, FloatArray]:
+    """Return the domain that the options name, or one that the values of a file propose, and these values.
+
+    Values outside the domain are clipped. Notes on stderr say what is proposed, and that it reveals something
+    of the values. With `stepped`, a step is proposed together with bounds for values that are multiples of
+    one.
     """
-    values = read_own_numbers(path, column)
-    if domain_text is not None or circle is not None:
-        domain, notes = _kept(values, read_domain(domain_text, circle, step=step, rounding=rounding))
+    values = read_own_numbers(path, options["column"])
+    notes: list[str] = []
+    if options["domain_text"] is not None or options["circle"] is not None:
+        domain = read_domain(options)
+        if not domain.circular and (outside := _outside(values, domain.low, domain.high)):
+            domain = Interval(domain.low, domain.high, clip=True, step=domain.step, rounding=domain.rounding)
+            lies = "lies" if outside == 1 else "lie"
+            notes = [
+                f"{outside:,} of {values.size:,} values {lies} outside and are clipped, which moves means"
+            ]
     elif values.min() == values.max():
         raise click.ClickException(
             f"--data must hold different numbers, got {float(values[0]):.12g} only: give --domain"
         )
     else:
-        proposal = proposed(values, None, step=step, rounding=rounding, stepped=stepped)
-        domain, notes = proposal.domain, [f"{domain_words(proposal.domain)}", *proposal.notes]
+        domain, proposed_notes = proposed(
+            values, None, step=options["step"], rounding=options["rounding"], stepped=stepped
+        )
+        notes = [domain_words(domain), *proposed_notes]
     for note in (*notes, _REVEALS):
         click.echo(f"note: {note}", err=True)
-    return OwnData(values, domain)
+    return domain, values
 
 
-def _kept(values: FloatArray, domain: Domain) -> tuple[Domain, list[str]]:
-    """Return a domain that takes all values, at its ends if they lie outside, and what to say of these."""
+class Proposal(NamedTuple):
+    """A domain, and what should be known of it, a sentence each."""
+
+    domain: Domain
+    notes: tuple[str, ...]
+
+
+def read_sample(path: Path, column: str | None) -> FloatArray:
+    """Return the numbers of a file, shape (n,), at least two different ones; see `read_numbers`."""
+    values = read_numbers(path, column, option="--from-data")
+    if values.min() == values.max():
+        raise click.ClickException(
+            f"--from-data must hold different numbers, got {float(values[0]):.12g} only: give --domain "
+            "instead"
+        )
+    return values
+
+
+def proposed(
+    values: FloatArray,
+    given: Domain | None,
+    *,
+    step: float | None,
+    rounding: str | None,
+    stepped: bool = True,
+) -> Proposal:
+    """Return a proposal of a domain for values like these.
+
+    The bounds of a domain that is `given` without a step are kept, and so are a `step` and a `rounding`;
+    those that are None are proposed. Without `stepped`, no step is proposed together with bounds.
+    """
+    notes = []
+    taken = None
+    if given is None:
+        low, high, tail = _range(values)
+        step = _step_of_line(values, high - low) if step is None and stepped else step
+        low, high = _outward(low, high, step)
+        taken = Interval(low, high, clip=True)
+        outside = _outside(values, low, high)
+        notes.append(
+            f"bounds from {len(values):,} values, rounded outward"
+            + (f"; {outside:,} lie outside and are clipped, which moves means" if tail else "")
+        )
+        domain: Domain = taken
+    else:
+        domain = given
+        if given.circular:
+            step = _step_of_turn(values, given.period) if step is None else step
+        else:
+            step = _step_of_line(values - given.low, given.length, whole=True) if step is None else step
+            if not given.clip and _outside(values, given.low, given.high):
+                domain = Interval(given.low, given.high, clip=True)
+                notes.append("values outside the domain are clipped, which moves means")
+    domain, words = _with_step(domain, values, step, rounding)
+    notes += words
+    if taken is not None or words:
+        notes.append(
+            "a domain taken from data reveals something of the data: take a public sample, or what is known "
+            "without one"
+        )
+    return Proposal(domain, tuple(notes))
+
+
+def _outside(values: FloatArray, low: float, high: float) -> int:
+    """Return how many values lie outside of bounds."""
+    return int(((values < low) | (values > high)).sum())
+
+
+def _range(values: FloatArray) -> tuple[float, float, bool]:
+    """Return the bounds before rounding, and whether they leave out tails."""
+    low, high = float(values.min()), float(values.max())
+    inner = np.quantile(values, [_TAIL, 1.0 - _TAIL]).tolist()
+    if 0.0 < inner[1] - inner[0] < (high - low) / _TOO_LONG:
+        return inner[0], inner[1], True
+    return low, high, False
+
+
+def _outward(low: float, high: float, step: float | None) -> tuple[float, float]:
+    """Return the bounds moved outward to round numbers, and whole steps."""
+    unit = _round_up((high - low) / 10.0)
+    if step is not None:
+        unit = step * max(1.0, math.floor(unit / step + 0.5))
+    # A number of units that floats put a hair above a whole one is that whole one.
+    first, last = math.floor(low / unit + 1e-9), math.ceil(high / unit - 1e-9)
+    if 0 < first <= 2:
+        first = 0  # what begins near 0 is what begins at 0
+    return float(f"{first * unit:.12g}"), float(f"{last * unit:.12g}")
+
+
+def _round_up(number: float) -> float:
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least a positive number."""
+    power = 10.0 ** math.floor(math.log10(number))
+    return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= number * (1.0 - 1e-9))
+
+
+def _step_of_line(values: FloatArray, length: float, *, whole: bool = False) -> float | None:
+    """Return the largest round step that nearly all values are multiples of, where there is one.
+
+    With `whole` only one that divides the length.
+    """
+    top = math.floor(math.log10(length))
+    for power in range(top, top - 5, -1):
+        for mantissa in _MANTISSAS:
+            step = float(f"{mantissa}e{power}")
+            divides = abs(length / step - math.floor(length / step + 0.5)) <= TOLERANCE
+            if step <= length and (divides or not whole) and _fits(values / step):
+                return step
+    return None
+
+
+def _step_of_turn(values: FloatArray, period: float) -> float | None:
+    turned = np.mod(values, period)
+    return next(
+        (
+            float(f"{period / size:.12g}")
+            for size in range(2, MOST_VALUES + 1)
+            if _fits(turned / (period / size))
+        ),
+        None,
+    )
+
+
+def _fits(places: FloatArray) -> bool:
+    if places.size < _FEWEST:
+        return False
+    away = np.abs(places - np.floor(places + 0.5)) > TOLERANCE
+    if away.mean() > 1.0 - _NEARLY_ALL:
+        return False
+    _, first = np.unique(places, return_index=True)
+    return bool(away[first].mean() <= 1.0 - _OF_DISTINCT)
+
+
+def _with_step(
+    domain: Domain, values: FloatArray, step: float | None, rounding: str | None
+) -> tuple[Domain, list[str]]:
+    """Return the domain with its step, where there is one and not too many values, and what to say."""
+    if step is None:
+        if rounding is not None:
+            raise click.UsageError("--rounding is for a domain with a step, and these values have none")
+        return domain, []
+    low = domain.start
+    places = (values - low) / step
+    between = int((np.abs(places - np.floor(places + 0.5)) > TOLERANCE).sum())
+    size = math.floor(domain.length / step + 0.5) + (not domain.circular)
+    if size > MOST_VALUES:
+        return domain, [
+            f"values are multiples of {step:g}, and {size:,} of these are more than have a node each "
+            f"({MOST_VALUES:,}): no step"
+        ]
+    if rounding is None:
+        rounding = "nearest" if between else "refuse"
+    words = f"values are multiples of {step:g}: a step, with {size:,} values"
+    if between:
+        words += f"; {between:,} of {len(values):,} are between two of them, rounding {rounding}"
+    args: dict[str, Any] = {"step": step, "rounding": rounding}
     if domain.circular:
-        return domain, []
-    outside = int(((values < domain.low) | (values > domain.high)).sum())
-    if not outside:
-        return domain, []
-    clipping = Interval(domain.low, domain.high, clip=True, step=domain.step, rounding=domain.rounding)
-    lies = "lies" if outside == 1 else "lie"
-    return clipping, [
-        f"{outside:,} of {values.size:,} values {lies} outside and are clipped, which moves means"
-    ]
+        return Circle(domain.period, **args), [words]
+    return Interval(domain.low, domain.high, clip=domain.clip, **args), [words]

@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from arcwise.analysis.planning import plan as make_plan
 from arcwise.analysis.planning.picture import write_csv
-from arcwise.cli.central import central_options, read_statement
-from arcwise.cli.domain import domain_options, lattice_options, read_domain
-from arcwise.cli.numbers import data_options
-from arcwise.cli.own_data import read_own_data
-from arcwise.cli.picture import checked_picture
+from arcwise.cli.options import (
+    NEW,
+    CentralOptions,
+    DataOptions,
+    central_options,
+    data_options,
+    domain_options,
+    lattice_options,
+    plot_option,
+    read_statement,
+)
+from arcwise.cli.own_data import read_population
 from arcwise.cli.terminal import number_table, progress_bar, whole_number, wide_console, writing_files
 from arcwise.digits import rounded_up
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
     from typing_extensions import Unpack
 
     from arcwise.analysis.planning import Plan
-    from arcwise.cli.central import CentralOptions
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+
+class _Options(DataOptions, CentralOptions):
+    """What the shared options give."""
 
 
 @click.command()
@@ -66,26 +75,14 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 @central_options
 @click.option("--compare/--no-compare", default=True, help="Compare mechanisms other than the goal's own.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--csv", "csv_file", type=_FILE, help="Write a line for each mechanism to this file.")
-@click.option(
-    "--plot",
-    "plot_file",
-    type=_FILE,
-    callback=checked_picture,
-    help="Write a plot to this file: .png, .svg or .pdf.",
-)
+@click.option("--csv", "csv_file", type=NEW, help="Write a line for each mechanism to this file.")
+@plot_option
 def plan(  # noqa: PLR0917 (click calls it by keyword)
-    domain_text: str | None,
-    circle: float | None,
-    step: float | None,
-    rounding: str | None,
     epsilon: float | None,
     error: str | None,
     reports: int | None,
     goal: str | None,
     populations: tuple[str, ...],
-    data: Path | None,
-    column: str | None,
     length: float | None,
     target: str,
     level: float,
@@ -94,7 +91,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     as_json: bool,
     csv_file: Path | None,
     plot_file: Path | None,
-    **promise: Unpack[CentralOptions],
+    **options: Unpack[_Options],
 ) -> None:
     """Plan a survey: give two of --epsilon, --error and --reports, and the third is found.
 
@@ -116,7 +113,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     distributions are simulated, which takes ten seconds to a minute of one core, longer for smaller errors;
     with --no-compare a quarter of it.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
-    central = read_statement(promise, delta, reports)
+    central = read_statement(options, delta, reports)
     if central is not None:
         if epsilon is not None or error is not None:
             raise click.UsageError(
@@ -125,30 +122,25 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
         epsilon = reports = delta = None
     elif sum(value is not None for value in (epsilon, error, reports)) != 2:
         raise click.UsageError("give two of --epsilon, --error and --reports: the third is found")
-    population: Any = populations or None
-    if data is not None:
-        if populations:
-            raise click.UsageError("give one of --data and --population")
-        own = read_own_data(data, column, domain_text, circle, step=step, rounding=rounding)
-        domain, population = own.domain, own.values
-    elif column is not None:
-        raise click.UsageError("--column is for --data")
-    else:
-        domain = read_domain(domain_text, circle, step=step, rounding=rounding)
-    made = _planned(
-        domain,
-        epsilon=epsilon,
-        error=error,
-        reports=reports,
-        goal=goal,
-        population=population,
-        length=length,
-        target=target,
-        level=level,
-        delta=delta,
-        compare=compare,
-        central=central,
-    )
+    if populations and options["data"] is not None:
+        raise click.UsageError("give one of --data and --population")
+    domain, values = read_population(options)
+    with progress_bar() as progress:
+        made = make_plan(
+            domain,
+            epsilon=epsilon,
+            error=error,
+            reports=reports,
+            goal=goal,
+            population=(populations or None) if values is None else values,
+            length=length,
+            target=target,
+            level=level,
+            delta=delta,
+            compare=compare,
+            central=central,
+            progress=progress,
+        )
     if as_json:
         click.echo(json.dumps(made.to_dict(), indent=2))
     else:
@@ -160,12 +152,6 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
         if plot_file is not None:
             made.plot().savefig(plot_file)
             click.echo(f"wrote {plot_file}", err=True)
-
-
-def _planned(domain: Any, **given: Any) -> Plan:
-    """Return the plan, and show on a terminal how far it is."""
-    with progress_bar() as progress:
-        return make_plan(domain, **given, progress=progress)
 
 
 def _print(made: Plan) -> None:

@@ -1,21 +1,114 @@
-"""The numbers of a privacy report: how often a device reports, and how sure an observer can become."""
+"""The privacy report of a task or a group: one page that a privacy officer can read and sign.
+
+The numbers are computed here; the words stand in `privacy.html`.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from arcwise.analysis.charts import Axis, Chart, Layer
-from arcwise.digits import duration, written
-from arcwise.kernels.certificate import UNIT
+from arcwise.analysis.charts import Axis, Chart, Layer, stylesheet, svg
+from arcwise.cli.describing import short_epoch
+from arcwise.digits import duration, rounded_up, written
+from arcwise.kernels.certificate import UNIT, exp_lower_bound
+from arcwise.tasks import Group, Task
+from arcwise.tasks.fields import SCHEMA_VERSION
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
-    from arcwise.tasks import Charge, Group, Task
+    from arcwise.tasks import Charge
     from arcwise.tasks.caps import Caps
 
 PRIORS = (0.01, 0.1, 0.5)
+_PERIODS = {3600: "the hour", 86_400: "the day", 604_800: "the week"}
+
+
+def privacy_page(asked: Task | Group, file: str) -> str:
+    """Return the privacy page of a task or group as HTML, without a script and with nothing from outside.
+
+    `file` is the name of its file, for the command on the page that checks it.
+    """
+    group = asked if isinstance(asked, Group) else None
+    tasks = [asked] if isinstance(asked, Task) else list(asked.tasks)
+    shown = max(tasks, key=lambda task: task.epsilon)  # whose reports reveal most
+    once = "report" if group is None else "round"
+    epsilon, delta = asked.epsilon, asked.charge.delta_units
+    capped = limits(asked.caps, asked.charge)
+    several = [limit for limit in capped if limit.most > 1]
+    spent = [epsilon, *(limit.most * epsilon for limit in several)]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,  # also of what people wrote into the file
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("privacy.html").render(
+        asked=asked,
+        kind="task" if group is None else "group",
+        once=once,
+        file=file,
+        tasks=[_task(task) for task in tasks],
+        short_epoch=short_epoch(*tasks),
+        sample=None if group is None else group.sample,
+        epsilon=rounded_up(epsilon, 7),
+        factor=f"{float(rounded_up(math.exp(epsilon), 3)):,.10g}",
+        delta=delta,
+        delta_words=rounded_up(delta / UNIT, 3),
+        limits=[
+            {
+                "period": limit.period,
+                "most": f"{limit.most:,} {once}{'s' if limit.most > 1 else ''}",
+                "epsilon": rounded_up(limit.epsilon, 7),
+                "delta": rounded_up(limit.delta, 3),
+            }
+            for limit in capped
+        ],
+        columns=[f"one {once}", *(f"{limit.most:,} {once}s, {limit.period}" for limit in several)],
+        beliefs=beliefs(spent),
+        spent_most=max(spent),
+        picture=svg(output_chart(shown), ident="output", script=False),
+        shown=shown,
+        shown_epsilon=rounded_up(shown.epsilon, 4),
+        shown_delta=shown.charge.delta_units,
+        charts=stylesheet(),
+        schema=SCHEMA_VERSION,
+        version=__version__,
+    )
+
+
+def _task(task: Task) -> dict[str, Any]:
+    """Return what the page says of a task."""
+    certificate, kernel = task.mechanism.certificate(), task.mechanism.kernel
+    ratio = certificate.ratio
+    if task.domain.circular:
+        outside = "taken modulo the period"
+    else:
+        outside = "moved to the nearer end" if task.domain.clip else "refused by the app, and not reported"
+    return {
+        "name": task.name,
+        "id": task.id,
+        "description": task.description,
+        "readers": {} if task.central is None else task.readers,
+        "release": task.release_words,
+        "domain": task.domain_words,
+        "outside": outside,
+        "epsilon": rounded_up(task.epsilon, 7),
+        "epoch": _PERIODS.get(task.epoch_seconds, f"the period of {task.epoch_seconds:,} seconds"),
+        "ratio": None if ratio is None else (ratio.numerator, ratio.denominator),
+        "ratio_words": "" if ratio is None else rounded_up(float(ratio), 12),
+        "above": ratio is not None and ratio > exp_lower_bound(task.epsilon),
+        "bound": rounded_up(math.exp(task.epsilon), 12),
+        "delta": certificate.delta,
+        "mechanism": f"{task.mechanism.name} {task.mechanism.version}",
+        "size": f"{kernel.nodes} nodes, {kernel.codes} answers",
+        "limits": limits(task.caps, task.charge),
+    }
 
 
 class Limit(NamedTuple):
@@ -64,23 +157,16 @@ def beliefs(epsilons: list[float]) -> list[Belief]:
     Reports multiply the odds by at most e^epsilon: p becomes ``p e^eps / (1 - p + p e^eps)``.
     """
     return [
-        Belief(percent(prior), tuple(percent(_posterior(prior, epsilon)) for epsilon in epsilons))
+        Belief(
+            percent(prior),
+            tuple(percent(prior / (prior + (1 - prior) * math.exp(-epsilon))) for epsilon in epsilons),
+        )
         for prior in PRIORS
     ]
 
 
-def _posterior(prior: float, epsilon: float) -> float:
-    return prior / (prior + (1 - prior) * math.exp(-epsilon))
-
-
 def percent(share: float) -> str:
-    """Return a share as a percentage, rounded up: a bound stays one.
-
-    Examples
-    --------
-    >>> percent(0.5), percent(0.73105858), percent(0.99999999)
-    ('50 %', '73.2 %', 'more than 99.9 %')
-    """
+    """Return a share as a percentage, rounded up: a bound stays one."""
     up = math.ceil(share * 1000 - 1e-9) / 10
     return "more than 99.9 %" if up >= 100 else f"{up:g} %"
 
@@ -111,8 +197,3 @@ def output_chart(task: Task) -> Chart:
         Axis("probability in percent", 0.0, 1.1 * max(map(max, rows))),
         layers,
     )
-
-
-def most_revealing(group: Group) -> Task:
-    """Return the task of a group whose reports spend most: its picture is drawn."""
-    return max(group.tasks, key=lambda task: task.epsilon)

@@ -1,4 +1,4 @@
-"""The command: writes the program of `program.txt`, which README.md shows too.
+"""`arcwise quickstart`: writes the program of `quickstart.txt`, which README.md shows too.
 
 The program is no module here: importing it would run it.
 """
@@ -15,7 +15,7 @@ from arcwise.cli.terminal import writing_files
 
 def program() -> str:
     """Return the text of the program."""
-    return files(__package__).joinpath("program.txt").read_text(encoding="utf-8")
+    return files(__package__).joinpath("quickstart.txt").read_text(encoding="utf-8")
 
 
 @click.command()

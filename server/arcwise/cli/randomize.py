@@ -1,42 +1,54 @@
-"""The command: checks, randomises and writes one block of rows after another."""
+"""`arcwise randomize`: reports of a column of values, from file to file, for `arcwise count`."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from pathlib import Path
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
 
 from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
-from arcwise.cli.new_file import new_path, whole_file
-from arcwise.cli.randomize.writing import WRITABLE, open_reports
+from arcwise.cli.options import EXISTING, NEW
 from arcwise.cli.reading import PARQUET, READABLE, read_rows, read_seconds
-from arcwise.cli.terminal import progress_bar
+from arcwise.cli.terminal import new_path, progress_bar, whole_file
 from arcwise.columns import read_column
 from arcwise.digits import counted
 from arcwise.errors import DomainError
 from arcwise.extras import check_extra
 from arcwise.tasks import Task
-from arcwise.wire import MAX_EPOCH
+from arcwise.wire import BATCH_ID_BYTES, MAX_EPOCH
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
     from arcwise.cli.reading import Rows
     from arcwise.typing import FloatArray, IntArray
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+    Batch = tuple[int, bytes, NDArray[Any]]
+
+_BATCH = 1 << 16
+"""Most codes of a batch, far below what a server takes."""
+
+_TOGETHER = 64
+"""Batches that are written at once: row groups of up to four million codes."""
 
 
 @click.command()
-@click.argument("file", type=_FILE)
+@click.argument("file", type=EXISTING)
 @click.option("--column", required=True, metavar="NAME", help="The column of values, in the task's unit.")
-@click.option("--task", "task_file", required=True, type=_FILE, help="The file of the task.")
+@click.option("--task", "task_file", required=True, type=EXISTING, help="The file of the task.")
 @click.option(
     "--output",
     "-o",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW,
     help="The file of reports: .parquet, .jsonl or .csv.",
 )
 @click.option(
@@ -82,19 +94,21 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
     path = new_path(task.name, output, force)
     if path.exists() and path.samefile(file):
         raise click.ClickException("--output is FILE itself, whose values would be lost; name another file")
-    for name, known in ((file, READABLE), (path, WRITABLE)):
+    for name, known in ((file, READABLE), (path, _WRITABLE)):
         if name.suffix.lower() not in known:
             raise click.UsageError(f"{name} must end with {', '.join(known)}, which says what is in it")
         if name.suffix.lower() in PARQUET:
             check_extra("lake", "pyarrow", user=f"arcwise randomize of {name.name}")
     sieve = _Sieve(task, missing, time.time())
-    with whole_file(path) as part, open_reports(part, path.suffix.lower(), task) as reports:
+    with whole_file(path) as part, _WRITABLE[path.suffix.lower()](part, task) as write:
+        reports = _Reports(write)
         with progress_bar(counted=False) as show:
             for rows in read_rows(file, column, time_column):
                 codes, epochs = sieve.codes(file, rows)
                 reports.add(codes, epochs)
                 show(rows.done, rows.total, f"{sieve.seen:,} values")
         sieve.check(file, column)
+        reports.close()
     kept, epochs_too = counted(sieve.seen - sieve.absent, "report"), counted(reports.epochs, "epoch")
     left_out = f"; left out {counted(sieve.absent, 'row')} without a value" if sieve.absent else ""
     click.echo(f"wrote {path}: {kept} in {epochs_too}{left_out}")
@@ -152,3 +166,121 @@ class _Sieve:
             )
         if self.seen == self.absent:
             raise click.ClickException(f"{file} has no values in {column!r}")
+
+
+class _Reports:
+    """Collects codes by epoch and writes them in batches, each in ascending order, as devices do."""
+
+    def __init__(self, write: Callable[[list[Batch]], None]) -> None:
+        self._write = write
+        self._waiting: dict[int, list[NDArray[Any]]] = {}
+        self._sizes: dict[int, int] = {}
+        self._batches: list[Batch] = []
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs there are reports of."""
+        return len(self._sizes)
+
+    def add(self, codes: NDArray[Any], epochs: IntArray) -> None:
+        """Add reports, an epoch for each code."""
+        order = np.argsort(epochs, kind="stable")
+        each, starts = np.unique(epochs[order], return_index=True)
+        parts = np.split(codes[order], starts[1:]) if len(codes) else []
+        for epoch, part in zip(each.tolist(), parts, strict=True):
+            self._waiting.setdefault(epoch, []).append(part)
+            self._sizes[epoch] = self._sizes.get(epoch, 0) + len(part)
+            if self._sizes[epoch] >= _BATCH:
+                self._flush(epoch, whole=True)
+
+    def close(self) -> None:
+        """Write all that is left."""
+        for epoch in sorted(self._waiting):
+            self._flush(epoch, whole=False)
+        self._write_batches()
+
+    def _flush(self, epoch: int, *, whole: bool) -> None:
+        """Make batches of the codes of an epoch; with `whole` only full ones."""
+        codes = np.concatenate(self._waiting.pop(epoch))
+        end = len(codes) - len(codes) % _BATCH if whole else len(codes)
+        for start in range(0, end, _BATCH):
+            part = np.sort(codes[start : min(start + _BATCH, end)])
+            self._batches.append((epoch, os.urandom(BATCH_ID_BYTES), part))
+            if len(self._batches) == _TOGETHER:
+                self._write_batches()
+        self._sizes[epoch] = len(codes) - end
+        if end < len(codes):
+            self._waiting[epoch] = [codes[end:]]
+
+    def _write_batches(self) -> None:
+        if self._batches:
+            self._write(self._batches)
+            self._batches = []
+
+
+@contextmanager
+def _parquet(path: Path, task: Task) -> Iterator[Callable[[list[Batch]], None]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    # Plain types, which every engine has; dictionaries make a byte of each code.
+    schema = pa.schema(
+        {
+            "task_id": pa.string(),
+            "epoch": pa.int64(),
+            "batch_id": pa.binary(),
+            "codes": pa.list_(pa.int32()),
+        }
+    )
+
+    def write(batches: list[Batch]) -> None:
+        epochs, ids, codes = zip(*batches, strict=True)
+        ends = np.append(0, np.cumsum([len(part) for part in codes])).astype(np.int32)
+        columns = [
+            pa.array([task.id] * len(batches)),
+            pa.array(epochs, pa.int64()),
+            pa.array(ids, pa.binary()),
+            pa.ListArray.from_arrays(pa.array(ends), pa.array(np.concatenate(codes).astype(np.int32))),
+        ]
+        file.write_batch(pa.record_batch(columns, schema=schema))
+
+    with parquet.ParquetWriter(path, schema, compression="zstd") as file:
+        yield write
+
+
+@contextmanager
+def _json(path: Path, task: Task) -> Iterator[Callable[[list[Batch]], None]]:
+    def write(batches: list[Batch]) -> None:
+        for epoch, batch_id, codes in batches:
+            row = {"task_id": task.id, "epoch": epoch, "batch_id": batch_id.hex(), "codes": codes.tolist()}
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
+
+    with path.open("w", encoding="ascii") as file:
+        yield write
+
+
+@contextmanager
+def _csv(path: Path, task: Task) -> Iterator[Callable[[list[Batch]], None]]:
+    def write(batches: list[Batch]) -> None:
+        for epoch, _, codes in batches:
+            ids = os.urandom(BATCH_ID_BYTES * len(codes)).hex()
+            width = 2 * BATCH_ID_BYTES
+            file.writelines(
+                f"{task.id},{epoch},{ids[place * width : (place + 1) * width]},{code}\n"
+                for place, code in enumerate(codes.tolist())
+            )
+
+    with path.open("w", encoding="ascii") as file:
+        file.write("task_id,epoch,batch_id,codes\n")
+        yield write
+
+
+_WRITABLE: dict[str, Any] = {
+    ".parquet": _parquet,
+    ".pq": _parquet,
+    ".jsonl": _json,
+    ".ndjson": _json,
+    ".json": _json,
+    ".csv": _csv,
+}
+"""Writers by the suffix of a file."""

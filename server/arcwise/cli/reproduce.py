@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
-from arcwise.cli.numbers import data_options
+from arcwise.cli.options import data_options
 from arcwise.cli.own_data import read_own_data
 from arcwise.cli.terminal import progress_bar, wide_console, writing_files
 from arcwise.extras import check_extra
@@ -18,6 +18,7 @@ from arcwise.papers import find, reproductions, write_outcome
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from arcwise.cli.options import DataOptions
     from arcwise.papers import Outcome, Reproduction
 
 _ON_DATA = "opm-distribution"
@@ -83,13 +84,10 @@ def reproduce(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError(f"--data is for the reproduction {_ON_DATA}, got {name}")
     if data is None and (column is not None or domain_text is not None):
         raise click.UsageError(f"{'--domain' if column is None else '--column'} is for --data")
-    chosen = (
-        [_of_data(data, column, domain_text)]
-        if data is not None
-        else list(reproductions().values())
-        if name == "all"
-        else [find(name)]
-    )
+    if data is not None:
+        chosen = [_of_data(data, column, domain_text)]
+    else:
+        chosen = list(reproductions().values()) if name == "all" else [find(name)]
     started = time.monotonic()
     with writing_files():
         output.mkdir(parents=True, exist_ok=True)
@@ -106,10 +104,18 @@ def _of_data(data: Path, column: str | None, domain_text: str | None) -> Reprodu
     """Return the experiment on distributions with the values of a file."""
     from arcwise.papers.opm_distribution import on_values
 
-    own = read_own_data(data, column, domain_text, None, stepped=False)
-    if own.domain.circular:
+    options: DataOptions = {
+        "data": data,
+        "column": column,
+        "domain_text": domain_text,
+        "circle": None,
+        "step": None,
+        "rounding": None,
+    }
+    domain, values = read_own_data(data, options, stepped=False)
+    if domain.circular:
         raise click.UsageError(f"{_ON_DATA} is on an interval: --domain takes LOW:HIGH, two numbers")
-    return on_values(own.domain.to_unit_many(own.values), f"the values of {column or data.stem}")
+    return on_values(domain.to_unit_many(values), f"the values of {column or data.stem}")
 
 
 def _run(console: Console, one: Reproduction, output: Path, picture: str, full: bool) -> None:

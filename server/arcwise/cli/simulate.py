@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,14 +16,15 @@ from arcwise.analysis.estimators.quantiles import LEVELS
 from arcwise.analysis.simulate import MAX_DEVICES, as_population, simulate_counts
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL
 from arcwise.analysis.simulate.truth import NO_DIRECTION
-from arcwise.cli.central import reader_lines
-from arcwise.cli.numbers import data_options
+from arcwise.cli.options import EXISTING, NEW, data_options
 from arcwise.cli.own_data import read_own_numbers
-from arcwise.cli.terminal import progress_bar, whole_number, wide_console, writing_files
+from arcwise.cli.terminal import progress_bar, reader_lines, whole_number, wide_console, writing_files
 from arcwise.digits import rounded_up
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from arcwise.analysis import Estimate, Value
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.simulate import Population
@@ -60,7 +60,7 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
 
 
 @click.command(epilog=_POPULATIONS)
-@click.argument("task_file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("task_file", type=EXISTING)
 @click.option("--distribution", help="What devices' values are drawn from, see below.")
 @data_options
 @click.option(
@@ -77,9 +77,7 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
 @click.option(
     "--seed", type=click.IntRange(min=0), help="Repeats the same counts; new ones each time unless given."
 )
-@click.option(
-    "--output", "-o", type=click.Path(dir_okay=False, path_type=Path), help="Write the counts to this file."
-)
+@click.option("--output", "-o", type=NEW, help="Write the counts to this file.")
 @click.option("--lines", is_flag=True, help="Write one count a line in place of a JSON array.")
 @click.option("--estimate", "estimated", is_flag=True, help="Print the truth beside the estimates.")
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals of --estimate.")
@@ -106,11 +104,10 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
     if data is None and (fixed or column is not None):
         raise click.UsageError(f"{'--fixed' if fixed else '--column'} is for --data")
     task = Task.load(task_file)
-    source: str | FloatArray
     if data is None and reports is None:
         raise click.UsageError("give --reports, the number of devices")
     with progress_bar("simulating", counted=False):
-        source = distribution or "" if data is None else read_own_numbers(data, column)
+        source: str | FloatArray = distribution or "" if data is None else read_own_numbers(data, column)
         if reports is None:
             reports = len(source)
         population = as_population(source, task.domain)

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arcwise.cli.commands import CommandGroup
-from arcwise.cli.counts import shows_closed_epochs
-from arcwise.cli.new_file import whole_file
-from arcwise.cli.stored_task import named_task
-from arcwise.cli.terminal import progress_bar
+from arcwise.cli.main import CommandGroup
+from arcwise.cli.stored_tasks import named_task, shows_closed_epochs
+from arcwise.cli.terminal import progress_bar, whole_file
 from arcwise.digits import counted
 from arcwise.errors import StoreError
 from arcwise.server.administration import audited

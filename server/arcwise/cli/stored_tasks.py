@@ -1,15 +1,17 @@
-"""Which task of a store an argument names."""
+"""Tasks in a store: which one an argument names, and what else commands ask of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from arcwise.digits import counted
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from arcwise.server.store import StoredTask
+    from arcwise.server.store import Store, StoredTask
+    from arcwise.tasks import Task
 
 
 def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> StoredTask | None:
@@ -24,3 +26,29 @@ def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> Stored
             f"{', '.join(sorted(each.task.id for each in found))}"
         )
     return found[0] if found else None
+
+
+def shows_closed_epochs(store: Store, task: Task) -> bool:
+    """Return whether readers see closed epochs of a task alone: it says so, or the server that ran last."""
+    return bool(task.releases_closed_epochs or store.recall("closed_epochs") or store.decided(task).before)
+
+
+def reports_of_namesakes(store: Store, task: Task) -> str:
+    """Return that a store has reports only of other tasks of this name; "" if that is not so.
+
+    A new version of a task is another task, and its file may have replaced that of the one with reports.
+    """
+    if store.report_count(task):
+        return ""
+    counts = {
+        each.task.id: store.report_count(each.task)
+        for each in store.tasks()
+        if each.task.name == task.name and each.task.id != task.id
+    }
+    others = [f"{key} ({counted(count, 'report')})" for key, count in counts.items() if count]
+    if not others:
+        return ""
+    return (
+        f"the store has no report of the task {task.id} in this file, but of another task with this name: "
+        f"{', '.join(others)}. Give that task's file; GET /v1/tasks/ID returns it"
+    )

@@ -1,41 +1,61 @@
-"""The commands of `arcwise task`, as a user types them."""
+"""`arcwise task`: make, show and verify task files, and report on their privacy."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+import shlex
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from click.core import ParameterSource
 
 from arcwise.analysis.central_privacy.promise import check_promise, largest_local
-from arcwise.cli.caps import CapOptions, caps_options, read_caps
-from arcwise.cli.central import CentralOptions, central_options, read_statement
-from arcwise.cli.commands import CommandGroup
-from arcwise.cli.domain import domain_options, lattice_options, read_domain
-from arcwise.cli.new_file import new_path, write_new
-from arcwise.cli.numbers import NUMBERS
-from arcwise.cli.task.checks import verified
-from arcwise.cli.task.making import NAMES, mechanism_for
-from arcwise.cli.task.sample import command_line, proposed, read_sample
-from arcwise.cli.task.words import describe, short_epoch
-from arcwise.cli.terminal import progress_bar, verify_files, whole_number, writing_files
-from arcwise.tasks import DAY, Caps, Group, Task
+from arcwise.analysis.planning.mechanisms import domain_words
+from arcwise.cli.certificates import verified, verify_files
+from arcwise.cli.describing import describe, short_epoch
+from arcwise.cli.main import CommandGroup
+from arcwise.cli.mechanisms import NAMES, mechanism_for
+from arcwise.cli.numbers import read_numbers
+from arcwise.cli.options import (
+    EXISTING,
+    NEW,
+    NUMBERS,
+    CapOptions,
+    CentralOptions,
+    DomainOptions,
+    caps_options,
+    central_options,
+    domain_options,
+    epoch_option,
+    lattice_options,
+    read_caps,
+    read_domain,
+    read_statement,
+    save_options,
+)
+from arcwise.cli.own_data import proposed
+from arcwise.cli.terminal import new_path, progress_bar, whole_number, write_new, writing_files
+from arcwise.tasks import Caps, Group, Task
 from arcwise.tasks.central import CLOSED_EPOCHS
 from arcwise.tasks.group import load_task_or_group
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from typing_extensions import Unpack
 
+    from arcwise.domains import Domain
     from arcwise.kernels import Kernel
     from arcwise.mechanisms import Mechanism
 
 
-class _Options(CapOptions, CentralOptions):
+class _Options(DomainOptions, CapOptions, CentralOptions):
     """What the shared options give."""
 
 
-_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_REPLACED = frozenset(
+    ("domain_text", "circle", "clip", "step", "rounding", "sample", "column", "dry_run", "force")
+)
+"""Options that the proposed command does not need."""
 
 
 @click.group(cls=CommandGroup)
@@ -119,25 +139,16 @@ def task() -> None:
     type=int,
     help="Reports that are expected: from a million on, distributions get a finer grid.",
 )
-@click.option(
-    "--epoch-seconds", type=int, default=DAY, show_default=True, help="Length of an epoch in seconds."
-)
+@epoch_option
 @click.option("--unit", metavar="TEXT", help="Unit of the values, for people: min, km/h.")
 @click.option(
     "--description", metavar="TEXT", help="Description of the question, for people, in up to 200 characters."
 )
 @caps_options
-@click.option(
-    "--output", "-o", type=click.Path(path_type=Path), help="File to write; NAME.json unless given."
-)
-@click.option("--force", is_flag=True, help="Overwrite the file when it exists.")
+@save_options
 def new(  # noqa: PLR0917 (click calls it by keyword)
     name: str,
-    domain_text: str | None,
-    circle: float | None,
     clip: bool,
-    step: float | None,
-    rounding: str | None,
     epsilon: float | None,
     goal: str | None,
     mechanism: str | None,
@@ -188,16 +199,11 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     elif reports is not None:
         raise click.UsageError("--reports is for --central")
     if sample is not None:
-        known = domain_text is not None or circle is not None
-        given = read_domain(domain_text, circle, clip=clip) if known else None
-        proposal = proposed(read_sample(sample, column), given, step=step, rounding=rounding)
-        domain = proposal.domain
-        click.echo(command_line(name, domain))
-        click.echo("".join(f"note: {note}\n" for note in proposal.notes), err=True, nl=False)
+        domain = _proposed(name, sample, column, clip, options)
     elif column is not None:
         raise click.UsageError("--column is for --from-data")
     else:
-        domain = read_domain(domain_text, circle, clip=clip, step=step, rounding=rounding)
+        domain = read_domain(options, clip=clip)
     path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
 
     def made_of(epsilon: float) -> Mechanism | None:
@@ -258,7 +264,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
 
 
 @task.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
 def show(files: tuple[Path, ...]) -> None:
     """Show what each FILE asks of devices, in words and numbers."""
     with progress_bar("checking", counted=False):
@@ -267,7 +273,7 @@ def show(files: tuple[Path, ...]) -> None:
 
 
 @task.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
 def verify(files: tuple[Path, ...]) -> None:
     """Check the certificate of each FILE in exact arithmetic: all rows, or a window's integers.
 
@@ -277,11 +283,11 @@ def verify(files: tuple[Path, ...]) -> None:
 
 
 @task.command()
-@click.argument("files", nargs=-1, required=True, type=_FILE)
+@click.argument("files", nargs=-1, required=True, type=EXISTING)
 @click.option(
     "--output",
     "-o",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=NEW,
     help="File to write, for one FILE; NAME-privacy.html unless given.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the page when it exists.")
@@ -308,3 +314,47 @@ def report(files: tuple[Path, ...], output: Path | None, force: bool) -> None:
         if warning := short_epoch(*(asked.tasks if isinstance(asked, Group) else [asked])):
             click.echo(f"warning: {path}: {warning}", err=True)
         click.echo(f"wrote {target}; open it in a browser to read or print it")
+
+
+def _proposed(name: str, sample: Path, column: str | None, clip: bool, options: DomainOptions) -> Domain:
+    """Return the domain that a sample proposes; print the command that names it, and notes on it."""
+    given = None
+    if options["domain_text"] is not None or options["circle"] is not None:
+        given = read_domain(
+            {
+                "domain_text": options["domain_text"],
+                "circle": options["circle"],
+                "step": None,
+                "rounding": None,
+            },
+            clip=clip,
+        )
+    values = read_numbers(sample, column, option="--from-data")
+    if values.min() == values.max():
+        raise click.ClickException(
+            f"--from-data must hold different numbers, got {float(values[0]):.12g} only: give --domain "
+            "instead"
+        )
+    domain, notes = proposed(values, given, step=options["step"], rounding=options["rounding"])
+    click.echo(_command_line(name, domain))
+    click.echo("".join(f"note: {note}\n" for note in notes), err=True, nl=False)
+    return domain
+
+
+def _command_line(name: str, domain: Domain) -> str:
+    """Return the running command with this domain in place of the sample and of what it left open."""
+    context = click.get_current_context()
+    words = ["arcwise task new", shlex.quote(name), domain_words(domain)]
+    if not domain.circular and domain.clip:
+        words.append("--clip")
+    for option in context.command.params:
+        key = option.name or ""
+        given = context.get_parameter_source(key) is ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and given and key not in _REPLACED:
+            values: Any = context.params[key]
+            for value in values if option.multiple else [values]:
+                words += [
+                    option.opts[0],
+                    shlex.quote(f"{value:.12g}" if isinstance(value, float) else str(value)),
+                ]
+    return " ".join(words)

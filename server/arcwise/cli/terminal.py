@@ -1,11 +1,14 @@
-"""What commands share on a terminal: progress bars, tables, and errors of the files that they write."""
+"""What commands share while they run: progress bars, tables, numbers, and the files that they write."""
 
 from __future__ import annotations
 
 import math
+import os
+import re
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,11 +23,10 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from arcwise.errors import ArcwiseError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator
+
+    from arcwise.tasks import Group, Task
 
 PATIENCE: Final = 2.0
 """Seconds that a command may take without a word."""
@@ -107,17 +109,48 @@ def whole_number(_context: click.Context, _option: click.Parameter, text: str | 
     return int(number)
 
 
-def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]]) -> None:
-    """Print what `verified` says of each file, and exit with 1 where a file does not hold."""
-    failed = 0
-    for path in files:
-        try:
-            with progress_bar(str(path), counted=False):
-                found = list(verified(path))
-            for words in found:
-                click.echo(f"ok      {path}: {words}")
-        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
-            failed += 1
-            click.echo(f"FAILED  {error}", err=True)  # the error names the file
-    if failed:
-        raise click.exceptions.Exit(1)
+def new_path(name: str, output: Path | None, force: bool, *, ending: str = ".json") -> Path:
+    """Return the file to write, NAME with `ending` unless given.
+
+    Raises `click.ClickException` when it is taken.
+    """
+    path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ending)
+    with writing_files():
+        taken = path.exists() and not force
+    if taken:
+        raise click.ClickException(f"{path} already exists; use another --output, or --force")
+    return path
+
+
+def write_new(made: Task | Group, path: Path) -> None:
+    """Save a task or a group, in folders that are made where they are missing."""
+    with writing_files():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        made.save(path)
+    click.echo(f"wrote {path}\n")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield the file to write, which becomes `path` when the block ends well; else nothing is left of it."""
+    part = path.with_name(path.name + ".part")  # a file of the right name is a whole one
+    try:
+        part.unlink(missing_ok=True)  # of a command that was killed: its mode would stay
+        yield part
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def reader_lines(task: Task, n: int) -> list[str]:
+    """Return what holds against whom for counts of `n` reports; nothing where a task promises nothing."""
+    if task.central is None:
+        return []
+    lines = [f"Against {who}: {what}." for who, what in task.readers.items()]
+    if n < task.least_reports:
+        lines.append(f"{n:,} reports are fewer than {task.least_reports:,}: a server does not release them.")
+    return lines
