@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 import webbrowser
 from contextlib import closing
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from arcwise.cli.terminal import listening
 from arcwise.errors import ParameterError
 from arcwise.server.app import create_dashboard
 from arcwise.server.process.configuration import read_settings
@@ -55,12 +55,7 @@ def dashboard(
     settings = ProcessSettings(store=url, port=port, log_level="warning", estimates_apart=False, **limits)
     configure_logs(settings.log_format, settings.log_level)
     app = create_dashboard(settings)
-    try:
-        listener = socket.create_server((_HOST, settings.port))
-    except OSError as error:
-        raise click.ClickException(
-            f"cannot listen on {_HOST} port {settings.port}: {error.strerror}"
-        ) from error
+    listener = listening(_HOST, settings.port)
 
     def say(at: str) -> None:
         for line in assumed:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from arcwise.analysis.charts import Axis, Chart, Layer, stylesheet, svg
 from arcwise.cli.describing import short_epoch
+from arcwise.cli.terminal import rendered
 from arcwise.digits import duration, rounded_up, written
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
 from arcwise.tasks import Group, Task
@@ -41,14 +41,8 @@ def privacy_page(asked: Task | Group, file: str) -> str:
     capped = limits(asked.caps, asked.charge)
     several = [limit for limit in capped if limit.most > 1]
     spent = [epsilon, *(limit.most * epsilon for limit in several)]
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,  # also of what people wrote into the file
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    return environment.get_template("privacy.html").render(
+    return rendered(
+        Path(__file__).with_name("privacy.html"),
         asked=asked,
         kind="task" if group is None else "group",
         once=once,

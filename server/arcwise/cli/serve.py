@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import socket
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 
-from arcwise.cli.terminal import progress_bar
+from arcwise.cli.terminal import listening, progress_bar
 from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
@@ -72,14 +71,7 @@ def serve(*, config: Path | None, **options: Any) -> None:
     app = create_app(settings)
     with progress_bar("opening the store", counted=False):
         _check_open(settings)
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    try:
-        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
-    except OSError as error:
-        raise click.ClickException(
-            f"cannot listen on {settings.host} port {settings.port}: {error.strerror}"
-        ) from error
-    run(app, listener, settings)
+    run(app, listening(settings.host, settings.port), settings)
 
 
 _with_options(serve)

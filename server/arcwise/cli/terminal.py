@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 import re
+import socket
 import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -144,6 +145,29 @@ def whole_file(path: Path) -> Iterator[Path]:
         raise click.ClickException(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise click.ClickException(f"cannot listen on {host} port {port}: {error.strerror}") from error
+
+
+def rendered(template: Path, **values: Any) -> str:
+    """Return a page of HTML: a template with these values, which are escaped unless it marks them as safe."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=True,  # also of what people wrote into a task's file
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template.name).render(values)
 
 
 def reader_lines(task: Task, n: int) -> list[str]:

@@ -54,7 +54,6 @@ class Column:
 class Fleet:
     """Devices of one kind: device i knows entry i of every column."""
 
-    name: str
     columns: tuple[Column, ...]
 
     def __len__(self) -> int:
@@ -81,32 +80,15 @@ def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]
     weather = _thinned(read_records("weather.csv", ["wind_dir"]), limit)
     clock = flights["sched_dep_time"].to_numpy(np.float64)  # 517.0 is 5:17
     hours = clock // 100 + clock % 100 / 60
+    late, directions = flights["arr_delay"].to_numpy(np.float64), weather["wind_dir"].to_numpy(np.float64)
     return (
         Fleet(
-            "flights",
             (
-                Column(
-                    delay,
-                    "Arrival delay",
-                    "min",
-                    flights["arr_delay"].to_numpy(np.float64),
-                    np.linspace(-60, 180, 49),
-                ),
+                Column(delay, "Arrival delay", "min", late, np.linspace(-60, 180, 49)),
                 Column(departure, "Scheduled departure", "h", hours, np.linspace(0, 24, 25)),
-            ),
+            )
         ),
-        Fleet(
-            "weather",
-            (
-                Column(
-                    wind,
-                    "Wind direction",
-                    "°",
-                    weather["wind_dir"].to_numpy(np.float64),
-                    np.linspace(-5, 355, 37),
-                ),
-            ),
-        ),
+        Fleet((Column(wind, "Wind direction", "°", directions, np.linspace(-5, 355, 37)),)),
     )
 
 
