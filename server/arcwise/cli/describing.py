@@ -28,6 +28,8 @@ def describe(task: Task, power: float | None = None) -> str:
     mechanism = task.mechanism
     certificate = mechanism.certificate()
     clip = ", values outside are clipped" if not task.domain.circular and task.domain.clip else ""
+    coarse = fineness(mechanism, power=power)
+    warnings = [short_epoch(task)] if coarse is None else [coarse.warning(), short_epoch(task)]
     lines = {
         "task": task.name,
         "id": task.id,
@@ -38,7 +40,7 @@ def describe(task: Task, power: float | None = None) -> str:
         "epsilon": f"{rounded_up(task.epsilon)} per report",
         "privacy": task.privacy_words,
         "delta": _delta(task),
-        "readers": "" if task.central is None else _readers(task),
+        "readers": f"\n{'':<13}".join(_readers(task)),
         "caps": caps_words(task.caps, "report"),
         "release": task.release_words,
         "epoch": f"{task.epoch_seconds} s",
@@ -47,7 +49,7 @@ def describe(task: Task, power: float | None = None) -> str:
         "outputs": _outputs(mechanism),
         "variance": _variance(mechanism),
         "certificate": str(certificate),
-        "warning": _warnings(_too_coarse(mechanism, power), short_epoch(task)),
+        "warning": f"\n{'warning':<12} ".join(filter(None, warnings)),
     }
     return "\n".join(f"{key:<12} {value}" for key, value in lines.items() if value)
 
@@ -75,8 +77,8 @@ def describe_group(group: Group) -> str:
         said = f"epsilon {rounded_up(task.epsilon, 7)}, {task.domain_words}, goal {task.goal}"
         said += f", {task.mechanism.name}"
         words.append(f"{'task':<12} {task.name:<{width}}  {said}")
-        readers = [] if task.central is None else [f"{who}: {what}" for who, what in task.readers.items()]
-        words += [f"{'':<12} {'':<{width}}  {line}" for line in (task.description, *readers, task.id) if line]
+        more = (task.description, *_readers(task), task.id)
+        words += [f"{'':<12} {'':<{width}}  {line}" for line in more if line]
     return "\n".join(words)
 
 
@@ -91,17 +93,8 @@ def short_epoch(*tasks: Task) -> str:
     )
 
 
-def _warnings(*found: str) -> str:
-    return f"\n{'warning':<12} ".join(words for words in found if words)
-
-
-def _readers(task: Task) -> str:
-    return f"\n{'':<13}".join(f"{who}: {what}" for who, what in task.readers.items())
-
-
-def _too_coarse(mechanism: Mechanism, power: float | None) -> str:
-    found = fineness(mechanism, power=power)
-    return "" if found is None else found.warning()
+def _readers(task: Task) -> list[str]:
+    return [] if task.central is None else [f"{who}: {what}" for who, what in task.readers.items()]
 
 
 def _values(task: Task) -> str:

@@ -104,24 +104,19 @@ def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) ->
         )
     designed = _solved(domain, epsilon, "mean", populations)
     if populations:
-        _say_what_a_population_does(designed, domain, epsilon, populations)
-    _warn_where_others_are_better(designed, domain, epsilon, populations)
+        general = _solved(domain, epsilon, "mean")
+        right = _variance(general, populations) / _variance(designed, populations)
+        wrong = worst_unit_variance(designed) / worst_unit_variance(general)
+        click.echo(
+            f"note: without --population {right:.3g} times as many reports are needed there; at values where "
+            f"it has nobody up to {wrong:.3g} times as many are needed with it\n"
+            "note: the task is public, and says what the population is: one taken from collected data "
+            "reveals it",
+            err=True,
+        )
+    if epsilon > _DESIGNS_ARE_BEST_TO:
+        _warn_where_others_are_better(designed, domain, epsilon, populations)
     return designed
-
-
-def _say_what_a_population_does(
-    designed: Mechanism, domain: Interval, epsilon: float, populations: tuple[str, ...]
-) -> None:
-    """Print what is gained where the population is right, and what is lost where it is wrong."""
-    general = _solved(domain, epsilon, "mean")
-    right = _variance(general, populations) / _variance(designed, populations)
-    wrong = worst_unit_variance(designed) / worst_unit_variance(general)
-    click.echo(
-        f"note: without --population {right:.3g} times as many reports are needed there; at values where "
-        f"it has nobody up to {wrong:.3g} times as many are needed with it\n"
-        "note: the task is public, and says what the population is: one taken from collected data reveals it",
-        err=True,
-    )
 
 
 def _variance(mechanism: Mechanism, populations: tuple[str, ...]) -> float:
@@ -166,8 +161,6 @@ def _warn_where_others_are_better(
     designed: Mechanism, domain: Interval, epsilon: float, populations: tuple[str, ...]
 ) -> None:
     """Say so where a published mechanism on a finer grid needs fewer reports than a table of few codes."""
-    if epsilon <= _DESIGNS_ARE_BEST_TO:
-        return
     others: dict[str, float] = {}
     for name in _FINE:
         cls: Any = MECHANISMS[name, _NEWEST[name]]

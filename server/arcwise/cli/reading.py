@@ -11,7 +11,8 @@ import json
 import math
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 import numpy as np
@@ -176,34 +177,31 @@ def _csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
 
 def _plain_csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    total = path.stat().st_size
     with path.open("rb") as file:
         lines = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
         reader = standard_csv.reader(lines, delimiter=delimiter)
-        try:
-            heads = next(reader, [])
-            for name in names:
-                _check_name(path, name, heads)
-            places = [heads.index(name) for name in names]
-            rows: list[list[Any]] = []
-            for cells in reader:
-                if not cells and len(heads) > 1:
-                    continue
-                if cells and len(cells) != len(heads):
-                    raise click.ClickException(
-                        f"cannot read {path}, line {reader.line_num}: {len(cells)} cells, not {len(heads)}"
-                    )
-                found: list[Any] = [cells[place] if cells else "" for place in places]
-                found[1:] = [None if cell in MISSING else cell for cell in found[1:]]
-                found[0] = _number_of(path, reader.line_num, found[0])
-                rows.append(found)
-                if len(rows) == _BLOCK:
-                    yield *_columns(rows, names), min(file.tell(), total), total
-                    rows = []
-            if rows:
-                yield *_columns(rows, names), total, total
-        except (standard_csv.Error, UnicodeDecodeError) as error:
-            raise click.ClickException(f"cannot read {path}, line {reader.line_num}: {error}") from None
+        yield from _in_blocks(path, file, _csv_rows(path, reader, names))
+
+
+def _csv_rows(path: Path, reader: Any, names: list[str]) -> Iterator[list[Any]]:
+    try:
+        heads: list[str] = next(reader, [])
+        for name in names:
+            _check_name(path, name, heads)
+        places = [heads.index(name) for name in names]
+        for cells in reader:
+            if not cells and len(heads) > 1:
+                continue
+            if cells and len(cells) != len(heads):
+                raise click.ClickException(
+                    f"cannot read {path}, line {reader.line_num}: {len(cells)} cells, not {len(heads)}"
+                )
+            found: list[Any] = [cells[place] if cells else "" for place in places]
+            found[1:] = [None if cell in MISSING else cell for cell in found[1:]]
+            found[0] = _number_of(path, reader.line_num, found[0])
+            yield found
+    except (standard_csv.Error, UnicodeDecodeError) as error:
+        raise click.ClickException(f"cannot read {path}, line {reader.line_num}: {error}") from None
 
 
 def _number_of(path: Path, line: int, cell: str) -> float | None:
@@ -218,36 +216,37 @@ def _number_of(path: Path, line: int, cell: str) -> float | None:
 
 
 def _json(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
-    total, line, found = path.stat().st_size, 0, dict.fromkeys(names, False)
     with path.open("rb") as file:
-        rows: list[list[Any]] = []
-        for line, text in enumerate(file, 1):
-            if not text.strip():
-                continue
-            if line == 1 and text.lstrip().startswith(b"[") and path.suffix.lower() == ".json":
-                raise click.ClickException(f"{path}: this is an array; write JSON lines, an object a line")
-            try:
-                row = json.loads(text)
-            except (ValueError, RecursionError) as error:
-                raise click.ClickException(f"{path}, line {line}: not a line of JSON: {error}") from None
-            if not isinstance(row, dict):
-                raise click.ClickException(f"{path}, line {line}: must be a JSON object with {names[0]!r}")
-            for name in names:
-                found[name] |= name in row
-            rows.append([row.get(name) for name in names])
-            if len(rows) == _BLOCK:
-                yield *_columns(rows, names), file.tell(), total
-                rows = []
+        yield from _in_blocks(path, file, _json_rows(path, file, names))
+
+
+def _json_rows(path: Path, file: BinaryIO, names: list[str]) -> Iterator[list[Any]]:
+    line, found = 0, dict.fromkeys(names, False)
+    for line, text in enumerate(file, 1):
+        if not text.strip():
+            continue
+        if line == 1 and text.lstrip().startswith(b"[") and path.suffix.lower() == ".json":
+            raise click.ClickException(f"{path}: this is an array; write JSON lines, an object a line")
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise click.ClickException(f"{path}, line {line}: not a line of JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise click.ClickException(f"{path}, line {line}: must be a JSON object with {names[0]!r}")
         for name in names:
-            if line and not found[name]:
-                raise click.ClickException(f"{path}: no line has {name!r}")
-        if rows:
-            yield *_columns(rows, names), total, total
+            found[name] |= name in row
+        yield [row.get(name) for name in names]
+    for name in names:
+        if line and not found[name]:
+            raise click.ClickException(f"{path}: no line has {name!r}")
 
 
-def _columns(rows: list[list[Any]], names: list[str]) -> tuple[list[Any], list[Any] | None]:
-    values, *times = (list(column) for column in zip(*rows, strict=True))
-    return values, times[0] if len(names) > 1 else None
+def _in_blocks(path: Path, file: BinaryIO, rows: Iterator[list[Any]]) -> Iterator[tuple[Any, Any, int, int]]:
+    """Yield the columns of the rows of a file, each a value and perhaps a time, block by block."""
+    total = path.stat().st_size
+    while block := list(islice(rows, _BLOCK)):
+        values, *times = (list(column) for column in zip(*block, strict=True))
+        yield values, times[0] if times else None, min(file.tell(), total), total
 
 
 READABLE: dict[str, Callable[[Path, list[str]], Iterator[tuple[Any, Any, int, int]]]] = {

@@ -51,7 +51,7 @@ def info(url: str) -> None:
         tasks = opened.tasks()
         for each in tasks:
             epochs = list(opened.reports_by_epoch(each.task))
-            state = "open" if each.closed is None else f"closed since {_date(each.closed)}"
+            state = "open" if each.closed is None else f"closed since {_time(each.closed)[:10]}"
             click.echo(f"{each.task.name}  ({state})")
             click.echo(f"  id        {each.task.id}")
             click.echo(f"  reports   {opened.report_count(each.task):,}")
@@ -327,29 +327,20 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
             f"deleted: {counted(deleted.reports, 'report')}, {counted(deleted.batch_ids, 'batch id')}, "
             f"{deleted.staged:,} batches that waited for an archive"
         )
-        _vacuum_after(opened)
-    click.echo("not deleted, and not in reach of this command:")
+        try:
+            opened.vacuum()
+        except StoreError as error:
+            raise click.ClickException(
+                f"no command reads it any more, but its bytes are still on the disk: {error}. Run `arcwise "
+                "store vacuum` until it succeeds"
+            ) from error
     if folder is None:
-        click.echo("  archives of batches, which need --archive DIR; tables that were made of them")
+        copies = "archives of batches, which need --archive DIR; tables that were made of them"
     else:
-        click.echo("  copies of the archive, and tables that were made of it")
-    for line in _STAYS:
-        click.echo(f"  {line}")
-    if not url.startswith("sqlite:"):
-        click.echo(
-            "  the database's free pages, write-ahead log, archive and replicas, until they are overwritten"
-        )
-
-
-def _vacuum_after(opened: Store) -> None:
-    """Vacuum a store of which data was deleted; say what is left to do where that fails."""
-    try:
-        opened.vacuum()
-    except StoreError as error:
-        raise click.ClickException(
-            f"no command reads it any more, but its bytes are still on the disk: {error}. Run `arcwise store "
-            "vacuum` until it succeeds"
-        ) from error
+        copies = "copies of the archive, and tables that were made of it"
+    pages = "the database's free pages, write-ahead log, archive and replicas, until they are overwritten"
+    left = [copies, *_STAYS, *([] if url.startswith("sqlite:") else [pages])]
+    click.echo("\n  ".join(["not deleted, and not in reach of this command:", *left]))
 
 
 _STAYS = (
@@ -410,23 +401,14 @@ class _Tally:
             yield record
 
     def __str__(self) -> str:
-        return ", ".join(
-            (
-                counted(self.tasks, "task"),
-                counted(self.reports, "report"),
-                counted(self.batches, "batch id"),
-            )
-        )
+        reports, batches = counted(self.reports, "report"), counted(self.batches, "batch id")
+        return f"{counted(self.tasks, 'task')}, {reports}, {batches}"
 
 
 @contextmanager
 def _existing(url: str) -> Iterator[Store]:
     with closing(open_store(url, create=False)) as opened:
         yield opened
-
-
-def _date(seconds: int) -> str:
-    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
 
 
 def _time(seconds: int) -> str:
