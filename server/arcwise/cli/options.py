@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 import click
 
-from arcwise.analysis.plotting.style import PICTURES
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ArcwiseError
 from arcwise.extras import check_extra
@@ -173,6 +172,8 @@ save_options = together(
 def checked_picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     """Return the path of a `--plot` option, after checking its suffix and that a picture can be drawn."""
     if path is not None:
+        from arcwise.analysis.plotting.style import PICTURES  # what draws is for those who plot
+
         if path.suffix not in PICTURES:
             raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(path)!r}")
         check_extra("plots", "matplotlib")

@@ -133,16 +133,13 @@ class _Sieve:
             self.seen, self.absent = self.seen + len(numbers), self.absent + int(absent.sum())
             # Where values are missing and must not be, the rest is only counted.
             wanted = numbers[~absent] if self._missing == "drop" or not self.absent else numbers[:0]
-            self._check_inside(numbers)
+            # Errors name a value by its place among all rows, missing ones too.
+            domain = self._task.domain
+            domain.to_unit_many(np.where(np.isnan(numbers), domain.start, numbers))
             return self._task.randomize(wanted), self._epochs(seconds[~absent][: len(wanted)])
         except DomainError as error:
             last = rows.first + len(rows.values) - 1
             raise click.ClickException(f"{file}, rows {rows.first:,} to {last:,}: {error}") from error
-
-    def _check_inside(self, numbers: FloatArray) -> None:
-        """Raise `DomainError` that names a value by its place among all rows, missing ones too."""
-        domain = self._task.domain
-        domain.to_unit_many(np.where(np.isnan(numbers), domain.start, numbers))
 
     def _epochs(self, seconds: FloatArray) -> IntArray:
         epochs = np.floor(seconds / self._task.epoch_seconds)

@@ -320,15 +320,7 @@ def _proposed(name: str, sample: Path, column: str | None, clip: bool, options: 
     """Return the domain that a sample proposes; print the command that names it, and notes on it."""
     given = None
     if options["domain_text"] is not None or options["circle"] is not None:
-        given = read_domain(
-            {
-                "domain_text": options["domain_text"],
-                "circle": options["circle"],
-                "step": None,
-                "rounding": None,
-            },
-            clip=clip,
-        )
+        given = read_domain({**options, "step": None, "rounding": None}, clip=clip)
     values = read_numbers(sample, column, option="--from-data")
     if values.min() == values.max():
         raise click.ClickException(
