@@ -95,17 +95,6 @@ class Proposal(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_sample(path: Path, column: str | None) -> FloatArray:
-    """Return the numbers of a file, shape (n,), at least two different ones; see `read_numbers`."""
-    values = read_numbers(path, column, option="--from-data")
-    if values.min() == values.max():
-        raise click.ClickException(
-            f"--from-data must hold different numbers, got {float(values[0]):.12g} only: give --domain "
-            "instead"
-        )
-    return values
-
-
 def proposed(
     values: FloatArray,
     given: Domain | None,

@@ -148,7 +148,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens."""
+    """Return a socket that listens there, or say why none can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
