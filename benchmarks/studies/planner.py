@@ -66,7 +66,7 @@ def populations(kind: str) -> dict[str, Population]:
 @cache
 def mechanisms(domain: Domain, goal: str, epsilon: float) -> dict[str, Mechanism]:
     """Return what `arcwise plan` compares, by label."""
-    members = families(domain, goal, epsilon, None, compare=True)
+    members = families(domain, goal, None, compare=True)
     return {member.label: member.make(epsilon, None) for member in members}
 
 
@@ -152,7 +152,7 @@ def reach(repeats: int) -> bool:
                             flush=True,
                         )
             made = plan(domain, goal=goal, reports=20_000, error=error, population=laws[name], compare=False)
-            (member,) = families(domain, goal, made.epsilon, None, compare=False)
+            (member,) = families(domain, goal, None, compare=False)
             mechanism = member.make(made.epsilon, made.reports)
             ratio = simulated_error(mechanism, laws[name], 20_000, repeats, 8) / (made.asked or math.nan)
             good &= ratio <= 1.0 + noise
@@ -169,7 +169,7 @@ def distributions(surveys: int) -> bool:
         for epsilon in EPSILONS:
             for error in errors:
                 made = plan(domain, goal="distribution", epsilon=epsilon, error=error, compare=False)
-                (member,) = families(domain, "distribution", epsilon, None, compare=False)
+                (member,) = families(domain, "distribution", None, compare=False)
                 mechanism = member.make(epsilon, made.reports)
                 cells = []
                 for name in made.populations:

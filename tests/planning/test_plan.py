@@ -14,9 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.analysis.planning import Plan, plan
-from arcwise.analysis.planning.base import fewest_reports
+from arcwise.analysis.planning.curve import HIGHEST, LOWEST, fewest_reports, smallest_epsilon
 from arcwise.analysis.planning.direction import DirectionCurve
-from arcwise.analysis.planning.epsilon import HIGHEST, LOWEST, smallest_epsilon
 from arcwise.analysis.planning.further import further_reports
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.cli import main

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from arcwise.analysis.mechanism_table import SORTS, ComparisonTable, compare
-from arcwise.analysis.mechanism_table.candidates import candidates
+from arcwise.analysis.mechanism_table.table import candidates
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import DesignedCircular, DesignedTable, OptimalPiecewise
@@ -49,8 +49,8 @@ def test_rows_are_what_the_mechanisms_say(domain: Domain) -> None:
     rows = {row.label: row for row in table(domain, 1.0).rows}
     low = domain.low if isinstance(domain, Interval) else 0.0
     inputs = low + domain.length * np.random.default_rng(5).random(40)
-    for candidate in candidates(domain, 1.0, delta=0.01, nodes=None, designs=False):
-        row, mechanism = rows[candidate.label], candidate.make()
+    for candidate in candidates(domain, delta=0.01, nodes=None, designs=False):
+        row, mechanism = rows[candidate.label], candidate.make(1.0)
         absolute, squared = mechanism.expected_errors(inputs), mechanism.expected_errors(inputs, 2.0)
         # Any input is within an eighth of a step of the grid, on which errors change by little.
         assert absolute.max() <= row.worst_absolute * (1 + 2e-3)

@@ -1,12 +1,13 @@
-"""The table of a comparison: one row for each mechanism, sorted."""
+"""Which mechanisms are compared, and their table: one row for each, sorted."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from arcwise.analysis.mechanism_table.candidates import candidates
 from arcwise.analysis.mechanism_table.measures import MechanismRow, measure
 from arcwise.analysis.simulate import as_population
 from arcwise.analysis.threads import one_thread
@@ -15,10 +16,15 @@ from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.base import MAX_CODES
 from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms import DesignedCircular, DesignedTable
+from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.mechanisms.window import check_nodes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from arcwise.domains import Domain
+    from arcwise.mechanisms import Mechanism
 
 DEFAULT_DELTA = 1e-6
 """What mechanisms that spend a delta aim at, unless told."""
@@ -40,6 +46,57 @@ SORTS = (
     "label",
 )
 """What rows can be sorted by; the first is the default."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One member of a family of mechanisms on a domain, at any epsilon.
+
+    `family` is a class of the registry, or None if linear programming designs the mechanism. `options` are
+    the arguments besides the domain and epsilon.
+    """
+
+    label: str
+    domain: Domain
+    family: type[Mechanism] | None
+    options: Mapping[str, Any]
+
+    def make(self, epsilon: float) -> Mechanism:
+        """Return the mechanism; a family that spends a delta alone ignores epsilon."""
+        if self.family is None:
+            from arcwise.analysis.design import minimax
+
+            return minimax(self.domain, epsilon, **self.options)
+        family: Any = self.family
+        takes = "epsilon" in inspect.signature(family).parameters
+        return family(self.domain, **({"epsilon": epsilon} if takes else {}), **self.options)
+
+
+def candidates(domain: Domain, *, delta: float, nodes: int | None, designs: bool) -> list[Candidate]:
+    """Return every registered mechanism that serves the domain, in all its placements, and the LP designs.
+
+    Mechanisms whose window is optimal for a loss appear for ``|y-x|`` and for ``(y-x)^2``.
+    """
+    found = []
+    for (name, _), family in MECHANISMS.items():
+        if not isinstance(domain, family.domain_type) or family in (DesignedTable, DesignedCircular):
+            continue
+        takes = inspect.signature(family).parameters
+        placements = getattr(family, "placements", ()) if "placement" in takes else ()
+        powers = (1.0, 2.0) if "power" in takes else (1.0,)
+        for placement, power in product(placements or (None,), powers):
+            given = {"delta": delta, "nodes": nodes, "placement": placement, "power": power}
+            options = {key: value for key, value in given.items() if key in takes and value is not None}
+            words = [name, *([placement] if placement else []), *(["squared"] if power == 2.0 else [])]
+            found.append(Candidate(", ".join(words), domain, family, options))
+    if designs:
+        first = "direction" if domain.circular else "mean"
+        found += [
+            Candidate(f"LP design, {first}", domain, None, {"goal": first}),
+            Candidate("LP design, value", domain, None, {"goal": "value"}),
+            Candidate("LP design, value, squared", domain, None, {"goal": "value", "power": 2.0}),
+        ]
+    return found
 
 
 @dataclass(frozen=True)
@@ -118,14 +175,14 @@ def compare(
     if sort not in SORTS:
         raise ParameterError(f"sort must be one of {', '.join(SORTS)}; got {sort!r}")
     values = None if population is None else as_population(population, domain)
-    chosen = candidates(domain, epsilon, delta=delta, nodes=nodes, designs=designs)
+    chosen = candidates(domain, delta=delta, nodes=nodes, designs=designs)
     rows: list[MechanismRow] = []
     left_out: dict[str, str] = {}
     for done, candidate in enumerate(chosen):
         if progress:
             progress(done, len(chosen), candidate.label)
         try:
-            mechanism = candidate.make()
+            mechanism = candidate.make(epsilon)
         except (ParameterError, CertificateError) as error:
             left_out[candidate.label] = str(error)
         else:

@@ -15,7 +15,7 @@ import numpy as np
 
 from arcwise.analysis.estimators.wasserstein import wasserstein
 from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.analysis.planning.base import Curve
+from arcwise.analysis.planning.curve import Curve
 from arcwise.analysis.simulate import MAX_DEVICES, simulate_counts
 from arcwise.errors import ParameterError
 

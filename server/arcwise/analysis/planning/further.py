@@ -12,7 +12,7 @@ from arcwise.analysis.estimators import direction, mean
 from arcwise.analysis.estimators.inference_target import check_level, check_target
 from arcwise.analysis.estimators.small_samples import FEW, two_sided
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.planning.base import fewest_reports
+from arcwise.analysis.planning.curve import fewest_reports
 from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.analysis.threads import one_thread

@@ -17,7 +17,7 @@ import numpy as np
 from arcwise.analysis.estimators.small_samples import two_sided
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.likelihood.linear_maps import node_means
-from arcwise.analysis.planning.base import MAX_REPORTS, Curve, fewest_reports
+from arcwise.analysis.planning.curve import MAX_REPORTS, Curve, fewest_reports
 from arcwise.analysis.simulate import node_law
 from arcwise.errors import ParameterError
 from arcwise.kernels.window import WindowKernel

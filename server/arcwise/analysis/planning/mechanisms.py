@@ -4,99 +4,80 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
-from arcwise.analysis.design import minimax
 from arcwise.analysis.design.request import designable
-from arcwise.analysis.mechanism_table.candidates import candidates
+from arcwise.analysis.mechanism_table.table import Candidate, candidates
 from arcwise.digits import rounded_up
-from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks.central import CentralStatement
 
 MANY_REPORTS = 1_000_000
-"""From so many expected reports on a task for the distribution of an interval has 256 nodes."""
-
-_CHOSEN = {
-    ("mean", Interval): "LP design, mean",
-    ("distribution", Interval): "optimal-piecewise, inset",
-    ("direction", Circle): "optimal-circular",
-    ("distribution", Circle): "optimal-circular",
-}
-"""The label of what `arcwise task new --goal` takes."""
+"""From this many expected reports on, a task for the distribution of an interval has 256 nodes."""
 
 _FOR_POPULATION = "LP design, population"
 """The label of what `arcwise task new --goal mean --population` takes."""
 
-_DESIGNS = {("mean", Interval): "LP design, mean", ("direction", Circle): "LP design, direction"}
-_CLAMP = "clamp"
 _WHY_NO_CLAMP = (
     "values near an end give the same reports, so no number of them reaches a small error; "
     "it is the optimum for a single value (goal value)"
 )
 _WHY_NO_DELTA = "it spends a delta: say which one is allowed"
 _UNUSED_DELTA = 1e-6
-"""What families that spend a delta are listed with when none is allowed, to be left out by their name."""
+"""What families that spend a delta are listed with if none is allowed: then they are left out by name."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """One mechanism at any epsilon.
+    """One mechanism at any epsilon, for tasks with a goal.
 
-    `label` is that of `arcwise compare`. `chosen` marks the mechanism that a task with this goal gets. `make`
-    takes epsilon and the number of reports, if known, and returns the mechanism on the unit domain. `delta`
-    is the one that it is made to spend, None for pure mechanisms; `lines` are the populations that it is
-    designed for, as they were written.
+    `chosen` marks the mechanism that a task with this goal gets. `options` are what a command needs besides
+    domain, epsilon and goal; None if no command makes the task.
     """
 
-    label: str
+    candidate: Candidate
+    goal: str
     chosen: bool
-    make: Callable[[float, int | None], Mechanism]
-    delta: float | None = None
-    lines: tuple[str, ...] = ()
+    options: str | None
+
+    @property
+    def label(self) -> str:
+        """The label of `arcwise compare`."""
+        return self.candidate.label
 
     @property
     def designed(self) -> bool:
         """Whether a solver makes it, which takes seconds for each epsilon."""
-        return self.label.startswith("LP design")
+        return self.candidate.family is None
+
+    def make(self, epsilon: float, reports: int | None) -> Mechanism:
+        """Return the mechanism on the unit domain; the grid may depend on the number of reports, if known."""
+        if self.chosen and self.goal == "distribution":
+            unit = self.candidate.domain
+            return Task("planned", unit, epsilon, goal=self.goal, expected_reports=reports).mechanism
+        mechanism = self.candidate.make(epsilon)
+        if mechanism.epsilon != epsilon:
+            raise ParameterError(f"spends a delta only, not epsilon {rounded_up(epsilon)}")
+        return mechanism
 
     def command(
-        self,
-        domain: Domain,
-        goal: str,
-        epsilon: float,
-        reports: int,
-        central: CentralStatement | None = None,
+        self, domain: Domain, epsilon: float, reports: int, central: CentralStatement | None = None
     ) -> str:
         """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
-        start = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:.15g} --goal {goal}"
-        if central is not None:
-            start += f" {_statement_words(central)}"
-        if self.label == _FOR_POPULATION:
-            given = "".join(f" --population {shlex.quote(line)}" for line in self.lines)
-            return start + given if given else ""
-        if self.label == _DESIGNS.get((goal, type(domain))) == "LP design, mean":
-            return start
-        if self.chosen and self.label == _CHOSEN[goal, type(domain)]:
-            finer = goal == "distribution" and not domain.circular and reports >= MANY_REPORTS
-            finer = finer and not domain.discrete
-            return f"{start} --expected-reports {reports}" if finer else start
-        name, _, member = self.label.partition(", ")
-        if name == "LP design" or member not in ("", "inset"):
+        if self.options is None:
             return ""
-        return f"{start} --mechanism {name}" + (
-            f" --delta {self.delta:.15g}" if self.delta is not None else ""
-        )
+        words = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:.15g} --goal {self.goal}"
+        if central is not None:
+            words += f" {_statement_words(central)}"
+        words += self.options
+        finer = self.chosen and self.goal == "distribution" and not (domain.circular or domain.discrete)
+        return f"{words} --expected-reports {reports}" if finer and reports >= MANY_REPORTS else words
 
 
 def _statement_words(central: CentralStatement) -> str:
@@ -123,7 +104,6 @@ def domain_words(domain: Domain) -> str:
 def families(
     domain: Domain,
     goal: str,
-    epsilon: float,
     delta: float | None,
     *,
     compare: bool,
@@ -132,73 +112,63 @@ def families(
 ) -> list[Family]:
     """Return the mechanisms that may serve a goal; the one that its task gets comes first.
 
-    The families are the same at every epsilon. Without a `delta`, mechanisms that spend one are left out;
-    without `compare`, all but the first. `populations`, on the unit domain, are those that a mean may be
-    designed for, and `lines` are the same as they were written, for commands.
+    Without a `delta`, mechanisms that spend one are left out; without `compare`, all but the first.
+    `populations`, on the unit domain, are those that a mean may be designed for, and `lines` are the same as
+    they were written, for commands.
     """
-    unit = domain.unit()
-    kind = goal, type(domain)
-    first = _CHOSEN[kind]
-    if first == "LP design, mean":
-        if domain.discrete and not designable(domain):
-            first = "optimal-piecewise, inset"
-        elif populations and lines:
-            first = _FOR_POPULATION
-    # Of values there are no lines that `arcwise task new` could take: their design stands beside the goal's.
-    designed = bool(populations) and goal == "mean" and (not domain.discrete or designable(domain))
-
-    def listed(at: float) -> dict[str, Callable[[], Mechanism]]:
-        allowed = _UNUSED_DELTA if delta is None else delta
-        own = {_FOR_POPULATION: partial(minimax, unit, at, population=populations)}
-        return (own if designed else {}) | {
-            candidate.label: candidate.make
-            for candidate in candidates(unit, at, delta=allowed, nodes=None, designs=kind in _DESIGNS)
-        }
-
-    def maker(label: str) -> Callable[[float, int | None], Mechanism]:
-        def make(at: float, reports: int | None) -> Mechanism:
-            if label == first and goal == "distribution":
-                return Task("planned", unit, at, goal=goal, expected_reports=reports).mechanism
-            mechanism = listed(at)[label]()
-            if mechanism.epsilon != at:
-                raise ParameterError(f"spends a delta only, not epsilon {rounded_up(at)}")
-            return mechanism
-
-        return make
-
-    labels = [label for label in listed(epsilon) if _serves(label, kind)]
-    labels = [label for label in labels if delta is not None or not _spends(label)]
-    labels.sort(key=lambda label: label != first)
+    listed = [
+        each
+        for each in _listed(domain, delta, designs=goal != "distribution")
+        if each.options.get("goal", goal) == goal
+        and not _clamps(each)
+        and (delta is not None or not _spends(each))
+    ]
+    designs = goal == "mean" and (not domain.discrete or designable(domain))
+    if designs and populations:
+        options = {"goal": goal, "population": populations}
+        listed.insert(0, Candidate(_FOR_POPULATION, domain.unit(), None, options))
+    if domain.circular:
+        first = "optimal-circular"
+    elif not designs:
+        first = "optimal-piecewise, inset"
+    else:
+        # Of values there are no lines that a command could take: their design stands beside the goal's.
+        first = _FOR_POPULATION if lines else "LP design, mean"
+    listed.sort(key=lambda each: each.label != first)
     return [
-        Family(
-            label,
-            label == first,
-            maker(label),
-            delta if _spends(label) else None,
-            lines if label == _FOR_POPULATION else (),
-        )
-        for label in labels[: None if compare else 1]
+        Family(each, goal, each.label == first, _options(each, goal, lines, chosen=each.label == first))
+        for each in listed[: None if compare else 1]
     ]
 
 
-def unserving(domain: Domain, epsilon: float, delta: float | None) -> dict[str, str]:
+def _options(each: Candidate, goal: str, lines: tuple[str, ...], *, chosen: bool) -> str | None:
+    """Return what a command needs besides domain, epsilon and goal; None if no command makes the task."""
+    if each.label == _FOR_POPULATION:
+        return "".join(f" --population {shlex.quote(line)}" for line in lines) or None
+    if each.label == "LP design, mean" or (chosen and goal != "mean"):
+        return ""
+    if each.family is None or each.options.get("power") == 2.0:
+        return None
+    return f" --mechanism {each.family.name}" + (
+        f" --delta {each.options['delta']:.15g}" if _spends(each) else ""
+    )
+
+
+def unserving(domain: Domain, delta: float | None) -> dict[str, str]:
     """Return, by label, why a mechanism of this domain serves none of the goals that can be planned."""
-    unit = domain.unit()
-    labels = [
-        candidate.label
-        for candidate in candidates(unit, epsilon, delta=_UNUSED_DELTA, nodes=None, designs=False)
-    ]
-    clamped = {label: _WHY_NO_CLAMP for label in labels if _CLAMP in label}
-    return clamped | {label: _WHY_NO_DELTA for label in labels if delta is None and _spends(label)}
+    listed = _listed(domain, None, designs=False)
+    clamped = {each.label: _WHY_NO_CLAMP for each in listed if _clamps(each)}
+    return clamped | {each.label: _WHY_NO_DELTA for each in listed if delta is None and _spends(each)}
 
 
-def _spends(label: str) -> bool:
-    """Return whether reports of the mechanism with this label spend a delta."""
-    approximate = {name for (name, _), cls in MECHANISMS.items() if cls.approximate}
-    return label.partition(", ")[0] in approximate
+def _listed(domain: Domain, delta: float | None, *, designs: bool) -> list[Candidate]:
+    allowed = _UNUSED_DELTA if delta is None else delta
+    return candidates(domain.unit(), delta=allowed, nodes=None, designs=designs)
 
 
-def _serves(label: str, kind: tuple[str, type[Interval] | type[Circle]]) -> bool:
-    if label.startswith("LP design"):
-        return label == _FOR_POPULATION or label == _DESIGNS.get(kind)
-    return _CLAMP not in label
+def _clamps(each: Candidate) -> bool:
+    return each.options.get("placement") == "clamp"
+
+
+def _spends(each: Candidate) -> bool:
+    return each.family is not None and each.family.approximate

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.central_privacy.promise import largest_local
-from arcwise.analysis.planning.epsilon import LOWEST
+from arcwise.analysis.planning.curve import LOWEST
 from arcwise.analysis.planning.mechanisms import families, unserving
 from arcwise.analysis.planning.request import check_request
 from arcwise.analysis.planning.result import Plan
-from arcwise.analysis.planning.work import TRIAL, Work
+from arcwise.analysis.planning.work import TRIAL, Work, meaning
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, explained, shown
 from arcwise.errors import ParameterError
@@ -115,9 +115,8 @@ def plan(
     """
     compare = checked_bool("compare", compare)
     if central is not None:
-        epsilon, reports, compare = _allowed(
-            domain, central, {"epsilon": epsilon, "error": error, "reports": reports}, goal, population
-        )
+        _check_alone(central, {"epsilon": epsilon, "error": error, "reports": reports})
+        epsilon, reports, compare = TRIAL, central.reports, False
     request = check_request(
         domain,
         goal=goal,
@@ -129,25 +128,28 @@ def plan(
         target=target,
         level=level,
         delta=delta,
+        central=central,
     )
     members = families(
         domain,
         request.goal,
-        request.epsilon or TRIAL,
         delta,
         compare=compare,
         populations=tuple(population for _, population in request.populations),
         lines=request.lines,
     )
+    if central is not None:
+        request = request._replace(epsilon=_allowed(domain, central, members[0]))
     work = Work(request, members, progress)
     rows, left_out, curve = work.rows()
     if compare:
-        left_out |= unserving(domain, request.epsilon or TRIAL, delta)
+        left_out |= unserving(domain, delta)
     smallest = min(getattr(row, work.compared) for row in rows)
     rows = [replace(row, relative=getattr(row, work.compared) / smallest) for row in rows]
     rows.sort(key=lambda row: (row.relative, not row.chosen, row.label))
     answer = next(row for row in rows if row.chosen)
     scale = domain.length
+    measure, holds = meaning(request)
     return Plan(
         domain=domain,
         goal=request.goal,
@@ -156,11 +158,9 @@ def plan(
         asked=None if request.error is None else request.error * scale,
         level=request.level,
         target=request.target,
-        measure=work.model.measure,
-        holds=work.model.holds,
-        rows=tuple(
-            rows if central is None else [_promising(domain, request.goal, answer, members[0], central)]
-        ),
+        measure=measure,
+        holds=holds,
+        rows=tuple(rows),
         left_out=left_out,
         populations={name: scale * share for name, share in curve.details(answer.reports).items()},
         central=central,
@@ -168,22 +168,8 @@ def plan(
     )
 
 
-def _promising(
-    domain: Domain, goal: str, answer: PlannedMechanism, family: Family, central: CentralStatement
-) -> PlannedMechanism:
-    """Return the answer with the command that makes a task with the promise."""
-    command = family.command(domain, goal, answer.epsilon, answer.reports, central)
-    return replace(answer, command=command)
-
-
-def _allowed(
-    domain: Domain,
-    central: CentralStatement,
-    beside: dict[str, Any],
-    goal: str | None,
-    population: Any,
-) -> tuple[float, int, bool]:
-    """Return the local epsilon that a promise allows, its reports, and that nothing is compared."""
+def _check_alone(central: CentralStatement, beside: dict[str, Any]) -> None:
+    """Refuse what is no statement, and a statement beside what it gives."""
     if not isinstance(central, CentralStatement):
         raise ParameterError(f"central must be None or a CentralStatement, got {shown(central)}")
     for name, value in beside.items():
@@ -192,28 +178,10 @@ def _allowed(
                 f"{name} must be left out beside central, got {value!r}: the promise gives epsilon and "
                 "reports, and the error is found"
             )
-    request = check_request(
-        domain,
-        goal=goal,
-        epsilon=TRIAL,
-        error=None,
-        reports=central.reports,
-        population=population,
-        length=None,
-        target="population",
-        level=0.95,
-        delta=None,
-    )
-    (chosen, *_) = families(
-        domain,
-        request.goal,
-        TRIAL,
-        None,
-        compare=False,
-        populations=tuple(given for _, given in request.populations),
-        lines=request.lines,
-    )
-    slack = 0.0 if central.releases == 1 else _SLACK
+
+
+def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float:
+    """Return the local epsilon that a promise allows to the chosen mechanism."""
 
     def usual(trial: float) -> Kernel:
         return Task("planned", domain.unit(), trial, expected_reports=central.reports).mechanism.kernel
@@ -223,8 +191,8 @@ def _allowed(
 
     if chosen.designed:  # begin where a mechanism without a solver ends: not far away
         start = largest_local(central, usual, slack=_SLACK)
-        return largest_local(central, own, start=start, slack=_SLACK), central.reports, False
-    return largest_local(central, own, slack=slack), central.reports, False
+        return largest_local(central, own, start=start, slack=_SLACK)
+    return largest_local(central, own, slack=0.0 if central.releases == 1 else _SLACK)
 
 
 def _coarse(chosen: str, coarse: dict[str, str]) -> list[str]:

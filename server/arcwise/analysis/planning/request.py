@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.analysis.design.prior import as_populations
 from arcwise.analysis.estimators.inference_target import check_level
-from arcwise.analysis.planning.base import MAX_REPORTS
+from arcwise.analysis.planning.curve import MAX_REPORTS
 from arcwise.analysis.planning.distribution import FEWEST
 from arcwise.analysis.simulate import MAX_DEVICES
 from arcwise.checks import real_or_nan
@@ -18,6 +18,7 @@ from arcwise.kernels.certificate import check_epsilon
 if TYPE_CHECKING:
     from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
+    from arcwise.tasks.central import CentralStatement
 
 DEFAULT_LENGTH = 0.5
 """The resultant length that is assumed of a direction, unless one is given."""
@@ -45,6 +46,12 @@ class Request(NamedTuple):
     target: str
     level: float
     delta: float | None
+    central: CentralStatement | None
+
+    @property
+    def simulated(self) -> bool:
+        """Whether errors are simulated, because no formula gives them."""
+        return self.goal == "distribution"
 
     @property
     def found(self) -> str:
@@ -64,6 +71,7 @@ def check_request(
     target: str,
     level: float,
     delta: float | None,
+    central: CentralStatement | None,
 ) -> Request:
     """Return a request with its defaults filled in, or raise `ParameterError`."""
     if not isinstance(domain, (Interval, Circle)):
@@ -114,6 +122,7 @@ def check_request(
         target="users" if goal == "distribution" else target,
         level=float(level),
         delta=delta,
+        central=central,
     )
 
 

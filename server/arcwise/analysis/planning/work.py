@@ -1,26 +1,30 @@
-"""The planning of every mechanism of a request, the chosen one first."""
+"""The planning of every mechanism of a request: what error means, and what each needs or reaches."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from arcwise.analysis.planning.epsilon import HIGHEST, smallest_epsilon
+from arcwise.analysis.planning.curve import HIGHEST, smallest_epsilon
+from arcwise.analysis.planning.direction import DirectionCurve
+from arcwise.analysis.planning.distribution import SimulatedCurve, Surveys
 from arcwise.analysis.planning.fineness import fineness
+from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.analysis.planning.mechanisms import MANY_REPORTS
-from arcwise.analysis.planning.models import Model
 from arcwise.analysis.planning.result import PlannedMechanism
+from arcwise.analysis.simulate import named_population
 from arcwise.digits import rounded_up
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import UNIT
 
 if TYPE_CHECKING:
-    from arcwise.analysis.planning.base import Curve
+    from arcwise.analysis.planning.curve import Curve
     from arcwise.analysis.planning.mechanisms import Family
     from arcwise.analysis.planning.request import Request
     from arcwise.mechanisms import Mechanism
+    from arcwise.mechanisms.circular import CircularMechanism
 
     Points = tuple[tuple[float, float], ...]
 
@@ -32,21 +36,60 @@ TRIAL = 1.0
 
 _TOLERANCE = 0.005
 _SIMULATED_TOLERANCE = 0.03
+_SURVEYS = Surveys(few=8, many=48)
+_BRIEF = Surveys(few=8, many=16)
+
+_REFERENCES = ("uniform", "beta25", "two-bumps")
+_REFERENCES_OF_CIRCLE = ("uniform", "von-mises", "two-directions")
+"""The named populations that a distribution is planned for where none is given."""
+
+
+def meaning(request: Request) -> tuple[str, str]:
+    """Return in words what the error is, and the populations for which it holds."""
+    names = [name for name, _ in request.populations]
+    several = len(names) > 1
+    words = f"for {' and '.join(names)}"
+    if request.goal == "mean":
+        measure = (
+            "standard error of the mean over repeated surveys, exact"
+            if request.target == "population"
+            else "standard error of these users' mean over repeated reports of theirs, exact"
+        )
+        if not names:
+            return measure, "for every population: the worst is planned for"
+        return measure, f"on average {words}" if several else words
+    if request.goal == "direction":
+        worst = f"for every population with a resultant length of at least {request.length:g}"
+        return "root mean square error of the direction over repeated surveys", words if names else worst
+    measure = "expected Wasserstein-1 distance to the values of those who report, "
+    measure += f"simulated ({_SURVEYS.many} surveys)"
+    if not names:
+        return measure, f"for the worst of {', '.join(_references(request))}: no guarantee for others"
+    return measure, f"for the worst of {' and '.join(names)}" if several else words
+
+
+def _references(request: Request) -> tuple[str, ...]:
+    return _REFERENCES_OF_CIRCLE if request.domain.circular else _REFERENCES
 
 
 class Work:
     """The planning of one checked request, with the mechanisms that may serve it, the chosen one first.
 
-    `model` has the errors. `compared` is the quantity by which mechanisms are compared: the one to be found
-    or, if that is simulated, the error with the reports and the epsilon of the chosen one. `coarse` has by
-    label the mechanisms whose grids are coarse for their epsilon, with the advice of `fineness`.
+    `compared` is the quantity by which mechanisms are compared: the one to be found or, if errors are
+    simulated, the error with the reports and the epsilon of the chosen one. `coarse` has by label the
+    mechanisms whose grids are coarse for their epsilon, with the advice of `fineness`.
     """
 
     def __init__(self, request: Request, members: list[Family], progress: Progress | None) -> None:
-        self.model = Model(request, self._tick)
-        self.compared = "error" if self.model.simulated else request.found
+        self.compared = "error" if request.simulated else request.found
         self.coarse: dict[str, str] = {}
         self._request = request
+        self._populations = dict(request.populations)
+        if request.simulated and not self._populations:
+            circular = request.domain.circular
+            self._populations = {
+                name: named_population(name, circular=circular) for name in _references(request)
+            }
         self._members = members
         self._progress = progress
         self._done = 0
@@ -58,13 +101,13 @@ class Work:
         self._start = chosen.epsilon
         rows, left_out = [chosen], {}
         others = self._members[1:]
-        scale = 1.0
-        if others and self.model.simulated:
-            scale = chosen.error / self._beside(self._members[0], chosen).error
+        simulated = self._request.simulated
+        # Users and seeds are the same for all: errors from few surveys are set in relation to one another.
+        scale = chosen.error / self._beside(self._members[0], chosen).error if others and simulated else 1.0
         for family in others:
             self._done += 1
             try:
-                if self.model.simulated:
+                if simulated:
                     row = self._beside(family, chosen)
                     error = scale * row.error
                     at = row.epsilon if self._request.epsilon is None else row.reports
@@ -87,7 +130,7 @@ class Work:
             epsilon, tried, mechanism, curve = self._epsilon(family)
         else:
             mechanism = family.make(epsilon, reports)
-            curve = self.model.curve(mechanism)
+            curve = self._curve(mechanism)
         if reports is None:
             mechanism, curve, reports = self._reports(family, mechanism, curve, epsilon)
         if math.isinf(curve.error(reports)):
@@ -95,15 +138,28 @@ class Work:
         return self._described(family, mechanism, curve, reports=reports, epsilon=epsilon, tried=tried), curve
 
     def _beside(self, family: Family, chosen: PlannedMechanism) -> PlannedMechanism:
-        """Return the error of a mechanism, from few surveys, with the chosen one's reports and epsilon.
-
-        It is to be set in relation to that of the chosen one from as few: their users and seeds are the same.
-        """
+        """Return the error of a mechanism, from few surveys, with the chosen one's reports and epsilon."""
         self._tick(family.label)
         mechanism = family.make(chosen.epsilon, chosen.reports)
-        curve = self.model.curve(mechanism, brief=True)
+        curve = self._curve(mechanism, brief=True)
         return self._described(
             family, mechanism, curve, reports=chosen.reports, epsilon=chosen.epsilon, tried=()
+        )
+
+    def _curve(self, mechanism: Mechanism, *, brief: bool = False) -> Curve:
+        """Return the error of a mechanism on the unit domain; with `brief`, fewer surveys are simulated."""
+        request = self._request
+        if request.goal == "mean":
+            members = tuple(population for _, population in request.populations)
+            return MeanCurve(mechanism, members or None, request.target)
+        if request.goal == "direction":
+            member = request.populations[0][1] if request.populations else None
+            return DirectionCurve(cast("CircularMechanism", mechanism), member, request.length)
+        return SimulatedCurve(
+            mechanism,
+            self._populations,
+            _BRIEF if brief else _SURVEYS,
+            tick=lambda reports: self._tick(f"{mechanism.name}, surveys of {reports:,} reports"),
         )
 
     def _reports(
@@ -113,11 +169,11 @@ class Work:
         error = self._request.error
         assert error is not None  # noqa: S101 -- two of three are given
         reports = curve.reports(error)
-        if reports is not None and self.model.simulated:
+        if reports is not None and self._request.simulated:
             finer = family.make(epsilon, reports)
             if finer.kernel.nodes != mechanism.kernel.nodes:
                 # With the finer grid fewer reports may do; but not fewer than get it.
-                mechanism, curve = finer, self.model.curve(finer)
+                mechanism, curve = finer, self._curve(finer)
                 reports = curve.reports(error)
                 reports = None if reports is None else max(reports, MANY_REPORTS)
         if reports is None:
@@ -138,10 +194,10 @@ class Work:
         def reached(epsilon: float) -> float:
             self._tick(f"{family.label} at epsilon {rounded_up(epsilon)}")
             mechanism = family.make(epsilon, reports)
-            made[epsilon] = mechanism, self.model.curve(mechanism)
+            made[epsilon] = mechanism, self._curve(mechanism)
             return made[epsilon][1].reached(reports)
 
-        tolerance = _SIMULATED_TOLERANCE if self.model.simulated else _TOLERANCE
+        tolerance = _SIMULATED_TOLERANCE if self._request.simulated else _TOLERANCE
         answer = smallest_epsilon(reached, error, start=self._start, tolerance=tolerance)
         if answer.epsilon is None:
             least = self._in_unit(answer.tried[-1][1])
@@ -178,7 +234,7 @@ class Work:
             delta=mechanism.certificate().delta / UNIT,
             nodes=mechanism.kernel.nodes,
             codes=mechanism.kernel.codes,
-            command=family.command(request.domain, request.goal, epsilon, reports),
+            command=family.command(request.domain, epsilon, reports, request.central),
             points=tuple((x, self._in_unit(y)) for x, y in points if not math.isinf(y)),
         )
 
