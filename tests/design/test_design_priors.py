@@ -11,9 +11,9 @@ from scipy.optimize import linprog
 from arcwise.analysis.design import designer as module
 from arcwise.analysis.design import minimax, worst_case
 from arcwise.analysis.design.integers import exact_bias
-from arcwise.analysis.design.prior import UNIFORM, as_populations, node_prior
+from arcwise.analysis.design.request import UNIFORM, node_prior
 from arcwise.analysis.planning.mean import MeanCurve
-from arcwise.analysis.simulate import Atoms, as_population, node_law
+from arcwise.analysis.simulate import Atoms, as_population, as_populations, node_law
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import exp_lower_bound

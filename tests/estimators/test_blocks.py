@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arcwise.analysis.timeseries.blocks import blocks_of
-from arcwise.analysis.timeseries.epochs import Span
+from arcwise.analysis.timeseries.epochs import Span, blocks_of
 from arcwise.analysis.timeseries.series import MONDAY
 from arcwise.domains import Interval
 from arcwise.server.estimates.parts import epochs_needed, parts_of

@@ -19,7 +19,7 @@ from arcwise.analysis.likelihood.bootstrap_fit import (
 from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.likelihood.face import Face
 from arcwise.analysis.likelihood.likelihood import Likelihood
-from arcwise.analysis.robustness.damage import largest_shift
+from arcwise.analysis.robustness.damage import Liars
 from arcwise.analysis.robustness.fit_test import FitTest, fit_test
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -353,11 +353,12 @@ def test_shift_of_randomised_response(share: float, honest: float) -> None:
     nodes, values = np.array([1 - honest, honest]), np.array([-0.5, 1.5])  # unbiased for the node
     one = 0.25 + 0.5 * honest
     exact = 2 * (min((1 - share) * one + share, 0.75) - one)
-    shift = largest_shift(RESPONSE, nodes, values, share, 1e5, 0.0)
+    shift = Liars(RESPONSE, nodes, share, 1e5, 0.0).largest_shift(values)
     assert shift == pytest.approx(exact, abs=1e-6)
     slack = 3.0 * math.sqrt(0.75 / 1e5)
     more = 2 * (min((1 - share) * one + share, 0.75 + slack, 1.0) - one)
-    assert largest_shift(RESPONSE, nodes, values, share, 1e5, 3.0) == pytest.approx(more, abs=1e-6)
+    shift = Liars(RESPONSE, nodes, share, 1e5, 3.0).largest_shift(values)
+    assert shift == pytest.approx(more, abs=1e-6)
 
 
 def test_counts_of_other_codes_or_of_too_many_are_refused() -> None:

@@ -15,9 +15,8 @@ from arcwise.analysis.estimators.quantiles import LEVELS, point
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import moment_numbers
 from arcwise.analysis.grid import cell_edges
-from arcwise.analysis.robustness.damage import Damage, _worst, damage
-from arcwise.analysis.robustness.false_inputs import Law, _farthest, _variances, interval_reach
-from arcwise.analysis.robustness.false_inputs_circle import circle_reach
+from arcwise.analysis.robustness.damage import Damage, Liars, damage
+from arcwise.analysis.robustness.false_inputs import Law, _farthest, _variances, circle_reach, interval_reach
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
@@ -266,7 +265,8 @@ def test_chosen_codes_do_no_more_than_the_bounds() -> None:
         *rng.normal(size=(40, law.size)),
         *(a * first + b * second for a, b in rng.normal(size=(20, 2))),
     ]
-    passed = np.array([_worst(SMALL.kernel, nodes, share, reports, critical, each) for each in directions])
+    liars = Liars(SMALL.kernel, nodes, share, reports, critical)
+    passed = np.array([liars.worst(each) for each in directions])
     shifts = 16 * np.abs((passed @ second - (passed @ first) ** 2) - (law @ second - (law @ first) ** 2))
     assert told["variance"].sending is not None
     assert 0.9 * told["variance"].sending <= shifts.max() <= told["variance"].sending + EXACT
@@ -283,9 +283,8 @@ def test_chosen_codes_turn_no_further_than_the_bounds() -> None:
     turns = np.exp(2j * np.pi * RING.code_units()) / row_attenuation(RING)
     law = nodes @ RING.kernel.matrix()
     angles = 2 * np.pi * np.arange(60) / 60
-    passed = np.array(
-        [_worst(RING.kernel, nodes, share, reports, critical, (turns * np.exp(-1j * t)).real) for t in angles]
-    )
+    liars = Liars(RING.kernel, nodes, share, reports, critical)
+    passed = np.array([liars.worst((turns * np.exp(-1j * t)).real) for t in angles])
     moments = passed @ turns
     moment = complex(law @ turns)
     for name, moved in (

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from arcwise.analysis.design.prior import as_populations
 from arcwise.analysis.design.request import designable
 from arcwise.analysis.planning.fineness import worst_unit_variance
 from arcwise.analysis.planning.mean import MeanCurve
+from arcwise.analysis.simulate import as_populations
 from arcwise.cli.terminal import progress_bar
 from arcwise.digits import rounded_up
 from arcwise.mechanisms import OptimalPiecewise

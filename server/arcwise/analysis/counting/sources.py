@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlparse
 
-from arcwise.analysis.counting.arrow import body_keys, checked_batches, checked_bodies
-from arcwise.analysis.counting.bodies import BATCH_ID, BEGINNING
+from arcwise.analysis.counting.bodies import (
+    BATCH_ID,
+    BEGINNING,
+    body_keys,
+    checked_batches,
+    checked_bodies,
+)
 from arcwise.analysis.counting.queries import Source, of_columns
 from arcwise.errors import ParameterError
 from arcwise.extras import check_extra

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.analysis.design.counterexample import randomized_response
 from arcwise.analysis.design.designer import minimax
 from arcwise.analysis.design.integers import exact_bias
 from arcwise.analysis.design.measures import lower_bound, worst_case
+from arcwise.analysis.design.piecewise import randomized_response
 from arcwise.analysis.threads import one_thread
 from arcwise.digits import rounded_up
 from arcwise.domains import Interval

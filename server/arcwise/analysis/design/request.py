@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from arcwise.analysis.design.prior import as_populations, node_prior
+import numpy as np
+
+from arcwise.analysis.simulate import as_populations, node_law
 from arcwise.checks import checked_integer, checked_real
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
+from arcwise.mechanisms import OptimalPiecewise
 
 if TYPE_CHECKING:
+    from arcwise.analysis.simulate import Population
     from arcwise.domains import Domain
 
 MOST_DESIGNED = 257
@@ -22,6 +26,10 @@ _SIZES = {"interval": (2, 257), "circle": (3, 4096)}
 
 _SMALL = 5.0
 """Up to this epsilon 17 nodes and 16 outputs; above it rounding to 17 nodes would cost too much."""
+
+UNIFORM = 0.05
+"""Share of a design's prior that is uniform. Where the population is right it costs 0.05 %, at epsilon 4 up
+to 1.5 %; it halves the variance at values where the population has nobody."""
 
 
 class Request(NamedTuple):
@@ -128,3 +136,13 @@ def check_request(
         return request
     populations = as_populations(population, domain)
     return request._replace(prior=node_prior(populations, cast("Interval", request.unit), nodes))
+
+
+def node_prior(populations: tuple[Population, ...], unit: Interval, nodes: int) -> tuple[float, ...]:
+    """Return the probability of each of N nodes, averaged over populations; a share of 5 % is uniform.
+
+    The populations are on the unit interval; `unit` has a step if every value has a node of its own.
+    """
+    mechanism = OptimalPiecewise(unit, 1.0, nodes=None if unit.discrete else nodes)
+    law = np.mean([node_law(mechanism, population) for population in populations], axis=0)
+    return tuple(((1.0 - UNIFORM) * law + UNIFORM / nodes).tolist())

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.estimators.result import Band
-    from arcwise.analysis.simulate.base import Population
+    from arcwise.analysis.simulate.laws import Population
     from arcwise.notebook import Form
     from arcwise.tasks import Task
 

@@ -82,12 +82,19 @@ class MechanismRow:
 def measure(mechanism: Mechanism, label: str, population: Population | None = None) -> MechanismRow:
     """Return the row of a mechanism, averaged over a population on the unit domain or over uniform inputs."""
     absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
-    average = _average(mechanism) if population is None else _average_over(mechanism, population)
+    if population is None:
+        average = [float(each.mean()) for each in _moments(mechanism, _uniform(mechanism))[:3]]
+    else:
+        units, mass = _values(mechanism, population)
+        average = [float(mass @ each) for each in _moments(mechanism, units)[:3]]
     length = mechanism.domain.length
     area = length * length  # length**2 raises where a product becomes infinite
     certificate = mechanism.certificate()
     circular = mechanism.domain.circular
     kernel = mechanism.kernel
+    # rho_1, the length of the mean vector of the decoded reports from one node
+    turns = np.exp(2j * np.pi * mechanism.code_units())
+    attenuation = float(np.abs(laws(mechanism, np.zeros(1))[0] @ turns)) if circular else np.nan
     task = Task("compared", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
     return MechanismRow(
         label=label,
@@ -103,7 +110,7 @@ def measure(mechanism: Mechanism, label: str, population: Population | None = No
         worst_truncated=length * float(truncated.max()),
         mean_truncated=length * average[2],
         bias=np.nan if circular else length * float(np.abs(mean).max()),
-        attenuation=_attenuation(mechanism) if circular else np.nan,
+        attenuation=attenuation,
         nodes=kernel.nodes,
         codes=kernel.codes,
         report_bytes=code_width(kernel.codes),
@@ -130,25 +137,21 @@ def _grid(mechanism: Mechanism) -> FloatArray:
     return np.unique(np.clip(np.concatenate([inside, np.linspace(0.0, 1.0, _STEPS + 1)]), 0.0, 1.0))
 
 
-def _average(mechanism: Mechanism) -> tuple[float, float, float]:
-    """Return the averages of ``|y-x|``, its square and ``|truncated y - x|`` over uniform inputs.
+def _uniform(mechanism: Mechanism) -> FloatArray:
+    """Return inputs that are averaged over for a uniform population.
 
     The middle of each of many equal parts of the domain (on a circle, of one step between nodes). On a
     lattice without rounding the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
-        absolute, squared, truncated, _, _ = _moments(mechanism, _grid(mechanism))
-        return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
+        return _grid(mechanism)
     parts = _STEPS // 16 if mechanism.domain.circular else 2 * _STEPS
     units = (np.arange(parts) + 0.5) / parts
-    if mechanism.domain.circular:
-        units /= mechanism.kernel.nodes
-    absolute, squared, truncated, _, _ = _moments(mechanism, units)
-    return float(absolute.mean()), float(squared.mean()), float(truncated.mean())
+    return units / mechanism.kernel.nodes if mechanism.domain.circular else units
 
 
-def _average_over(mechanism: Mechanism, population: Population) -> tuple[float, float, float]:
-    """Return the averages of ``|y-x|``, its square and ``|truncated y - x|`` over a population's values.
+def _values(mechanism: Mechanism, population: Population) -> tuple[FloatArray, FloatArray]:
+    """Return the values of a population, and their shares.
 
     Exact for atoms, unless these are too many for the grid; of other populations a few thousand quantiles
     that are equally far apart stand for all.
@@ -162,13 +165,10 @@ def _average_over(mechanism: Mechanism, population: Population) -> tuple[float, 
     lattice = mechanism.lattice
     if lattice is not None and not mechanism.rounds:  # devices have the nearest values
         units = np.floor(units * lattice.steps + 0.5) % lattice.size / lattice.steps
-    absolute, squared, truncated, _, _ = _moments(mechanism, units)
-    return float(mass @ absolute), float(mass @ squared), float(mass @ truncated)
+    return units, mass
 
 
-def _moments(
-    mechanism: Mechanism, units: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+def _moments(mechanism: Mechanism, units: FloatArray) -> list[FloatArray]:
     """Return for each input, on the unit domain: E|y-x|, E(y-x)^2, E|truncated y - x|, bias, variance."""
     decoded = mechanism.code_units()
     circular = mechanism.domain.circular
@@ -188,11 +188,4 @@ def _moments(
         )
         spread = np.einsum("ij,ij->i", law, (away - bias[:, None]) ** 2)
         parts.append((absolute, squared, truncated, bias, spread))
-    first, second, third, fourth, fifth = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return first, second, third, fourth, fifth
-
-
-def _attenuation(mechanism: Mechanism) -> float:
-    """Return rho_1: the length of the mean vector of the decoded reports from one node."""
-    node = np.zeros(1)
-    return float(np.abs(laws(mechanism, node)[0] @ np.exp(2j * np.pi * mechanism.code_units())))
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]

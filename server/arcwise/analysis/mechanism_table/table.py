@@ -69,7 +69,8 @@ class Candidate:
             return minimax(self.domain, epsilon, **self.options)
         family: Any = self.family
         takes = "epsilon" in inspect.signature(family).parameters
-        return family(self.domain, **({"epsilon": epsilon} if takes else {}), **self.options)
+        made: Mechanism = family(self.domain, **({"epsilon": epsilon} if takes else {}), **self.options)
+        return made
 
 
 def candidates(domain: Domain, *, delta: float, nodes: int | None, designs: bool) -> list[Candidate]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.analysis.design.prior import as_populations
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.planning.curve import MAX_REPORTS
 from arcwise.analysis.planning.distribution import FEWEST
-from arcwise.analysis.simulate import MAX_DEVICES
+from arcwise.analysis.simulate import MAX_DEVICES, as_populations
 from arcwise.checks import real_or_nan
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError

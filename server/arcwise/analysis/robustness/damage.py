@@ -19,8 +19,7 @@ from scipy.optimize import linprog
 from arcwise.analysis.estimators.direction import row_attenuation
 from arcwise.analysis.estimators.unbiasing import mean_numbers, moment_numbers
 from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
-from arcwise.analysis.robustness.false_inputs import interval_reach
-from arcwise.analysis.robustness.false_inputs_circle import circle_reach
+from arcwise.analysis.robustness.false_inputs import circle_reach, interval_reach
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.circular import CircularMechanism
 
@@ -99,11 +98,16 @@ def damage(
     """
     if not 0 < share < 1:
         raise ParameterError(f"share must lie between 0 and 1, got {share!r}")
-    program = _Programs(mechanism, nodes, share, reports, critical)
+    kernel = mechanism.kernel
+    liars = (
+        Liars(kernel, nodes, share, reports, critical) if kernel.nodes * kernel.codes <= _LARGEST else None
+    )
     if isinstance(mechanism, CircularMechanism):
-        reach, sending = circle_reach(mechanism, nodes, share), program.circle(mechanism)
+        reach = circle_reach(mechanism, nodes, share)
+        sending = {} if liars is None else _of_circle(mechanism, liars)
     else:
-        reach, sending = interval_reach(mechanism, nodes, share), program.interval()
+        reach = interval_reach(mechanism, nodes, share)
+        sending = {} if liars is None else _of_interval(mechanism, liars)
     found = []
     for name, (value, honest, moved) in reach.items():
         each = Damage(share, name, value, honest, moved)
@@ -115,87 +119,68 @@ def damage(
     return tuple(found)
 
 
-class _Programs:
-    """Bounds by linear programs on what codes of the liars' choice can do, by the estimate's name."""
-
-    def __init__(
-        self, mechanism: Mechanism, nodes: FloatArray, share: float, reports: float, critical: float
-    ) -> None:
-        self._mechanism, self._nodes, self._reports = mechanism, nodes, reports
-        self._asked = mechanism.kernel, nodes, share, reports, critical
-        kernel = mechanism.kernel
-        self._solvable = kernel.nodes * kernel.codes <= _LARGEST
-        if self._solvable:
-            self._law = _code_law(kernel.matrix(), nodes)
-
-    def interval(self) -> dict[str, float]:
-        """Return the bounds in the unit of the domain."""
-        mechanism, length = self._mechanism, self._mechanism.domain.length
-        if not self._solvable or mechanism.end_zones:
-            return {}
-        numbers = mean_numbers(mechanism, self._reports).values
-        shift = max(self._push(numbers), self._push(-numbers))
-        found = {"mean": min(length * shift, sys.float_info.max)}
-        first, second = moment_numbers(mechanism, self._reports)
-        if first.bias or second.bias:
-            return found
-        low, here, high = self._variances(first.values, second.values)
-        roots = math.sqrt(low), math.sqrt(here), math.sqrt(high)
-        found["variance"] = min(max(here - low, high - here) * length * length, sys.float_info.max)
-        found["standard deviation"] = length * max(roots[1] - roots[0], roots[2] - roots[1])
+def _of_interval(mechanism: Mechanism, liars: Liars) -> dict[str, float]:
+    """Return bounds on what codes of the liars' choice do to each estimate, in the unit of the domain."""
+    length = mechanism.domain.length
+    if mechanism.end_zones:
+        return {}
+    numbers = mean_numbers(mechanism, liars.reports).values
+    shift = max(liars.largest_shift(numbers), liars.largest_shift(-numbers))
+    found = {"mean": min(length * shift, sys.float_info.max)}
+    first, second = moment_numbers(mechanism, liars.reports)
+    if first.bias or second.bias:
         return found
-
-    def circle(self, mechanism: CircularMechanism) -> dict[str, float]:
-        """Return the bounds; all follow from one on the shift of the first moment, a number in the plane."""
-        factor = row_attenuation(mechanism)
-        if not self._solvable or mechanism.kernel.codes < 3 or abs(factor) < _LEAST_ATTENUATION:
-            return {}
-        turns = np.exp(2j * math.pi * mechanism.code_units()) / factor
-        angles = 2 * math.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
-        values = (turns * np.exp(-1j * angles)[:, None]).real
-        # Any shift lies within half the spacing of one of the directions.
-        shift = max(self._push(row) for row in values) / math.cos(math.pi / _DIRECTIONS)
-        positions = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
-        length = abs(complex(self._nodes @ np.exp(2j * math.pi * positions)))
-        turned = math.asin(shift / length) if shift < length else math.pi
-        period = mechanism.domain.period
-        return {
-            "direction": turned / (2 * math.pi) * period,
-            "resultant length": shift,
-            "circular variance": shift,
-        }
-
-    def _push(self, values: FloatArray) -> float:
-        return largest_shift(self._asked[0], self._nodes, values, *self._asked[2:])
-
-    def _variances(self, first: FloatArray, second: FloatArray) -> tuple[float, float, float]:
-        """Return a lower bound of the variance, the variance, and an upper bound, on the unit interval.
-
-        ``Var = w.r - (v.r)^2`` with v and w the numbers for x and x^2, r the law of all reports. A square is
-        at least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``: an upper bound for every t, best near v.r of the
-        worst r. It is at most the chord of the range [a, b] of v.r, ``(v.r)^2 <= (a + b) v.r - a b``.
-        """
-        mean, square = float(first @ self._law), float(second @ self._law)
-        here = square - mean**2
-        t, high = mean, math.inf
-        for _ in range(_TANGENTS):
-            worst = _worst(*self._asked, second - 2 * t * first)
-            high = min(high, float((second - 2 * t * first) @ worst) + t**2)
-            t = float(first @ worst)
-        a, b = mean - self._push(-first), mean + self._push(first)
-        values = second - (a + b) * first
-        low = float(values @ self._law) - self._push(-values) + a * b
-        here = min(max(here, 0.0), 0.25)  # as the estimate is clipped
-        return min(max(low, 0.0), here), here, max(min(high, 0.25), here)
+    low, here, high = _variances(liars, first.values, second.values)
+    roots = math.sqrt(low), math.sqrt(here), math.sqrt(high)
+    found["variance"] = min(max(here - low, high - here) * length * length, sys.float_info.max)
+    found["standard deviation"] = length * max(roots[1] - roots[0], roots[2] - roots[1])
+    return found
 
 
-def largest_shift(  # noqa: PLR0917
-    kernel: Kernel, nodes: FloatArray, values: FloatArray, share: float, reports: float, critical: float
-) -> float:
-    """Return a bound on how far liars can raise the average of `values` over the reports, and not be caught.
+def _of_circle(mechanism: CircularMechanism, liars: Liars) -> dict[str, float]:
+    """Return the same on a circle; all follow from a bound on the shift of the first moment in the plane."""
+    factor = row_attenuation(mechanism)
+    if mechanism.kernel.codes < 3 or abs(factor) < _LEAST_ATTENUATION:
+        return {}
+    turns = np.exp(2j * math.pi * mechanism.code_units()) / factor
+    angles = 2 * math.pi * np.arange(_DIRECTIONS) / _DIRECTIONS
+    values = (turns * np.exp(-1j * angles)[:, None]).real
+    # Any shift lies within half the spacing of one of the directions.
+    shift = max(liars.largest_shift(row) for row in values) / math.cos(math.pi / _DIRECTIONS)
+    positions = mechanism.node_units(np.arange(mechanism.kernel.nodes, dtype=np.float64))
+    length = abs(complex(liars.nodes @ np.exp(2j * math.pi * positions)))
+    turned = math.asin(shift / length) if shift < length else math.pi
+    return {
+        "direction": turned / (2 * math.pi) * mechanism.domain.period,
+        "resultant length": shift,
+        "circular variance": shift,
+    }
 
-    Notes
-    -----
+
+def _variances(liars: Liars, first: FloatArray, second: FloatArray) -> tuple[float, float, float]:
+    """Return a lower bound of the variance, the variance, and an upper bound, on the unit interval.
+
+    ``Var = w.r - (v.r)^2`` with v and w the numbers for x and x^2, r the law of all reports. A square is at
+    least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``: an upper bound for every t, best near v.r of the worst r.
+    It is at most the chord of the range [a, b] of v.r, ``(v.r)^2 <= (a + b) v.r - a b``.
+    """
+    mean, square = float(first @ liars.law), float(second @ liars.law)
+    here = square - mean**2
+    t, high = mean, math.inf
+    for _ in range(_TANGENTS):
+        worst = liars.worst(second - 2 * t * first)
+        high = min(high, float((second - 2 * t * first) @ worst) + t**2)
+        t = float(first @ worst)
+    a, b = mean - liars.largest_shift(-first), mean + liars.largest_shift(first)
+    values = second - (a + b) * first
+    low = float(values @ liars.law) - liars.largest_shift(-values) + a * b
+    here = min(max(here, 0.0), 0.25)  # as the estimate is clipped
+    return min(max(low, 0.0), here), here, max(min(high, 0.25), here)
+
+
+class Liars:
+    """The linear programs of liars who send codes of their choice and are not caught.
+
     Honest reports have the distribution ``q = nodes P``. With liars all reports have some ``r >= (1-k) q``.
     The test lets r pass only if a population f exists whose residuals are at most z: ``n r_j <= n (f P)_j + z
     sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, p_j the code's largest probability, so the linear
@@ -207,38 +192,38 @@ def largest_shift(  # noqa: PLR0917
     bounds what is possible, whatever the liars send. With z = 0 it is exact for any number of reports: it is
     what is possible with reports whose law is that of a population.
     """
-    law = _code_law(kernel.matrix(), nodes)
-    return float(values @ (_worst(kernel, nodes, share, reports, critical, values) - law))
 
+    def __init__(
+        self, kernel: Kernel, nodes: FloatArray, share: float, reports: float, critical: float
+    ) -> None:
+        self.nodes, self.reports = nodes, reports
+        self._rows, self._share = kernel.matrix(), share
+        self.law: FloatArray = nodes @ self._rows
+        self.law /= self.law.sum()
+        self._slack = max(critical, 0.0) * np.sqrt(largest_probabilities(kernel) / reports)
 
-def _code_law(rows: FloatArray, nodes: FloatArray) -> FloatArray:
-    law: FloatArray = nodes @ rows
-    law /= law.sum()
-    return law
+    def largest_shift(self, values: FloatArray) -> float:
+        """Return a bound on how far liars can raise the average of values per code over the reports."""
+        return float(values @ (self.worst(values) - self.law))
 
-
-def _worst(  # noqa: PLR0917
-    kernel: Kernel, nodes: FloatArray, share: float, reports: float, critical: float, values: FloatArray
-) -> FloatArray:
-    """Return the r of `largest_shift`, shape (K,)."""
-    rows = kernel.matrix()
-    n, k = rows.shape
-    law = _code_law(rows, nodes)
-    slack = max(critical, 0.0) * np.sqrt(largest_probabilities(kernel) / reports)
-    # The unknowns are the liars' codes l = r - (1-k) q and f. Scaled by the share, so that tolerances of the
-    # solver are small beside the answer. For two values, a square told from their midst is 0 everywhere.
-    scale = np.abs(values).max() or 1.0
-    solved = linprog(
-        np.concatenate([-values / scale, np.zeros(n)]),
-        A_ub=np.hstack([share * np.eye(k), -rows.T]),
-        b_ub=slack - (1.0 - share) * law,
-        A_eq=np.concatenate(
-            [np.repeat([[1.0], [0.0]], k, axis=1), np.repeat([[0.0], [1.0]], n, axis=1)], axis=1
-        ),
-        b_eq=[1.0, 1.0],
-        method="highs",
-    )
-    if solved.status != 0:
-        raise ArithmeticError(f"the linear program of the liars was not solved: {solved.message}")
-    worst: FloatArray = (1.0 - share) * law + share * solved.x[:k]
-    return worst
+    def worst(self, values: FloatArray) -> FloatArray:
+        """Return the r that raises the average the most, shape (K,)."""
+        n, k = self._rows.shape
+        # The unknowns are the liars' codes l = r - (1-k) q and f. Scaled by the share, so that tolerances of
+        # the solver are small beside the answer. For two values, a square told from their midst is 0
+        # everywhere.
+        scale = np.abs(values).max() or 1.0
+        solved = linprog(
+            np.concatenate([-values / scale, np.zeros(n)]),
+            A_ub=np.hstack([self._share * np.eye(k), -self._rows.T]),
+            b_ub=self._slack - (1.0 - self._share) * self.law,
+            A_eq=np.concatenate(
+                [np.repeat([[1.0], [0.0]], k, axis=1), np.repeat([[0.0], [1.0]], n, axis=1)], axis=1
+            ),
+            b_eq=[1.0, 1.0],
+            method="highs",
+        )
+        if solved.status != 0:
+            raise ArithmeticError(f"the linear program of the liars was not solved: {solved.message}")
+        worst: FloatArray = (1.0 - self._share) * self.law + self._share * solved.x[:k]
+        return worst

@@ -27,9 +27,9 @@ from arcwise.analysis.likelihood.bootstrap_fit import (
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.likelihood.face import Face
 from arcwise.analysis.likelihood.information import fast_information
+from arcwise.analysis.robustness import MOST_CODES
 from arcwise.analysis.robustness.damage import damage
 from arcwise.analysis.robustness.excess_codes import ExcessCode, excess_codes
-from arcwise.analysis.robustness.limits import MOST_CODES
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import explained
 from arcwise.errors import ParameterError

@@ -7,19 +7,19 @@ quantiles and trigonometric moments to compare estimates with. The random number
 
 from __future__ import annotations
 
-from arcwise.analysis.simulate.base import Population
 from arcwise.analysis.simulate.circular import VonMises, WrappedNormal
 from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.counts import (
     MAX_DEVICES,
     as_population,
+    as_populations,
     code_law,
     multinomial,
     node_law,
     simulate_counts,
 )
 from arcwise.analysis.simulate.grammar import parse_population
-from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture
+from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, Population
 from arcwise.analysis.simulate.populations import named_population
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "VonMises",
     "WrappedNormal",
     "as_population",
+    "as_populations",
     "code_law",
     "multinomial",
     "named_population",

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ive, ndtr
 
-from arcwise.analysis.simulate.base import Population
-from arcwise.analysis.simulate.laws import integrated_normal
+from arcwise.analysis.simulate.laws import Population, integrated_normal
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.integrate import quad_vec
 
-from arcwise.analysis.simulate.base import Population
+from arcwise.analysis.simulate.laws import Population
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:

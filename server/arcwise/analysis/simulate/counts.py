@@ -13,10 +13,9 @@ import numpy as np
 from arcwise.analysis.counts import mechanism_of
 from arcwise.analysis.grid import values_of
 from arcwise.analysis.likelihood.linear_maps import code_laws
-from arcwise.analysis.simulate.base import Population
 from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.grammar import parse_population
-from arcwise.analysis.simulate.laws import Atoms, Mixture
+from arcwise.analysis.simulate.laws import Atoms, Mixture, Population
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, checked_integer, explained
 from arcwise.errors import ParameterError
@@ -107,6 +106,21 @@ def as_population(population: Population | ArrayLike | str | Any, domain: Domain
     if hasattr(population, "cdf"):
         return Continuous(population, domain)
     return Atoms(domain.to_unit_many(population).ravel())
+
+
+def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
+    """Return one population, or each of a list or tuple of them, as `Population` on the domain.
+
+    A list or tuple of lines and `Population` objects stands for several populations that count alike.
+    Anything else that `simulate_counts` takes is one population.
+    """
+    if not isinstance(population, (list, tuple)) or not all(
+        isinstance(each, (str, Population)) for each in population
+    ):
+        return (as_population(population, domain),)
+    if not population:
+        raise ParameterError("population must have at least one line, got none")
+    return tuple(as_population(each, domain) for each in population)
 
 
 def node_law(mechanism: Mechanism, population: Population) -> FloatArray:

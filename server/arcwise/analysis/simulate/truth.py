@@ -16,7 +16,7 @@ import numpy as np
 from arcwise.analysis.simulate.laws import Atoms, Mixture, rounded
 
 if TYPE_CHECKING:
-    from arcwise.analysis.simulate.base import Population
+    from arcwise.analysis.simulate.laws import Population
     from arcwise.domains import Domain
 
 SLACK = 1e-9

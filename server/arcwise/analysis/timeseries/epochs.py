@@ -1,4 +1,4 @@
-"""Epochs as times: which epochs a range of times holds, what time an epoch starts, and counts over a range.
+"""Epochs as times, counts over a range of them, and the blocks in which they are shown.
 
 A task's epoch is the number of its period since 1970-01-01 00:00 UTC; devices tell nothing finer.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -160,3 +161,42 @@ def span_to_dict(task: Task, span: Span) -> dict[str, Any]:
     start = None if span.first is None else utc(epoch_start(task, span.first))
     end = None if span.last is None else utc(epoch_start(task, span.last + 1))
     return {"first": span.first, "last": span.last, "start": start, "end": end}
+
+
+class Block(NamedTuple):
+    """Epochs from `first` to `last`, both included, and how many reports they have: at least one."""
+
+    first: int
+    last: int
+    n: int
+
+    def __contains__(self, epoch: object) -> bool:
+        assert isinstance(epoch, int)  # noqa: S101 (narrows the type for the checker)
+        return self.first <= epoch <= self.last
+
+
+def blocks_of(reports: Mapping[int, int], least: int, *, size: int = 1, anchor: int = 0) -> list[Block]:
+    """Return the blocks in which epochs are shown, in order; epochs outside all blocks are withheld.
+
+    Who may ask for any range takes one sum from another, and what is left is as good as shown. Whole blocks
+    of at least the minimum each leave whole blocks. Their places are fixed, whatever is reported: blocks that
+    followed the numbers of reports would come apart while others fill, and an old epoch would be the
+    difference of two answers.
+
+    `reports` is the number of reports by epoch, and `least` the number that a block must have: up to 1, every
+    epoch with reports is a block, whatever the size. A block has `size` epochs; one starts at the epoch
+    `anchor`, and the others at whole numbers of blocks from it.
+
+    Examples
+    --------
+    >>> blocks_of({8: 50, 9: 60, 10: 30, 12: 200}, 100, size=2)
+    [Block(first=8, last=9, n=110), Block(first=12, last=13, n=200)]
+    """
+    filled = sorted((epoch, n) for epoch, n in reports.items() if n)
+    if least <= 1:
+        return [Block(epoch, epoch, n) for epoch, n in filled]
+    blocks = []
+    for number, inside in groupby(filled, lambda each: (each[0] - anchor) // size):
+        start = anchor + number * size
+        blocks.append(Block(max(start, 0), start + size - 1, sum(n for _, n in inside)))
+    return [block for block in blocks if block.n >= least]

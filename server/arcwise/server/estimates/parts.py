@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.analysis.timeseries.blocks import blocks_of
-from arcwise.analysis.timeseries.epochs import Span, epochs_in
+from arcwise.analysis.timeseries.epochs import Span, blocks_of, epochs_in
 from arcwise.analysis.timeseries.series import HIGHEST_LEVEL, MONDAY, point_spans
 from arcwise.errors import ParameterError
 from arcwise.server.problems import Problem

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from arcwise.analysis.counts import same_units
 from arcwise.analysis.estimators.inference_target import TARGETS
 from arcwise.analysis.estimators.shares import unit_ends
-from arcwise.analysis.robustness.limits import MOST_CODES
+from arcwise.analysis.robustness import MOST_CODES
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.errors import ParameterError
 from arcwise.server.problems import Problem
