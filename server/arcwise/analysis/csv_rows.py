@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 (as wide as two, and as good)
 """What a spreadsheet takes for the beginning of a formula, which may run programs or send cells away."""
@@ -22,6 +23,12 @@ def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str,
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(_cell(name) for name in columns)
     writer.writerows([_cell(row.get(name)) for name in columns] for row in rows)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write the same to a file."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        write_rows(file, columns, rows)
 
 
 def _cell(value: Any) -> Any:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
+from arcwise.analysis.csv_rows import write_csv
 from arcwise.analysis.mechanism_table import DEFAULT_DELTA, SORTS
 from arcwise.analysis.mechanism_table import compare as compare_mechanisms
-from arcwise.analysis.mechanism_table.output import write_csv, write_plot
+from arcwise.analysis.plotting.mechanisms import write_plot
 from arcwise.cli.options import NEW, data_options, domain_options, lattice_options, plot_option
 from arcwise.cli.own_data import read_population
 from arcwise.cli.terminal import number_table, progress_bar, wide_console, writing_files
@@ -96,7 +98,8 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
         click.echo(f"Left out: {label}: {reason}.")
     with writing_files():
         if csv_file is not None:
-            write_csv(csv_file, rows)
+            records = [{**asdict(row), "delta_probability": row.delta_probability} for row in rows]
+            write_csv(csv_file, list(records[0]), records)
             click.echo(f"wrote {csv_file}")
         if plot_file is not None:
             write_plot(plot_file, rows, domain, epsilon, average=average)

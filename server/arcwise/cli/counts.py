@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 import numpy as np
 
-from arcwise.analysis.csv_rows import write_rows
+from arcwise.analysis.csv_rows import write_csv
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, read_epoch
 from arcwise.analysis.timeseries.series import point_spans
 from arcwise.cli.stored_tasks import reports_of_namesakes, shows_closed_epochs
@@ -173,8 +173,7 @@ def read_span(
 def write_counts(path: Path, result: BatchCounts, *, as_csv: bool) -> None:
     """Write counts as CSV, or as JSON together with the rejected rows."""
     if as_csv:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            write_rows(file, _COLUMNS, _rows(result))
+        write_csv(path, _COLUMNS, _rows(result))
         return
     tasks = [
         {

@@ -10,7 +10,7 @@ import click
 
 from arcwise.analysis import estimate as estimate_counts
 from arcwise.analysis.counts import same_codes, same_units
-from arcwise.analysis.csv_rows import write_rows
+from arcwise.analysis.csv_rows import write_csv
 from arcwise.analysis.estimators.devices import most_reports
 from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.estimators.groups import group_reports
@@ -341,8 +341,7 @@ def _write(
 ) -> None:
     with writing_files():
         if csv_file is not None:
-            with csv_file.open("w", newline="", encoding="utf-8") as file:
-                write_rows(file, COLUMNS, (row for document in documents for row in tidy_rows(document)))
+            write_csv(csv_file, COLUMNS, (row for document in documents for row in tidy_rows(document)))
         if plot is not None and drawn:
             plot_rows(drawn).savefig(plot)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING
 
 import click
 
+from arcwise.analysis.csv_rows import write_csv
 from arcwise.analysis.planning import plan as make_plan
-from arcwise.analysis.planning.picture import write_csv
 from arcwise.cli.options import (
     NEW,
     CentralOptions,
@@ -147,7 +148,8 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
         _print(made)
     with writing_files():
         if csv_file is not None:
-            write_csv(csv_file, made)
+            names = [each.name for each in fields(made.chosen) if each.name != "points"]
+            write_csv(csv_file, names, map(asdict, made.rows))
             click.echo(f"wrote {csv_file}", err=True)
         if plot_file is not None:
             made.plot().savefig(plot_file)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from arcwise.analysis.csv_rows import write_rows
+from arcwise.analysis.csv_rows import write_csv
 from arcwise.analysis.plotting.style import new_figure
 from arcwise.papers.pictures import draw
 
@@ -153,9 +153,8 @@ def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "
     for table_name, table in outcome.tables.items():
         stem = name if len(outcome.tables) == 1 else f"{name}-{table_name}"
         paths.append(folder / f"{stem}.csv")
-        with paths[-1].open("w", encoding="utf-8", newline="") as file:
-            rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
-            write_rows(file, table.columns, rows)
+        rows = (dict(zip(table.columns, row, strict=True)) for row in table.rows)
+        write_csv(paths[-1], table.columns, rows)
     path = folder / f"{name}.{picture}"
     with new_figure(outcome.picture.size) as figure:
         draw(figure, outcome.picture)

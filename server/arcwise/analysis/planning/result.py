@@ -163,7 +163,7 @@ class Plan:
         MissingExtraError
             When matplotlib is not installed: the extra is `plots`.
         """
-        from arcwise.analysis.planning.picture import draw_plan
+        from arcwise.analysis.plotting.mechanisms import draw_plan
         from arcwise.analysis.plotting.style import new_figure, styled
 
         if ax is not None:
