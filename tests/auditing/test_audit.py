@@ -12,8 +12,7 @@ from scipy.stats import binom
 
 from arcwise.analysis import Audit, audit
 from arcwise.analysis.auditing.audit import binomial_bounds
-from arcwise.analysis.auditing.mechanisms import default_inputs
-from arcwise.analysis.auditing.outputs import read_outputs
+from arcwise.analysis.auditing.calls import default_inputs, read_outputs
 from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError

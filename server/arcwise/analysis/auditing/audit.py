@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import betaincinv
 
+from arcwise.analysis.auditing.calls import Outputs, claimed, default_inputs, joined, sampler
 from arcwise.analysis.auditing.events import Event, sortings
-from arcwise.analysis.auditing.mechanisms import claimed, default_inputs, sampler
-from arcwise.analysis.auditing.outputs import Outputs, joined
 from arcwise.analysis.auditing.result import Audit, Finding
 from arcwise.checks import checked_bool, checked_integer, checked_real, explained
 from arcwise.errors import ParameterError
@@ -26,8 +25,8 @@ from arcwise.kernels.certificate import EPSILON_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from arcwise.analysis.auditing.calls import Sampler
     from arcwise.analysis.auditing.events import Sorting
-    from arcwise.analysis.auditing.mechanisms import Sampler
     from arcwise.domains import Domain
     from arcwise.typing import FloatArray, IntArray
 

@@ -16,7 +16,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from arcwise.analysis.auditing.outputs import Outputs
+    from arcwise.analysis.auditing.calls import Outputs
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _BINS = (16, 256)
