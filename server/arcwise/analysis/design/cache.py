@@ -16,9 +16,6 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-VERSION = 1
-"""Of the search: rises when the same key would give other integers. Part of every key."""
-
 
 class Design(NamedTuple):
     """The content of a file: a design on the unit domain.

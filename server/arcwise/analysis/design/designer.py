@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from arcwise.analysis.design import cache as disk
+from arcwise.analysis.design.cache import Design, load, save
 from arcwise.analysis.design.circle import CircularLoss, find_row
 from arcwise.analysis.design.integers import exact_bias, integer_table, symmetric_row
 from arcwise.analysis.design.measures import worst_case
@@ -120,9 +120,9 @@ def minimax(
     request = check_request(
         domain, epsilon, goal=goal, outputs=outputs, nodes=nodes, power=power, population=population
     )
-    report = progress if progress is not None else _silent
+    report: Progress = progress or (lambda share, text: None)
     if cache:
-        kept = disk.load({**request.key, "version": disk.VERSION})
+        kept = load(request.key)
         if kept is not None and _holds(request, kept):
             report(1.0, "taken from the cache")
             return _mechanism(domain, request, kept)
@@ -130,16 +130,12 @@ def minimax(
     mechanism = _mechanism(domain, request, design)
     mechanism.certificate()
     if cache:
-        disk.save({**request.key, "version": disk.VERSION}, design)
+        save(request.key, design)
     report(1.0, f"worst case {design.worst:.6g} on the unit domain")
     return mechanism
 
 
-def _silent(share: float, text: str) -> None:
-    """Take progress and say nothing."""
-
-
-def _table(request: Request, report: Progress) -> disk.Design:
+def _table(request: Request, report: Progress) -> Design:
     """Design a table on the unit interval."""
     unbiased = request.goal == "mean"
     scale = 0.5**request.loss_power
@@ -174,7 +170,7 @@ def _table(request: Request, report: Progress) -> disk.Design:
     raise ArcwiseError(f"no integer table keeps the means exactly at epsilon {request.epsilon!r}")
 
 
-def _row(request: Request, report: Progress) -> disk.Design:
+def _row(request: Request, report: Progress) -> Design:
     """Design a row on the circle of circumference 1."""
     report(0.0, "solving for the row")
     epsilon = request.epsilon * (1.0 - _MARGINS[0])
@@ -183,20 +179,20 @@ def _row(request: Request, report: Progress) -> disk.Design:
     return _measured(request, (weights,), ())
 
 
-def _measured(request: Request, rows: tuple[tuple[int, ...], ...], units: tuple[float, ...]) -> disk.Design:
+def _measured(request: Request, rows: tuple[tuple[int, ...], ...], units: tuple[float, ...]) -> Design:
     """Return the design with its worst case on the unit domain, computed from the integers."""
-    mechanism = _mechanism(request.unit, request, disk.Design(rows, units, math.nan))
+    mechanism = _mechanism(request.unit, request, Design(rows, units, math.nan))
     power = request.power if request.goal == "value" else None
-    return disk.Design(rows, units, worst_case(mechanism, goal=request.goal, power=power))
+    return Design(rows, units, worst_case(mechanism, goal=request.goal, power=power))
 
 
-def _mechanism(domain: Domain, request: Request, design: disk.Design) -> _Designed:
+def _mechanism(domain: Domain, request: Request, design: Design) -> _Designed:
     if request.domain == "circle":
         return DesignedCircular(cast("Circle", domain), request.epsilon, design.rows[0])
     return DesignedTable(cast("Interval", domain), request.epsilon, design.rows, design.units)
 
 
-def _holds(request: Request, design: disk.Design) -> bool:
+def _holds(request: Request, design: Design) -> bool:
     """Return whether all that a kept design claims is so: sizes, certificate, bias and worst case."""
     circular = request.domain == "circle"
     sizes = {len(row) for row in design.rows}

@@ -24,6 +24,9 @@ a minute for a value."""
 _SIZES = {"interval": (2, 257), "circle": (3, 4096)}
 """Least and largest number of nodes and of outputs."""
 
+_VERSION = 1
+"""Of the search: rises when the same request would give other integers."""
+
 _SMALL = 5.0
 """Up to this epsilon 17 nodes and 16 outputs; above it rounding to 17 nodes would cost too much."""
 
@@ -58,7 +61,8 @@ class Request(NamedTuple):
     @property
     def key(self) -> dict[str, Any]:
         """What a design is kept under, as JSON has it."""
-        return {**self._asdict(), "prior": None if self.prior is None else list(self.prior)}
+        prior = None if self.prior is None else list(self.prior)
+        return {**self._asdict(), "prior": prior, "version": _VERSION}
 
     @property
     def loss_power(self) -> float:

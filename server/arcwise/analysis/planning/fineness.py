@@ -135,64 +135,54 @@ def worst_unit_variance(mechanism: Mechanism) -> float:
 
 def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
     """Yield the closed forms that a mechanism may have, each with the grids that stand for it."""
-    domain: Any = mechanism.domain
     epsilon, cls = mechanism.epsilon, type(mechanism)
-    given: dict[str, Any] = {"domain": domain, "epsilon": epsilon}
+    make: Any = partial(cls, mechanism.domain, epsilon)
     powers = _POWERS if power is None else (power,)
+
+    def window(k: float) -> float:
+        return 2.0 * optimal_levels(epsilon, k).half_window
+
     if isinstance(mechanism, OptimalCircular):
         for k in powers:
-            yield _Form(
-                f"the error {_loss('d(y, x)', k)}",
-                partial(circle_expected_error, epsilon, k),
-                partial(worst_error, power=k),
-                partial(OptimalCircular, **given, power=k),
-                2.0 * optimal_levels(epsilon, k).half_window,
-            )
+            closed = partial(circle_expected_error, epsilon, k)
+            yield _of_error(f"the error {_loss('d(y, x)', k)}", closed, partial(make, power=k), window(k), k)
         width = distribution_width(epsilon)
-        yield _Form(
-            "the error d(y, x)",
-            partial(_error_of_width, width, epsilon),
-            partial(worst_error, power=1.0),
-            partial(OptimalCircular, **given, width=width),
-            width,
-        )
+        closed = partial(_error_of_width, width, epsilon)
+        yield _of_error("the error d(y, x)", closed, partial(make, width=width), width)
     elif isinstance(mechanism, OptimalPiecewise) and mechanism.end_zones:
         for k in powers:
-            yield _Form(
-                f"the worst error {_loss('|y - x|', k)}",
-                partial(interval_expected_error, 0.0, epsilon, k),
-                partial(worst_error, power=k),
-                partial(OptimalPiecewise, **given, placement="clamp", power=k),
-                2.0 * optimal_levels(epsilon, k).half_window,
-            )
+            closed = partial(interval_expected_error, 0.0, epsilon, k)
+            clamped = partial(make, placement="clamp", power=k)
+            yield _of_error(f"the worst error {_loss('|y - x|', k)}", closed, clamped, window(k), k)
     elif isinstance(mechanism, OptimalPiecewise):
         for k in powers:
-            share = 2.0 * optimal_levels(epsilon, k).half_window
-            yield _of_window(share, epsilon, partial(OptimalPiecewise, **given, power=k))
+            yield _of_window(window(k), epsilon, partial(make, power=k))
     elif isinstance(mechanism, Piecewise):
-        share = 1.0 / (piecewise_parameter(epsilon, mechanism.member) + 1.0)
-        yield _of_window(share, epsilon, partial(cls, **given))
-    elif isinstance(mechanism, (PiecewiseTransformation, UnbiasedOptimalPiecewise)):
-        own = isinstance(mechanism, UnbiasedOptimalPiecewise)
-        closed = unbiased_optimal_worst_variance if own else transformation_worst_variance
-        yield _Form(_VARIANCE, partial(closed, epsilon), worst_unit_variance, partial(cls, **given))
+        yield _of_window(1.0 / (piecewise_parameter(epsilon, mechanism.member) + 1.0), epsilon, make)
+    elif isinstance(mechanism, PiecewiseTransformation):
+        closed = partial(transformation_worst_variance, epsilon)
+        yield _Form(_VARIANCE, closed, worst_unit_variance, make)
+    elif isinstance(mechanism, UnbiasedOptimalPiecewise):
+        closed = partial(unbiased_optimal_worst_variance, epsilon)
+        yield _Form(_VARIANCE, closed, worst_unit_variance, make)
     elif isinstance(mechanism, SquareWave):
         b = square_wave_half_window(epsilon)
-        yield _Form(
-            "the worst error |y - x|",
-            lambda: float(square_wave_expected_error(0.0, epsilon)),
-            partial(worst_error, power=1.0),
-            partial(SquareWave, **given),
-            2.0 * b / (1.0 + 2.0 * b),
-        )
+        share = 2.0 * b / (1.0 + 2.0 * b)
+        worst = partial(square_wave_expected_error, 0.0, epsilon)
+        yield _of_error("the worst error |y - x|", lambda: float(worst()), make, share)
     elif isinstance(mechanism, VonMises):
         moments = purkayastha if isinstance(mechanism, Purkayastha) else von_mises
-        yield _Form(
-            "the error d(y, x)",
-            lambda: moments(epsilon).abs_angle / (2.0 * math.pi),
-            partial(worst_error, power=1.0),
-            partial(cls, **given),
-        )
+        yield _of_error("the error d(y, x)", lambda: moments(epsilon).abs_angle / (2.0 * math.pi), make)
+
+
+def _of_error(
+    what: str,
+    closed: Callable[[], float],
+    make: Callable[..., Mechanism],
+    share: float | None = None,
+    power: float = 1.0,
+) -> _Form:
+    return _Form(what, closed, partial(worst_error, power=power), make, share)
 
 
 def _of_window(share: float, epsilon: float, make: Callable[..., Mechanism]) -> _Form:

@@ -77,22 +77,6 @@ def further_reports(
 
     `counts` are the reports per code, shape (K,), and may all be 0. `half_width` is in the unit of the
     domain; `level` and `target` are as for `estimate`, but a direction is always that of the population.
-
-    Notes
-    -----
-    The variance of a report's number is that of the reports so far, and the number of reports follows from
-    Student's interval; for a direction the resultant length is, and the worst of the populations with it is
-    planned for. `worst` is exact, as in `plan`, for the task's own mechanism.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from arcwise.domains import Interval
-    >>> from arcwise.tasks import Task
-    >>> task = Task("delay", Interval(0, 180), epsilon=1.0)
-    >>> answer = further_reports(task, np.full(task.mechanism.kernel.codes, 50), half_width=2.0)
-    >>> answer.n, answer.reports - answer.n == answer.more, answer.reports <= answer.worst
-    (10200, True, True)
     """
     check_level(level)
     check_target(target)
@@ -125,6 +109,7 @@ def further_reports(
 def _of_mean(
     mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, target: Target
 ) -> tuple[float | None, int | None, int | None, str]:
+    """Return `now`, `reports`, `worst` and `note`, from Student's interval with the variance so far."""
     length = mechanism.domain.length
     try:
         curve = MeanCurve(mechanism, None, target)
@@ -148,6 +133,7 @@ def _of_mean(
 def _of_direction(
     mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, _target: Target
 ) -> tuple[float | None, int | None, int | None, str]:
+    """Return the same, planned for the worst of the populations with the resultant length so far."""
     period = mechanism.domain.length
     if survey is None or survey.n < FEW:
         return None, None, None, _FEW
