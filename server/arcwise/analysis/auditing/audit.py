@@ -114,7 +114,9 @@ def audit(
     level = checked_real("level", level, above=0, below=1)
     if seed is not None:
         seed = checked_integer("seed", seed, least=0)
-    tried = default_inputs(domain) if inputs is None else _checked_inputs(inputs, domain)
+    tried = default_inputs(domain) if inputs is None else sorted({domain.checked(value) for value in inputs})
+    if len(tried) < 2:
+        raise ParameterError(f"inputs must hold two different values or more, got {len(tried)}")
     sample = sampler(mechanism, vectorised=checked_bool("vectorised", vectorised), seed=seed)
     each = samples // 2 // len(tried)
     calls = _Calls(sample, samples, progress)
@@ -151,13 +153,6 @@ class _Calls:
             if self.progress is not None:
                 self.progress(self.done, self.total, words)
         return joined(parts)
-
-
-def _checked_inputs(inputs: Sequence[float], domain: Domain) -> list[float]:
-    found = sorted({domain.checked(value) for value in inputs})
-    if len(found) < 2:
-        raise ParameterError(f"inputs must hold two different values or more, got {len(found)}")
-    return found
 
 
 def _choose(outputs: dict[float, Outputs], delta: float) -> list[_Candidate]:

@@ -54,8 +54,6 @@ def largest_local(
     end at an epsilon that uses all of the promise but the share `slack`. A `ParameterError` says that not
     even the least epsilon of a task keeps the promise.
 
-    Notes
-    -----
     The returned epsilon has itself been computed to keep the promise. Without a slack, the next number of
     three digits has been computed to break it; kernels consist of whole numbers, so a still larger one may
     keep it.

@@ -128,8 +128,6 @@ def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) ->
     The row, shape (K,), holds the probabilities of node 0 and is symmetric: code j has that of code K-j. With
     `rounds`, inputs may lie between two nodes.
 
-    Notes
-    -----
     "direction": the moment of the mixture has, along the input, the part
     ``rho ((1-f) cos(2 pi f/K) + f cos(2 pi (1-f)/K))``, least at f = 1/2, where it is ``rho cos(pi/K)``.
     """
@@ -145,8 +143,6 @@ def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) ->
 def circle_bound(epsilon: float, loss: CircularLoss) -> float:
     """Return the least worst-case loss of any epsilon-LDP mechanism on the circle of circumference 1.
 
-    Notes
-    -----
     By invariance the law is one density f with ``m <= f <= e^epsilon m``, and ``m > 0`` constant. For any
     level v, ``E L - v = int (L - v) f >= m (int (L-v)^+ - e^epsilon int (v-L)^+)``: the density does best to
     be high exactly where L < v. At the v where the bracket vanishes, ``E L >= v``, with equality for the

@@ -46,19 +46,19 @@ def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | 
         row = mechanism.kernel.probabilities([0])[0]
         worst = circle_worst(row, CircularLoss(exponent), rounds=mechanism.rounds)
         return worst * _unit(domain.length, exponent or 0.0)
+    if chosen == "mean" and not mechanism.unbiased:
+        raise ParameterError('mechanism must be unbiased for the goal "mean", got a biased one')
     rows = mechanism.kernel.matrix()
     outputs = 2.0 * mechanism.code_units() - 1.0
-    if chosen == "mean":
-        if not mechanism.unbiased:
-            raise ParameterError('mechanism must be unbiased for the goal "mean", got a biased one')
-        exponent = 2.0
     loss = exponent or 1.0
     if not mechanism.rounds:
-        return float(node_losses(rows, outputs, loss).max()) * _unit(domain.length / 2.0, loss)
-    if chosen == "mean":
-        return float(variance_peaks(rows @ outputs**2).value.max()) * _unit(domain.length / 2.0, 2.0)
-    pieces = row_pieces(len(rows), outputs, loss, len(rows) - 1)
-    return mixture_maximum(row_curves(rows, outputs, loss), *pieces) * _unit(domain.length / 2.0, loss)
+        worst = float(node_losses(rows, outputs, loss).max())
+    elif chosen == "mean":
+        worst = float(variance_peaks(rows @ outputs**2).value.max())
+    else:
+        pieces = row_pieces(len(rows), outputs, loss, len(rows) - 1)
+        worst = mixture_maximum(row_curves(rows, outputs, loss), *pieces)
+    return worst * _unit(domain.length / 2.0, loss)
 
 
 @one_thread()

@@ -38,8 +38,6 @@ def variance_peaks(second_moments: FloatArray) -> Peaks:
 
     `second_moments`, shape (N,), holds ``E y^2`` of each row; node s stands at ``-1 + 2s/(N-1)``.
 
-    Notes
-    -----
     With v, v' the variances at two nodes at the distance h, the mixture's variance is
     ``(1-f) v + f v' + f (1-f) h^2``, because the mixture is unbiased too: concave in f, so its maximum over
     [0, 1] is at ``f = 1/2 + (v' - v) / (2 h^2)``, moved into [0, 1].

@@ -52,8 +52,6 @@ class DirectionCurve(Curve):
     `length`. A `ParameterError` says that the mechanism's reports show no direction, or that the population
     has none.
 
-    Notes
-    -----
     Of the populations with resultant length R those with the largest variance across have the least
     ``E cos 2x`` (where Re C has its sign), and ``E cos^2 x >= R^2``: two groups, equally large, at the angles
     +-arccos R from the mean. Where rho_2 / rho_1^2 is negative they have the largest ``E cos 2x``: opposite
@@ -148,8 +146,6 @@ def rms_angle(length: float, along: float, across: float, slant: float = 0.0) ->
     The point has the mean (length, 0), the variances `along` and `across` (the mean), both positive, and the
     covariance `slant`.
 
-    Notes
-    -----
     The density of the argument (projected normal, Mardia and Jupp 2000): with ``u = (cos, sin)``, S the
     covariance matrix, ``a = u S^-1 u``, ``d = u S^-1 mean / sqrt(a)`` and ``c = mean S^-1 mean``,
 

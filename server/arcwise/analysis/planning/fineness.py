@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.analysis.planning.mean import worst_variance
@@ -135,8 +135,8 @@ def worst_unit_variance(mechanism: Mechanism) -> float:
 
 def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
     """Yield the closed forms that a mechanism may have, each with the grids that stand for it."""
-    epsilon, cls = mechanism.epsilon, type(mechanism)
-    make: Any = partial(cls, mechanism.domain, epsilon)
+    epsilon, cls = mechanism.epsilon, cast("Any", type(mechanism))
+    make = partial(cls, mechanism.domain, epsilon)
     powers = _POWERS if power is None else (power,)
 
     def window(k: float) -> float:
@@ -159,11 +159,11 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
             yield _of_window(window(k), epsilon, partial(make, power=k))
     elif isinstance(mechanism, Piecewise):
         yield _of_window(1.0 / (piecewise_parameter(epsilon, mechanism.member) + 1.0), epsilon, make)
+    elif isinstance(mechanism, UnbiasedOptimalPiecewise):  # a PiecewiseTransformation, too
+        closed = partial(unbiased_optimal_worst_variance, epsilon)
+        yield _Form(_VARIANCE, closed, worst_unit_variance, make)
     elif isinstance(mechanism, PiecewiseTransformation):
         closed = partial(transformation_worst_variance, epsilon)
-        yield _Form(_VARIANCE, closed, worst_unit_variance, make)
-    elif isinstance(mechanism, UnbiasedOptimalPiecewise):
-        closed = partial(unbiased_optimal_worst_variance, epsilon)
         yield _Form(_VARIANCE, closed, worst_unit_variance, make)
     elif isinstance(mechanism, SquareWave):
         b = square_wave_half_window(epsilon)

@@ -108,8 +108,6 @@ def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds
     `first` and `second` are the moments that `number_moments` returns. With `rounds`, a value may be between
     two nodes.
 
-    Notes
-    -----
     With the target "population" it is the variance over values and randomness together. Among the populations
     with mean m it is largest where ``f b`` is, which is the height at m of the upper hull of the points
     (a_s, b_s); less m^2 that is a concave parabola over every edge of the hull. With the target "users" it

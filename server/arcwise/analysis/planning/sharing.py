@@ -75,10 +75,18 @@ def report_error(
     if measure not in _MEASURES:
         known = ", ".join(f'"{name}"' for name in _MEASURES)
         raise ParameterError(f"measure must be one of {known}; got {measure!r}")
-    mechanism = _mechanism(domain.unit(), epsilon, goal)
-    if measure == "estimate":
-        return _estimate_error(mechanism)
     circular = domain.circular
+    if goal == "mean" and not circular:
+        from arcwise.analysis.design import minimax
+
+        mechanism: Mechanism = minimax(domain.unit(), epsilon, goal="mean")
+    else:
+        mechanism = Task("planned", domain.unit(), epsilon, goal=goal).mechanism
+    if measure == "estimate" and circular:
+        turns = DirectionCurve(cast("CircularMechanism", mechanism), None, DEFAULT_LENGTH).error(int(_MANY))
+        return (2.0 * turns) ** 2 * _MANY
+    if measure == "estimate":
+        return worst_variance(*number_moments(mechanism), "population")
     if not mechanism.rounds:
         errors = mechanism.expected_errors(mechanism.domain.values())
         total = float(errors.max() if measure == "value" else errors.mean())
@@ -90,21 +98,6 @@ def report_error(
     return 2.0 * total if circular else total
 
 
-def _mechanism(domain: Domain, epsilon: float, goal: str | None) -> Mechanism:
-    if goal == "mean" and not domain.circular:
-        from arcwise.analysis.design import minimax
-
-        return minimax(domain, epsilon, goal="mean")
-    return Task("planned", domain, epsilon, goal=goal).mechanism
-
-
-def _estimate_error(mechanism: Mechanism) -> float:
-    if mechanism.domain.circular:
-        turns = DirectionCurve(cast("CircularMechanism", mechanism), None, DEFAULT_LENGTH).error(int(_MANY))
-        return (2.0 * turns) ** 2 * _MANY
-    return worst_variance(*number_moments(mechanism), "population")
-
-
 def sample_errors(
     domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
 ) -> tuple[SampleError, ...]:
@@ -112,8 +105,6 @@ def sample_errors(
 
     The arguments are as for `Group.share_budget`; each task has epsilon/k.
 
-    Notes
-    -----
     From n devices a task gets n k/d reports, so its squared error is ``d/k`` times that of n reports.
     """
     goals = {} if goals is None else goals
@@ -162,8 +153,6 @@ def best_shares(
     `report_error`. The result is epsilon by name, in whole millionths: the ``weights`` of
     `Group.share_budget`.
 
-    Notes
-    -----
     Exhaustive on a grid of a hundredth of epsilon, then of a thousandth around the best (dynamic programming
     over the tasks). On grids of nodes errors fall in little steps, so a search downhill could stop at one.
 

@@ -209,8 +209,6 @@ def _variances(law: Law, share: float) -> Reach:
 def _farthest(law: Law, cap: float) -> float:
     """Return the largest Wasserstein-1 distance from O of a G that nowhere exceeds O / cap, cap up to a half.
 
-    Notes
-    -----
     At the level u of O let g(u) be what G has up to there: g rises from 0 to 1 with a slope of at most
     1/cap, and the distance is the integral of ``|g(u) - u|`` over dQ. Where g crosses u upwards at c, between
     two places b and d where g(u) = u (or the ends), it is replaced on [b, d]. When c lies in the lower half,

@@ -23,8 +23,6 @@ class VonMises(Population):
     The mean direction is in turns; the concentration kappa is from 0 (uniform) to 10**4 (a standard deviation
     of 0.57 degrees).
 
-    Notes
-    -----
     With ``a_k = I_k(kappa) / I_0(kappa)`` the density is ``1 + 2 sum_k a_k cos(2 pi k (x - direction))``
     (Mardia and Jupp, Directional Statistics, 3.5.4); it is integrated term by term. The a_k fall like
     ``exp(-k^2 / (2 kappa))``, and terms below 2**-60 are left out.

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -78,19 +79,11 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
     return Histogram([_position(domain, low), _position(domain, high)], [1.0])
 
 
-def _beta(domain: Domain, numbers: Sequence[float]) -> Population:
-    return Beta(*numbers)
-
-
 def _normal(domain: Domain, numbers: Sequence[float]) -> Population:
     mean, sd = numbers
     if domain.circular:
         return WrappedNormal(_position(domain, mean), sd / domain.period)
     return CutNormal(_position(domain, mean), sd / domain.length)
-
-
-def _von_mises(domain: Domain, numbers: Sequence[float]) -> Population:
-    return VonMises(_position(domain, numbers[0]), numbers[1])
 
 
 def _atom(domain: Domain, numbers: Sequence[float]) -> Population:
@@ -114,31 +107,26 @@ def _comb(domain: Domain, numbers: Sequence[float]) -> Population:
     return Atoms(domain.to_unit_many(places if domain.circular else places.clip(None, domain.high)))
 
 
-def _log_normal(domain: Domain, numbers: Sequence[float]) -> Population:
-    from scipy.stats import lognorm
+def _skewed(law: str, names: str, domain: Domain, numbers: Sequence[float]) -> Population:
+    from scipy import stats
 
-    return _skewed(domain, "MEDIAN and SIGMA", numbers, lambda: lognorm(numbers[1], scale=numbers[0]))
-
-
-def _pareto(domain: Domain, numbers: Sequence[float]) -> Population:
-    from scipy.stats import pareto
-
-    return _skewed(domain, "LEAST and SHAPE", numbers, lambda: pareto(numbers[1], scale=numbers[0]))
-
-
-def _skewed(domain: Domain, names: str, numbers: Sequence[float], make: Callable[[], Any]) -> Population:
+    scale, shape = numbers
     if not min(numbers) > 0:
-        raise ParameterError(f"{names} must be positive, got {numbers[0]:g} and {numbers[1]:g}")
-    return Continuous(make(), domain)
+        raise ParameterError(f"{names} must be positive, got {scale:g} and {shape:g}")
+    return Continuous(getattr(stats, law)(shape, scale=scale), domain)
 
 
 _KINDS = {
     "uniform": _Kind("LOW,HIGH", _uniform),
-    "beta": _Kind("A,B", _beta, circular=False),
+    "beta": _Kind("A,B", lambda _, numbers: Beta(*numbers), circular=False),
     "normal": _Kind("MEAN,SD", _normal),
-    "vonmises": _Kind("MEAN,KAPPA", _von_mises, circular=True),
-    "lognormal": _Kind("MEDIAN,SIGMA", _log_normal, circular=False),
-    "pareto": _Kind("LEAST,SHAPE", _pareto, circular=False),
+    "vonmises": _Kind(
+        "MEAN,KAPPA",
+        lambda domain, numbers: VonMises(_position(domain, numbers[0]), numbers[1]),
+        circular=True,
+    ),
+    "lognormal": _Kind("MEDIAN,SIGMA", partial(_skewed, "lognorm", "MEDIAN and SIGMA"), circular=False),
+    "pareto": _Kind("LEAST,SHAPE", partial(_skewed, "pareto", "LEAST and SHAPE"), circular=False),
     "atom": _Kind("PLACE", _atom),
     "comb": _Kind("FIRST,STEP,COUNT", _comb),
 }

