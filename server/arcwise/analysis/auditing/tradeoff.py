@@ -149,7 +149,7 @@ def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
     ParameterError
         When the argument is nothing of these, or has too many nodes and codes to compare all pairs.
     """
-    kernel = _kernel(mechanism)
+    kernel, own = _parts(mechanism)
     pairs = kernel.nodes - 1 if kernel.circular else kernel.nodes * (kernel.nodes - 1) // 2
     if pairs * kernel.codes > _MOST_WORK:
         raise ParameterError(
@@ -162,30 +162,23 @@ def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
         ((s, t) for s in firsts for t in range(s + 1, kernel.nodes)),
         key=lambda pair: sum(abs(v - w) for v, w in zip(rows[pair[0]], rows[pair[1]], strict=True)),
     )
-    first, second = (_value(mechanism, node) for node in best)
-    return _region(
-        (first, second), [Fraction(w) for w in rows[best[0]]], [Fraction(w) for w in rows[best[1]]]
-    )
+    first, second = best
+    inputs = _value(own, first), _value(own, second)
+    return _region(inputs, [Fraction(w) for w in rows[first]], [Fraction(w) for w in rows[second]])
 
 
-def _kernel(mechanism: object) -> Kernel:
-    if isinstance(mechanism, Task):
-        mechanism = mechanism.mechanism
-    if isinstance(mechanism, Mechanism):
-        return mechanism.kernel
-    if isinstance(mechanism, Kernel):
-        return mechanism
+def _parts(mechanism: object) -> tuple[Kernel, Mechanism | None]:
+    """Return the kernel, and the mechanism if the inputs are values of its domain, not nodes."""
+    own = mechanism.mechanism if isinstance(mechanism, Task) else mechanism
+    if isinstance(own, Mechanism):
+        return own.kernel, own
+    if isinstance(own, Kernel):
+        return own, None
     raise ParameterError(f"mechanism must be a Mechanism, a Task or a Kernel, got {shown(mechanism)}")
 
 
-def _own(mechanism: object) -> Mechanism | None:
-    own = mechanism.mechanism if isinstance(mechanism, Task) else mechanism
-    return own if isinstance(own, Mechanism) else None
-
-
-def _value(mechanism: object, node: int) -> float:
+def _value(own: Mechanism | None, node: int) -> float:
     """Return a value at a node: of a clamped mechanism, the end beyond the first and the last node."""
-    own = _own(mechanism)
     if own is None:
         return float(node)
     if own.lattice is not None:
@@ -198,7 +191,7 @@ def _value(mechanism: object, node: int) -> float:
 
 def _row(mechanism: object, value: float) -> list[Fraction]:
     """Return the weights of an input's reports: a mixture of two rows where it lies between two nodes."""
-    kernel, own = _kernel(mechanism), _own(mechanism)
+    kernel, own = _parts(mechanism)
     if own is None:
         whole = int(value) if float(value).is_integer() else value
         node = checked_integer("first and second", whole, 0, kernel.nodes - 1)

@@ -18,6 +18,8 @@ from arcwise.tasks.central import CentralStatement
 from arcwise.tasks.task import Task
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.analysis.planning.mechanisms import Family
     from arcwise.analysis.planning.request import Request
     from arcwise.analysis.planning.result import PlannedMechanism
@@ -164,7 +166,7 @@ def plan(
         left_out=left_out,
         populations={name: scale * share for name, share in curve.details(answer.reports).items()},
         central=central,
-        notes=(*_notes(request, work.compared, answer, rows), *_coarse(answer.label, work.coarse)),
+        notes=tuple(_notes(request, work, answer, rows)),
     )
 
 
@@ -195,27 +197,21 @@ def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float
     return largest_local(central, own, slack=0.0 if central.releases == 1 else _SLACK)
 
 
-def _coarse(chosen: str, coarse: dict[str, str]) -> list[str]:
-    """Return notes on grids that are coarse for the epsilon: what to do, for the chosen mechanism."""
-    others = [label for label in coarse if label != chosen]
-    notes = [f"{chosen}: {coarse[chosen]}"] if chosen in coarse else []
-    if others:
-        notes.append(f"coarse grids for this epsilon, too: {'; '.join(others)}")
-    return notes
-
-
 def _notes(
-    request: Request, compared: str, answer: PlannedMechanism, rows: list[PlannedMechanism]
-) -> list[str]:
+    request: Request, work: Work, answer: PlannedMechanism, rows: list[PlannedMechanism]
+) -> Iterator[str]:
+    """Yield what else should be known, last which grids are coarse for their epsilon."""
     best, others = rows[0], rows[1:]
-    notes = []
     if request.epsilon is None and answer.epsilon <= LOWEST:
-        notes.append(f"even epsilon {LOWEST:g}, the smallest that is tried, reaches the error")
-    if request.goal == "distribution" and others:
-        notes.append(f"mechanisms are compared by few surveys: ratios below {_MAY_BE_CHANCE:g} may be chance")
-    if answer.relative > (_MAY_BE_CHANCE if request.goal == "distribution" else _WORTH_SAYING):
-        notes.append(
-            f"{best.label} {'has' if compared == 'error' else 'needs'} {1 / answer.relative:.3g} times the "
-            f"{compared} of {answer.label}" + (f": {best.command}" if best.command else "")
-        )
-    return notes
+        yield f"even epsilon {LOWEST:g}, the smallest that is tried, reaches the error"
+    if request.simulated and others:
+        yield f"mechanisms are compared by few surveys: ratios below {_MAY_BE_CHANCE:g} may be chance"
+    if answer.relative > (_MAY_BE_CHANCE if request.simulated else _WORTH_SAYING):
+        verb = "has" if work.compared == "error" else "needs"
+        words = f"{best.label} {verb} {1 / answer.relative:.3g} times the {work.compared} of {answer.label}"
+        yield f"{words}: {best.command}" if best.command else words
+    if answer.label in work.coarse:
+        yield f"{answer.label}: {work.coarse[answer.label]}"
+    coarse = [label for label in work.coarse if label != answer.label]
+    if coarse:
+        yield f"coarse grids for this epsilon, too: {'; '.join(coarse)}"

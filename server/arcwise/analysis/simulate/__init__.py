@@ -7,7 +7,6 @@ quantiles and trigonometric moments to compare estimates with. The random number
 
 from __future__ import annotations
 
-from arcwise.analysis.simulate.circular import VonMises, WrappedNormal
 from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.counts import (
     MAX_DEVICES,
@@ -19,7 +18,16 @@ from arcwise.analysis.simulate.counts import (
     simulate_counts,
 )
 from arcwise.analysis.simulate.grammar import parse_population
-from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, Population
+from arcwise.analysis.simulate.laws import (
+    Atoms,
+    Beta,
+    CutNormal,
+    Histogram,
+    Mixture,
+    Population,
+    VonMises,
+    WrappedNormal,
+)
 from arcwise.analysis.simulate.populations import named_population
 
 __all__ = [

@@ -19,9 +19,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.simulate.circular import VonMises, WrappedNormal
 from arcwise.analysis.simulate.continuous import Continuous
-from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, rounded
+from arcwise.analysis.simulate.laws import (
+    Atoms,
+    Beta,
+    CutNormal,
+    Histogram,
+    Mixture,
+    VonMises,
+    WrappedNormal,
+    rounded,
+)
 from arcwise.analysis.simulate.populations import CIRCLE, INTERVAL, named_population, uniform
 from arcwise.checks import did_you_mean
 from arcwise.domains import Circle, Domain, Interval

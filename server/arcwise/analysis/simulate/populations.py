@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.simulate.circular import VonMises
-from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture
+from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, VonMises
 from arcwise.errors import MissingExtraError, ParameterError
 
 if TYPE_CHECKING:
