@@ -114,6 +114,7 @@ async def test_it_takes_no_task_and_a_connection_keeps_one_timer(dial: Dial) -> 
         connection.transport.written = b""
         connection.receive(post(body()))
         assert await connection.answers() == [204]
+        assert b'\r\nnel: {"max_age":0}\r\n' in connection.transport.written
     assert connection.tasks == 0
     # Of the first head, a shorter one of the pause after it, and one for all clients that do not read.
     assert connection.timers <= 3

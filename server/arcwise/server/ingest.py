@@ -14,6 +14,7 @@ import numpy as np
 
 from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 from arcwise.errors import StoreError, WireError
+from arcwise.server.answers import PRIVATE
 from arcwise.server.bodies import SMALL_BODY, Bodies
 from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
 from arcwise.server.releasing import Releasing
@@ -47,7 +48,7 @@ _MEDIA_TYPE = MEDIA_TYPE.encode("ascii")
 _COUNTED = (Outcome.COUNTED, Outcome.REPLAYED)
 _FEW = 512
 
-COUNTED: Final = Ready(HTTPStatus.NO_CONTENT)
+COUNTED: Final = Ready(HTTPStatus.NO_CONTENT, ((b"nel", PRIVATE["NEL"].encode()),))
 """The answer to a report that was counted, now or earlier."""
 
 
