@@ -117,6 +117,11 @@ def test_what_is_refused_inside_is_not_seen_outside(
             assert answer.status == status
             assert json.loads(answer.content)["type"] == f"urn:arcwise:problem:{kind}"
             assert SECRET not in answer.content
+        sent = encapsulate(config, SECRET)  # no request at all
+        answer = opened(sent, http.post(GATEWAY, content=sent.message, headers=OUTSIDE))
+        assert answer.status == 400
+        assert json.loads(answer.content)["type"] == "urn:arcwise:problem:malformed-oblivious"
+        assert SECRET not in answer.content
         assert n(http) == 0
 
 
@@ -184,7 +189,6 @@ def test_what_cannot_be_opened_is_a_problem_and_nothing_is_stored(
     other = encapsulate(GatewayKey.generate(config.key_id).config, padded(encode_request(report()))).message
     unknown = encapsulate(GatewayKey.generate(9).config, padded(encode_request(report()))).message
     swapped = message[:39] + encapsulate(config, padded(encode_request(report()))).message[39:]
-    inside = encapsulate(config, SECRET).message
     with app(tmp_path, keys) as http:
 
         def problem(content: bytes, headers: dict[str, str] = OUTSIDE) -> tuple[int, str]:
@@ -194,7 +198,7 @@ def test_what_cannot_be_opened_is_a_problem_and_nothing_is_stored(
             return answer.status_code, answer.json()["type"].split(":")[-1]
 
         malformed = (400, "malformed-oblivious")
-        assert [problem(wrong) for wrong in (b"", SECRET, other, swapped, inside)] == [malformed] * 5
+        assert [problem(wrong) for wrong in (b"", SECRET, other, swapped)] == [malformed] * 4
         assert [problem(message[:length]) for length in (1, 54, 55, 300, len(message) - 1)] == [malformed] * 5
         assert problem(unknown) == (400, "//iana.org/assignments/http-problem-types#ohttp-key")
         assert problem(bytes(10_000_000)) == (413, "too-large")

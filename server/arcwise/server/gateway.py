@@ -123,13 +123,18 @@ class Gateway:
     def _take(self, scope: Scope, body: bytes, done: Done) -> None:
         """Hand on what an encapsulated request holds."""
         try:
-            opened, request = self._open(body)
+            opened = self._open(body)
         except Exception as error:
             done(self._ingest.refusal(error, body))
             return
+        settle = partial(self._settle, opened, done)
+        try:
+            request = _decoded(opened)
+        except Exception as error:
+            settle(self._ingest.refusal(error, body))
+            return
         path = request.path.decode("latin-1")
         task_id = task_in_end(path) if request.method == b"POST" else None
-        settle = partial(self._settle, opened, done)
         if task_id is None:
             problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
             settle(self._ingest.refusal(problem, body))
@@ -146,10 +151,9 @@ class Gateway:
         }
         self._ingest.take(task_id, inside, request.content, settle)
 
-    def _open(self, body: bytes) -> tuple[Opened, Request]:
+    def _open(self, body: bytes) -> Opened:
         try:
-            opened = open_request(self._keys, body)
-            return opened, decode_request(opened.message)
+            return open_request(self._keys, body)
         except UnknownKeyError:
             raise Problem(
                 400,
@@ -158,13 +162,24 @@ class Gateway:
                 uri=_UNKNOWN_KEY,
             ) from None
         except WireError as error:
-            raise Problem(400, "malformed-oblivious", f"Not an oblivious request: {error}.") from None
+            raise _malformed(error) from None
 
     def _settle(self, opened: Opened, done: Done, answer: ASGIApp) -> None:
         if answer is COUNTED:
             done(_ready(opened, _COUNTED_MESSAGE))
         else:
             done(partial(_sealed, opened, answer))
+
+
+def _decoded(opened: Opened) -> Request:
+    try:
+        return decode_request(opened.message)
+    except WireError as error:
+        raise _malformed(error) from None
+
+
+def _malformed(error: WireError) -> Problem:
+    return Problem(400, "malformed-oblivious", f"Not an oblivious request: {error}.")
 
 
 def _ready(opened: Opened, message: bytes) -> Ready:
