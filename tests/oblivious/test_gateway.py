@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -265,6 +266,23 @@ def test_the_key_ids_go_round_and_none_is_used_twice(tmp_path: Path) -> None:
     assert set(ids) == set(range(256))
     assert len(keys.read()) == 4
     assert keys.path.stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_that_are_made_at_once_are_all_in_the_file(tmp_path: Path) -> None:
+    keys = GatewayKeyFile(tmp_path / "keys.json")
+    with ThreadPoolExecutor(8) as at_once:
+        made = list(at_once.map(_made_or_none, [keys] * 8))
+        assert [key is None for key in made].count(False) == 1
+        rotated = list(at_once.map(lambda at: keys.rotate(float(at), keep_seconds=1000), range(32)))
+    first = [key for key in made if key is not None]
+    assert {kept.key.private_key for kept in keys.read()} == {key.private_key for key in first + rotated}
+
+
+def _made_or_none(keys: GatewayKeyFile) -> GatewayKey | None:
+    try:
+        return keys.make()
+    except ParameterError:
+        return None
 
 
 def _kept(until: object) -> dict[str, object]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from arcwise.errors import ParameterError, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from arcwise.oblivious import GatewayKey
 
 _MOST_KEYS = 255
@@ -73,12 +77,11 @@ class GatewayKeyFile:
         """
         from arcwise.oblivious import GatewayKey
 
-        if self.path.exists():
-            raise ParameterError(
-                f"FILE must not exist yet, or be rotated with --rotate; {str(self.path)!r} exists"
-            )
+        self._refuse_another()
         key = GatewayKey.generate(1)
-        self._write([KeptKey(key, None)])
+        with self._alone():
+            self._refuse_another()
+            self._write([KeptKey(key, None)])
         return key
 
     def rotate(self, now: float, *, keep_seconds: float) -> GatewayKey:
@@ -88,21 +91,56 @@ class GatewayKeyFile:
         """
         from arcwise.oblivious import GatewayKey
 
-        before = self.read()
-        until = int(now + keep_seconds)
-        kept = [
-            KeptKey(entry.key, until if entry.until is None else entry.until)
-            for entry in before
-            if entry.until is None or now < entry.until
-        ]
-        used = {entry.key.key_id for entry in kept}
-        if len(used) > _MOST_KEYS:
-            raise StoreError(f"{str(self.path)!r} holds {len(used)} valid keys already; wait until one ends")
-        newest = kept[0].key.key_id
-        key_id = next(each % 256 for each in range(newest + 1, newest + 257) if each % 256 not in used)
-        key = GatewayKey.generate(key_id)
-        self._write([KeptKey(key, None), *kept])
+        self.read()  # or there is nothing to rotate
+        with self._alone():
+            before = self.read()
+            until = int(now + keep_seconds)
+            kept = [
+                KeptKey(entry.key, until if entry.until is None else entry.until)
+                for entry in before
+                if entry.until is None or now < entry.until
+            ]
+            used = {entry.key.key_id for entry in kept}
+            if len(used) > _MOST_KEYS:
+                raise StoreError(
+                    f"{str(self.path)!r} holds {len(used)} valid keys already; wait until one ends"
+                )
+            newest = kept[0].key.key_id
+            key_id = next(each % 256 for each in range(newest + 1, newest + 257) if each % 256 not in used)
+            key = GatewayKey.generate(key_id)
+            self._write([KeptKey(key, None), *kept])
         return key
+
+    def _refuse_another(self) -> None:
+        if self.path.exists():
+            raise ParameterError(
+                f"FILE must not exist yet, or be rotated with --rotate; {str(self.path)!r} exists"
+            )
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from changing the file, where the system has such locks.
+
+        The lock is on a file beside it that stays: the file of keys itself is replaced.
+        """
+        try:
+            descriptor = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise self._not_written(error) from None
+        try:
+            if sys.platform != "win32":
+                import fcntl
+
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX)
+                except OSError as error:
+                    raise self._not_written(error) from None
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _not_written(self, error: OSError) -> StoreError:
+        return StoreError(f"{str(self.path)!r} cannot be written: {error.strerror}")
 
     def _write(self, kept: list[KeptKey]) -> None:
         entries = [
@@ -121,4 +159,4 @@ class GatewayKeyFile:
                 os.fsync(file.fileno())
             new.replace(self.path)
         except OSError as error:
-            raise StoreError(f"{str(self.path)!r} cannot be written: {error.strerror}") from None
+            raise self._not_written(error) from None
