@@ -5,6 +5,7 @@ import gzip
 import html
 import re
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, closing
 from dataclasses import replace
@@ -557,6 +558,35 @@ async def test_the_planner_proposes_half_of_what_the_interval_is_now(start: Serv
         page = await settled(http, path)
         (proposed,) = re.findall(r'name="half_width"[^>]*placeholder="([^"]+)"', page)
         assert float(proposed) == pytest.approx(half, rel=0.2)
+
+
+async def test_a_page_waits_for_few_of_a_visitor_who_opens_hundreds(start: Serve) -> None:
+    http = await start(open=True)
+    key, stored = new_key("read", now=0)
+    with closing(open_store(http.app.state.runtime.settings.store)) as store:
+        store.add_key(stored)
+    http.app.state.runtime.refresh()
+    own = {"Authorization": f"Bearer {key}"}
+    pages = http.app.state.runtime.pages
+    async with pages._rendering:
+        hog = [asyncio.create_task(http.get("/login")) for _ in range(40)]
+        done: set[asyncio.Task[httpx.Response]] = set()
+        while len(done) < 28:
+            done, _ = await asyncio.wait(hog, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+            assert done
+            await asyncio.sleep(0)
+        nothing = await http.get("/nothing")
+        late = asyncio.create_task(http.get("/", headers=own))
+    assert (await late).status_code == 200
+    assert nothing.status_code == 404
+    assert nothing.json()["type"] == "urn:arcwise:problem:not-found"  # there is no room for its page
+    answers = await asyncio.gather(*hog)
+    assert Counter(each.status_code for each in answers) == {200: 12, 503: 28}
+    refused = next(each for each in answers if each.status_code == 503)
+    assert refused.json()["type"] == "urn:arcwise:problem:estimates-busy"
+    assert refused.headers["retry-after"] == "2"
+    assert (await http.get("/login")).status_code == 200
+    assert not pages._of_reader
 
 
 class Work:

@@ -70,6 +70,16 @@ def store_busy(detail: str, headers: Mapping[str, str] | None = None) -> Problem
     return Problem(503, "store-busy", detail, headers={"Retry-After": "1", **(headers or {})})
 
 
+def estimates_busy() -> Problem:
+    """Return the problem of a reader who waits for too much, or of one more where too many wait."""
+    return Problem(
+        503,
+        "estimates-busy",
+        "Too many estimates are being computed; try again later.",
+        headers={"Retry-After": "2"},
+    )
+
+
 def too_many(seconds: int) -> Problem:
     """Return the problem of a sender that asks more often than it may."""
     return Problem(

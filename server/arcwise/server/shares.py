@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from starlette.types import Scope
 
 
+MOST_OF_READER = 12
+"""Questions, or pages, of one reader that wait for one thing at once; further ones are refused."""
+
+
 class Shares:
     """Start-time fair queueing with equal shares: what has the lowest turn is next.
 

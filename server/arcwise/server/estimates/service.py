@@ -23,8 +23,8 @@ from arcwise.server.estimates.parts import check_points, epochs_needed, in_whole
 from arcwise.server.estimates.question import REPEATED
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
-from arcwise.server.problems import Problem, store_busy
-from arcwise.server.shares import Shares
+from arcwise.server.problems import Problem, estimates_busy, store_busy
+from arcwise.server.shares import MOST_OF_READER, Shares
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:
@@ -46,8 +46,6 @@ _PAGE_TIMES = 20.0
 """Times its own computing time for which a page does: so pages take at most a twentieth of a core."""
 
 _MAX_WAITING = 64
-_MAX_OF_READER = 12
-"""Of these for one reader, whose questions wait for one another and not before those of others."""
 _LOOKS = 5
 _WARM_SECONDS = 1.0
 """After the start, when the first reports are in: what warms up takes a core for most of a second."""
@@ -221,14 +219,14 @@ class Estimates:
         waiting = Counter(each[2] for each in self._line)
         if self._computing is not None:
             waiting[self._computing] += 1
-        if waiting[reader] >= _MAX_OF_READER:
-            raise _busy()
+        if waiting[reader] >= MOST_OF_READER:
+            raise estimates_busy()
         if waiting.total() < _MAX_WAITING:
             return
         longest, most = waiting.most_common(1)[0]
         if most <= waiting[reader] + 1:
-            raise _busy()
-        max(each for each in self._line if each[2] == longest)[3].set_exception(_busy())
+            raise estimates_busy()
+        max(each for each in self._line if each[2] == longest)[3].set_exception(estimates_busy())
 
     def _next(self) -> None:
         """Let the next question be computed."""
@@ -420,12 +418,3 @@ class Estimates:
 
 _ESTIMATE = ("level", "between", "target", *REPEATED, "bands", "origin")
 _SERIES = ("level", "between", "target", *REPEATED, "origin", "quantiles", "simultaneous")
-
-
-def _busy() -> Problem:
-    return Problem(
-        503,
-        "estimates-busy",
-        "Too many estimates are being computed; try again later.",
-        headers={"Retry-After": "2"},
-    )

@@ -246,7 +246,9 @@ class OperatorPages:
         tag = (
             page_tag("operator", viewer.shown, viewer.actor.key_id, seen) if status == HTTPStatus.OK else None
         )
-        return await runtime.pages.response(request, "operator.html", shown, status=status, tag=tag)
+        return await runtime.pages.response(
+            request, "operator.html", shown, status=status, tag=tag, reader=viewer.reader
+        )
 
     def _good_for(self, key: StoredKey) -> str:
         if key.tasks is None:

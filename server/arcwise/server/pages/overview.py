@@ -110,7 +110,7 @@ async def show_overview(runtime: Runtime, request: Request) -> Response:
             "refresh": SOON if pending else REFRESH,
         }
 
-    return await runtime.pages.response(request, "overview.html", made, tag=tag)
+    return await runtime.pages.response(request, "overview.html", made, tag=tag, reader=viewer.reader)
 
 
 def _matches(task: Task, query: str) -> bool:

@@ -24,10 +24,16 @@ _SILENT = ("key-missing",)
 async def problem_page(runtime: Runtime, request: Request, problem: Problem) -> Response | None:
     """Return the page of a problem, or None for programs, which get its document.
 
-    Whoever must log in to see a page gets the form of the login.
+    Whoever must log in to see a page gets the form of the login. Who has too many pages waiting gets the
+    document, too.
     """
-    if not wants_page(request):
-        return None
+    if wants_page(request):
+        with suppress(Problem):
+            return await _problem_page(runtime, request, problem)
+    return None
+
+
+async def _problem_page(runtime: Runtime, request: Request, problem: Problem) -> Response:
     if problem.status == HTTPStatus.UNAUTHORIZED:
         # In place, so that the login leads back to it.
         to = request.url.path + (f"?{request.url.query}" if request.url.query else "")

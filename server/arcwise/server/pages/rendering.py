@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from collections import Counter
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -15,6 +16,9 @@ from starlette.responses import Response
 from arcwise.server.pages.assets import assets
 from arcwise.server.pages.later import Later
 from arcwise.server.pages.words import FILTERS
+from arcwise.server.problems import estimates_busy
+from arcwise.server.rates import address_of
+from arcwise.server.shares import MOST_OF_READER
 from arcwise.version import __version__
 
 if TYPE_CHECKING:
@@ -108,6 +112,7 @@ class Pages:
 
     def __init__(self) -> None:
         self.later = Later()
+        self._of_reader: Counter[str] = Counter()  # pages that wait, and the one that is made
         self._rendering = asyncio.Semaphore(1)
         self._made: dict[tuple[str | None, bool], bytes] = {}  # the one used last stands last
 
@@ -120,6 +125,7 @@ class Pages:
         status: int = 200,
         tag: str | None = None,
         secret: bool = False,
+        reader: str = "",
         headers: Mapping[str, str] | None = None,
     ) -> Response:
         """Return a page as a response, made from a file in ``templates/``.
@@ -128,6 +134,9 @@ class Pages:
         template run on a thread. `tag` is the entity tag of everything that the page shows: a reader that has
         it gets 304, and others get the page made for the tag before. A `secret` page shows a secret, so it
         may not be kept and is not compressed.
+
+        Raises a 503 `Problem` when too many pages of the `reader` wait, by default of the address, but not
+        for a `secret` page: what it shows once was made already.
         """
         sent = {**SECURITY_HEADERS, "Cache-Control": "no-store" if secret else _KEPT, "Vary": _VARY}
         sent |= headers or {}
@@ -144,9 +153,17 @@ class Pages:
             body = text.encode()
             return gzip.compress(body, 5, mtime=0) if packs and len(body) >= _LEAST_PACKED else body
 
-        async with self._rendering:
-            kept = self._made.pop((tag, packs), b"")
-            body = kept or await asyncio.to_thread(made)
+        reader = reader or address_of(request.scope)
+        if self._of_reader[reader] >= MOST_OF_READER and not secret:
+            raise estimates_busy()
+        self._of_reader[reader] += 1
+        try:
+            async with self._rendering:
+                kept = self._made.pop((tag, packs), b"")
+                body = kept or await asyncio.to_thread(made)
+        finally:
+            self._of_reader[reader] -= 1
+            self._of_reader += Counter()  # without those that wait for nothing
         if tag is not None:
             self._made[tag, packs] = body
             while len(self._made) > _MAX_MADE:

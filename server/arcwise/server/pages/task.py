@@ -172,7 +172,7 @@ class TaskPages:
                 shown |= _of_series(series)
             return shown
 
-        return await self._runtime.pages.response(request, "task.html", made, tag=tag)
+        return await self._runtime.pages.response(request, "task.html", made, tag=tag, reader=viewer.reader)
 
     async def compare(self, request: Request) -> Response:
         """Return the page of a comparison of two ranges, or of two tasks."""
@@ -220,7 +220,9 @@ class TaskPages:
                 }
             return shown
 
-        return await self._runtime.pages.response(request, "compare.html", made, tag=tag)
+        return await self._runtime.pages.response(
+            request, "compare.html", made, tag=tag, reader=viewer.reader
+        )
 
     async def fit(self, request: Request) -> Response:
         """Return the page of the fit test, which is computed when somebody asks for it."""
@@ -250,7 +252,7 @@ class TaskPages:
                 "refresh": SOON if pending else REFRESH,
             }
 
-        return await self._runtime.pages.response(request, "fit.html", made, tag=tag)
+        return await self._runtime.pages.response(request, "fit.html", made, tag=tag, reader=viewer.reader)
 
     async def plan(self, request: Request) -> Response:
         """Return the page that says how many more reports a narrower interval needs."""
@@ -278,7 +280,9 @@ class TaskPages:
         about = self._about(task, viewer, around, form)
         if answer and answer.document.get("now"):
             about["half_hint"] = written(answer.document["now"] / 2, digits=2)[0]
-        return await self._runtime.pages.response(request, "plan.html", {**about, **shown}, tag=tag)
+        return await self._runtime.pages.response(
+            request, "plan.html", {**about, **shown}, tag=tag, reader=viewer.reader
+        )
 
     def _seen(self, request: Request) -> tuple[Viewer, Task]:
         """Return who asks, and the task of the path, which they may see."""
