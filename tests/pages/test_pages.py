@@ -631,6 +631,14 @@ async def test_a_result_is_waited_for_briefly_and_computed_once() -> None:
     assert await later.get([work.wanted("a")], 0.0) == ["a 3"]
     assert later.peek("a") == "a 3"
     assert later.peek("c") is None
+    # But not for ever: its reports may have been deleted.
+    work.now = 11.0 + 129.0
+    work.go.clear()
+    assert await later.get([work.wanted("a")], 0.0) == ["a 3"]
+    work.now = 11.0 + 131.0
+    assert await later.get([work.wanted("a")], 0.0) == [None]
+    work.go.set()
+    assert await later.get([work.wanted("a")], 9.0) == ["a 4"]
 
 
 async def test_what_an_overview_wants_waits_for_what_a_page_wants() -> None:

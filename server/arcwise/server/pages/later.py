@@ -2,7 +2,8 @@
 
 What was computed is shown until something newer is there. It is computed again only when somebody looks, and
 not before ten seconds, or twenty times its own computing time, have passed: open pages take a twentieth of a
-core at most, however many there are.
+core at most, however many there are. What nobody has looked at for minutes is forgotten: its reports may be
+deleted.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ _LEAST_SECONDS = 10.0
 _TIMES = 20.0
 _BRIEF_SECONDS = 1.0
 """For how long a problem is shown, and that there is no report: whoever sent the first one looks at once."""
+
+_OLD_SECONDS = 120.0
+"""For how long a result that is to be computed again is still shown; open pages ask much more often."""
 
 _BUSY = "estimates-busy"
 """The kind of a problem that passes by itself."""
@@ -66,10 +70,10 @@ class _Kept:
     made: float
     took: float
 
-    def is_fresh(self, wanted: Wanted, now: float) -> bool:
+    def is_fresh(self, wanted: Wanted, now: float, *, for_longer: float = 0.0) -> bool:
         """Return whether it is shown without being computed again."""
         least = _BRIEF_SECONDS if self.is_brief(wanted) else max(wanted.seconds, _TIMES * self.took)
-        return now - self.made < least
+        return now - self.made < least + for_longer
 
     def is_brief(self, wanted: Wanted) -> bool:
         """Return whether a page waits for something newer."""
@@ -111,7 +115,7 @@ class Later:
         now = self._now()
         events = []
         for each in wanted:
-            kept = self._kept.get(each.key)
+            kept = self._not_old(each)
             if kept is None or not kept.is_fresh(each, now):
                 waiting = self._ask(each, reader)
                 if waiting is not None and (kept is None or kept.is_brief(each)):
@@ -124,7 +128,7 @@ class Later:
 
     def want(self, wanted: Wanted, reader: str = "") -> None:
         """Let a result be computed, if it is not there or old; `peek` returns it some time later."""
-        kept = self._kept.get(wanted.key)
+        kept = self._not_old(wanted)
         if kept is None or not kept.is_fresh(wanted, self._now()):
             self._ask(wanted, reader)
 
@@ -137,6 +141,14 @@ class Later:
         """Compute nothing more; on the event loop."""
         if self._worker is not None:
             self._worker.cancel()
+
+    def _not_old(self, wanted: Wanted) -> _Kept | None:
+        """Return what is kept of a result, and forget what is old."""
+        kept = self._kept.get(wanted.key)
+        if kept is not None and not kept.is_fresh(wanted, self._now(), for_longer=_OLD_SECONDS):
+            del self._kept[wanted.key]
+            return None
+        return kept
 
     def _found(self, key: Hashable) -> Any:
         kept = self._kept.pop(key, None)

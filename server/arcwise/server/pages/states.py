@@ -51,7 +51,7 @@ def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: b
         nothing = "no report yet" if runtime.releasing.is_live(task) else "no epoch released yet"
         states.append(State("wait", least if withheld else nothing))
     test = runtime.pages.later.peek(Question(task.id, "fit"))
-    if test is not None and test[1].get("rejected"):
+    if n != 0 and test is not None and test[1].get("rejected"):
         unless = ", unless answers are repeated" if test[1]["note"] else ""
         states.append(State("bad", f"reports do not fit{unless}"))
     return states
