@@ -436,8 +436,8 @@ class Runtime:
             if done.unsure:
                 _log.warning(
                     "%d epochs of task %r closed while no server used this store, or its clock jumped ahead, "
-                    "and are never shown: where it was restored from a backup, they may have been released "
-                    "before",
+                    "or before a server started that had to catch up with such a time, and are never shown: "
+                    "where the store was restored from a backup, they may have been released before",
                     done.unsure,
                     task.name,
                 )
