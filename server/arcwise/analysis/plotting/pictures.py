@@ -132,7 +132,8 @@ def draw_chart(axes: Any, chart: Chart) -> None:
     axes.set_xlim(*_along(chart, np.array([chart.x.low, chart.x.high])))
     axes.set_ylim(*_up(chart, np.array([chart.y.low, chart.y.high])))
     names = [layer.name for layer in chart.layers if layer.name]
-    alone = [] if len(names) > 1 or chart.polar else names  # a legend of one entry would only cover marks
+    # A legend of one entry would only cover marks; that it is a difference stands on an axis.
+    alone = [] if len(names) > 1 or chart.polar else [each.removeprefix("difference, ") for each in names]
     axes.set_xlabel(literal("\n".join([chart.x.label, *alone])))
     axes.set_ylabel(literal(chart.y.label))
     if chart.polar:
