@@ -2,24 +2,17 @@
 
 import csv
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from arcwise.analysis.planning import plan
-from arcwise.cli import main
 from arcwise.domains import Interval
+from tests.support import commands
 
-
-def run(*args: str) -> Result:
-    return CliRunner().invoke(main, ["plan", *args])
-
-
-def good(*args: str) -> str:
-    result = run(*args)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+run = partial(commands.run, "plan")
+good = partial(commands.good, "plan")
 
 
 @pytest.fixture(autouse=True)
@@ -97,4 +90,4 @@ def test_errors_say_what_is_wrong(args: list[str], message: str) -> None:
 
 
 def test_it_is_listed() -> None:
-    assert "plan" in CliRunner().invoke(main, ["--help"]).output
+    assert "plan" in commands.run("--help").output

@@ -6,28 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 from arcwise.analysis.simulate import simulate_counts
-from arcwise.cli import main
 from arcwise.tasks import Task
-
-
-def run(*args: str, text: str | None = None) -> Result:
-    return CliRunner().invoke(main, args, input=text)
-
-
-def good(*args: str, text: str | None = None) -> str:
-    result = run(*args, text=text)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def bad(*args: str, text: str | None = None) -> str:
-    result = run(*args, text=text)
-    assert result.exit_code in (1, 2), result.output
-    assert result.exception is None or isinstance(result.exception, SystemExit)
-    return " ".join(result.output.split())
+from tests.support.commands import bad, good
 
 
 @pytest.fixture(autouse=True)

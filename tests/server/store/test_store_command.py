@@ -6,16 +6,16 @@ import contextlib
 import os
 import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
-from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.server.store import StoredKey, open_store
 from arcwise.tasks import Task
+from tests.support import commands
 from tests.support.store_samples import COUNTED, DELAY, HEADING, NOW, REPLAYED, batch, counted
 from tests.support.stores import opened
 
@@ -27,14 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run(*args: str) -> Result:
-    return CliRunner().invoke(main, ["store", *args])
-
-
-def good(*args: str) -> str:
-    result = run(*args)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+run = partial(commands.run, "store")
+good = partial(commands.good, "store")
 
 
 def refused(*args: str) -> str:
