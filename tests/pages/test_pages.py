@@ -576,10 +576,12 @@ async def test_a_page_waits_for_few_of_a_visitor_who_opens_hundreds(start: Serve
             assert done
             await asyncio.sleep(0)
         nothing = await http.get("/nothing")
+        wrong = await http.post("/login", data={"key": "wrong"}, headers=SAME)
         late = asyncio.create_task(http.get("/", headers=own))
     assert (await late).status_code == 200
     assert nothing.status_code == 404
     assert nothing.json()["type"] == "urn:arcwise:problem:not-found"  # there is no room for its page
+    assert (wrong.status_code, wrong.json()["type"]) == (401, "urn:arcwise:problem:key-unknown")
     answers = await asyncio.gather(*hog)
     assert Counter(each.status_code for each in answers) == {200: 12, 503: 28}
     refused = next(each for each in answers if each.status_code == 503)

@@ -61,7 +61,8 @@ async def _problem_page(runtime: Runtime, request: Request, problem: Problem) ->
 async def problem_answer(runtime: Runtime, request: Request, problem: Problem) -> Response:
     """Return the answer to a login or a logout that failed; a browser gets the form of the login again."""
     if request.url.path == "/login" and wants_page(request):
-        return await login_page(runtime, request, problem, getattr(request.state, "next", "/"))
+        with suppress(Problem):  # as in `problem_page`
+            return await login_page(runtime, request, problem, getattr(request.state, "next", "/"))
     return await problem_page(runtime, request, problem) or problem.response()
 
 
