@@ -425,9 +425,10 @@ def _elsewhere() -> ConnectionError:
 
 
 def _drop_added_headers(event: str, info: dict[str, Any]) -> None:
-    """Leave a request only the headers that it was built with, and a proxy's, just before they are written.
+    """Leave a request the headers of a report and what HTTP needs, just before they are written.
 
-    A tracer adds one identifier to all requests of a process, and perhaps the user's.
+    That includes the password of a proxy, but no other header for it. A tracer adds one identifier to all
+    requests of a process, and perhaps the user's.
     """
     if event.endswith(".send_request_headers.started") and (request := info["request"]).method == b"POST":
         request.headers = [each for each in request.headers if each[0].lower() in _ON_THE_WIRE]
