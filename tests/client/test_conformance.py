@@ -261,6 +261,7 @@ def test_what_a_server_sees_of_a_client_is_checked() -> None:
             ([good._replace(headers={**good.headers, name: "device-42"})], f"{name} is 'device-42'")
             for name in ("host", "connection", "keep-alive", "upgrade", "te")
         ),
+        ([good._replace(headers={**good.headers, "connection": "close, te"})], "connection is 'close, te'"),
         ([good._replace(body=b"x")], "the body is not a batch: "),
     ):
         assert any(found.startswith(fault) for found in one.faults(seen, began)), fault

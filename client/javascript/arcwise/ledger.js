@@ -58,7 +58,7 @@ function isFramed() {
 /** Whether storage here is a page's own until it is left, or that of any site on which an extension runs a script. */
 function hasForeignStorage() {
   const { credentialless, chrome } = /** @type {any} */ (globalThis);
-  return credentialless || (chrome?.runtime?.id && /^http/.test(location.protocol));
+  return credentialless || (chrome?.runtime?.id && !/-extension:$/.test(location.protocol));
 }
 
 const DATABASE = "arcwise-ledgers";

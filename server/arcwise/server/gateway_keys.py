@@ -140,7 +140,8 @@ class GatewayKeyFile:
             os.close(descriptor)
 
     def _not_written(self, error: OSError) -> StoreError:
-        return StoreError(f"{str(self.path)!r} cannot be written: {error.strerror}")
+        file = str(error.filename or self.path)
+        return StoreError(f"{file!r} cannot be written: {error.strerror}")
 
     def _write(self, kept: list[KeptKey]) -> None:
         entries = [

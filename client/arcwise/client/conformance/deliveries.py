@@ -51,17 +51,17 @@ _HEADERS = frozenset(
 )
 """All headers that a report may have: none of them need say anything about the device."""
 
-_OF_THE_CONNECTION = {
+_KNOWN_VALUES = {
     "host": r"(127\.0\.0\.1|localhost):\d+",
-    "connection": r"((keep-alive|close|upgrade|http2-settings|te)(, *|$))+",
-    "keep-alive": r"((timeout|max)=\d{1,4}(, *|$))+",
+    "connection": "(te, *)?(keep-alive|close)|te|upgrade, *http2-settings",
+    "keep-alive": r"(timeout=)?\d{1,3}(, *max=\d{1,4})?",
     "upgrade": "h2c",
-    "te": "trailers",
+    "te": r"trailers|deflate, *gzip;q=0\.3",
 }
-"""Those that may differ between two requests of a client, and all that they may say."""
+"""All that headers of a connection may say."""
 
-_OF_THE_REQUEST = frozenset(("content-length", "authorization", *_OF_THE_CONNECTION))
-"""Those that are not compared with the same header of other requests."""
+_OF_THE_REQUEST = frozenset(("content-length", "authorization", "host", "connection", "upgrade"))
+"""Those that may differ between two requests of a client."""
 
 _SAME_BYTES = 4
 """Two random ids have as many equal bytes in one place once in 2^32 for each place."""
@@ -208,7 +208,7 @@ def _faults_of(request: Request, task: Task, authorization: str | None) -> list[
     found += [f"there is a header {name}" for name in sorted(set(request.headers) - _HEADERS)]
     found += [
         f"{name} is {request.headers[name]!r}, which HTTP does not need"
-        for name, known in _OF_THE_CONNECTION.items()
+        for name, known in _KNOWN_VALUES.items()
         if name in request.headers and not re.fullmatch(known, request.headers[name], re.IGNORECASE)
     ]
     return found
