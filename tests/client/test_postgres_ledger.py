@@ -31,6 +31,7 @@ from arcwise.client import (
     Task,
     Uplink,
 )
+from arcwise.client.postgres import database as database_module
 from arcwise.client.postgres.outbox import PostgresOutbox
 from arcwise.errors import LedgerError, MissingExtraError, ParameterError
 from tests.client.test_file_sending import Drawing
@@ -38,6 +39,7 @@ from tests.client.test_interrupted import Interrupting
 from tests.support.charges import charge, spent
 from tests.support.forks import in_child
 from tests.support.ledgers import fresh_ledgers, ledger_schema, ledger_url
+from tests.support.postgres import fresh_database
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import AsyncClient, Client
 from tests.support.waiting import Started, in_threads
@@ -228,6 +230,30 @@ def test_connections_that_were_lost_are_made_again(ledgers: PostgresLedgers) -> 
     execute(ledgers, LOSE_CONNECTIONS)
     assert charge(account, HEADING, 1000.0)
     assert spent(account, HEADING) == 2_000_000
+
+
+def test_a_standby_is_left_as_soon_as_there_is_a_primary() -> None:
+    """A name leads to the old primary, a standby by now, for some moments after a failover."""
+    with fresh_database() as (url, be_standby), fresh_ledgers(url) as ledgers:
+        ledgers.create_account("anna")
+        be_standby(True)
+        with pytest.raises(LedgerError, match="read-only"):
+            charge(ledgers.account("anna"), HEADING, 1000.0)
+        be_standby(False)
+        assert charge(ledgers.account("anna"), HEADING, 1000.0)
+
+
+def test_a_frozen_process_keeps_nobody_waiting(
+    ledgers: PostgresLedgers, uplink: SteppedUplink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "_IDLE_SECONDS", 0.1)
+    with (
+        PostgresLedgers(ledger_url(), schema=ledgers._database.schema) as frozen,
+        pytest.raises(LedgerError),
+        frozen._database.writing(durable=True),  # the queue is locked, and no statement follows
+    ):
+        ledgers.account("anna").opt_out()
+    assert client_of(uplink, ledgers, "anna").report("heading", 1.0) is Outcome.OPTED_OUT
 
 
 def test_a_connection_lost_in_the_middle_changes_nothing(

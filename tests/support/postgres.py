@@ -26,7 +26,7 @@ import psycopg
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["OwnServer", "fresh_schema", "own_url", "programs", "wait_until_ready"]
+__all__ = ["OwnServer", "fresh_database", "fresh_schema", "own_url", "programs", "wait_until_ready"]
 
 
 class OwnServer:
@@ -114,6 +114,31 @@ def fresh_schema(server: str | None = None) -> Iterator[str]:
     with contextlib.closing(psycopg.connect(server, autocommit=True)) as connection:
         connection.execute("SET client_min_messages = warning")
         connection.execute(f"DROP SCHEMA {name} CASCADE".encode())
+
+
+@contextlib.contextmanager
+def fresh_database() -> Iterator[tuple[str, Callable[[bool], None]]]:
+    """Yield the URL of a database of its own, and what makes it a standby, or what takes its place.
+
+    Connections are cut when it becomes a standby; those to a standby stay.
+    """
+    server = os.environ.get("ARCWISE_TEST_POSTGRES") or own_url()
+    name = f"test_{secrets.token_hex(6)}"
+    with contextlib.closing(psycopg.connect(server, autocommit=True)) as connection:
+
+        def be_standby(standby: bool) -> None:
+            setting = f"SET default_transaction_read_only = {standby}"
+            connection.execute(f"ALTER DATABASE {name} {setting}".encode())
+            if standby:
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,)
+                )
+
+        connection.execute(f"CREATE DATABASE {name}".encode())
+        try:
+            yield f"{server}{'&' if '?' in server else '?'}dbname={name}", be_standby
+        finally:
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 def wait_until_ready(url: str, seconds: float = 60.0) -> None:

@@ -18,6 +18,7 @@ from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database, locks
 from arcwise.tasks import Task
 from arcwise.wire import Batch
+from tests.support.postgres import fresh_database
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, WIDE, batch, counted, lake
 from tests.support.stores import opened
 
@@ -206,6 +207,19 @@ def test_an_import_that_was_in_the_way_of_reports_is_made(
             insert(connection, SECOND)
         replaced.result()
         assert store.add([FIRST, SECOND]) == [REPLAYED, COUNTED]
+
+
+def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_it() -> None:
+    """A name leads to the old primary, a standby by now, for some moments after a failover."""
+    with fresh_database() as (url, be_standby), opened(url) as store:
+        be_standby(True)
+        with pytest.raises(StoreError, match="read-only"):
+            store.add([batch(DELAY, [1])])
+        for options in ({"create": False}, {"read_only": True}):
+            with contextlib.closing(open_store(url, **options)) as shown:
+                assert shown.report_count(DELAY) == 0
+        be_standby(False)
+        assert store.add([batch(DELAY, [1])]) == [COUNTED]
 
 
 def test_who_is_alone_and_suspended_keeps_nobody_waiting(

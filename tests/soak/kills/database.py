@@ -60,7 +60,8 @@ class CrashingDatabase:
             try:
                 self._server.start()
                 break
-            except subprocess.SubprocessError:  # those that its first process left behind are ending
+            # Those that its first process left behind are ending, or it recovers for more than ten seconds.
+            except (subprocess.SubprocessError, AssertionError):
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.2)

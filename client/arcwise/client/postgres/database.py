@@ -30,9 +30,15 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 _POLL_SECONDS = 0.002
 """Between two looks for a connection, where all are in use."""
 
-# A network that is gone ends a call within half a minute. A URL may say otherwise.
+_IDLE_SECONDS = 5
+"""After which the database ends an open transaction without a statement, whose process is frozen: its locks
+would stop the sending and the opting out of all accounts."""
+
+# A network that is gone ends a call within half a minute, and a standby is refused when connecting: a
+# connection to one would be kept after a failover. A URL may say otherwise.
 _NETWORK = {
     "application_name": "arcwise-client",
+    "target_session_attrs": "read-write",
     "connect_timeout": "5",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -88,7 +94,10 @@ class Database:
         self._idle: list[Connection] = []
         self.renew()
         milliseconds = max(1, round(1000 * busy_timeout))
-        local = f'SET LOCAL search_path TO "{schema}"; SET LOCAL lock_timeout = {milliseconds};'
+        local = (
+            f'SET LOCAL search_path TO "{schema}"; SET LOCAL lock_timeout = {milliseconds}; '
+            f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s';"
+        )
         # A report waits for its account's row, and must see what was committed meanwhile.
         self._reporting = f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}"
         # LOCK TABLE sees nothing, so what is seen is the state after the wait; from there on it stands still.

@@ -103,13 +103,15 @@ class Database:
     """The access to the database of a store, whatever its schema.
 
     `name` is its URL without the password, for messages. With `read_only`, PostgreSQL refuses every change.
+    With `primary`, connecting to a standby is refused: a connection to one would be kept after a failover.
     """
 
-    def __init__(self, url: str, *, read_only: bool = False) -> None:
+    def __init__(self, url: str, *, read_only: bool = False, primary: bool = False) -> None:
         self._setup = _SETUP + (_READ_ONLY if read_only else "")
         stated = libpq_settings(url, "store", conninfo_to_dict)
         self.name = without_password(url)
-        self._conninfo = make_conninfo("", **{**_DEFAULTS, **stated})
+        session = "read-write" if primary else "any"
+        self._conninfo = make_conninfo("", **{**_DEFAULTS, "target_session_attrs": session, **stated})
         self._closed = False
 
     def close(self) -> None:

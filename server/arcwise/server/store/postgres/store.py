@@ -72,7 +72,7 @@ class PostgresStore(SqlStore):
     _database: Database
 
     def __init__(self, url: str, *, create: bool = True) -> None:
-        self._begin(Database(url), create=create)
+        self._begin(Database(url, primary=create), create=create)  # without it, a command may only read
 
     @classmethod
     def open_read_only(cls, url: str) -> PostgresStore:
