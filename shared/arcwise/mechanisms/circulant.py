@@ -36,7 +36,7 @@ class CirculantMechanism(CircularMechanism):
             raise ParameterError(
                 f"weights must be a sequence of integers, got {type(weights).__name__}"
             ) from None
-        self._set(domain=domain, epsilon=epsilon, kernel=kernel)
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel, _shift=0.0)
 
     def kernel_fields(self) -> list[Any]:
         """Return ``[K, weights of node 0]``."""
@@ -55,23 +55,6 @@ class CirculantMechanism(CircularMechanism):
         mechanism = cls.__new__(cls)
         mechanism._init(domain, check_epsilon(epsilon), weights)
         return mechanism
-
-    def position(self, unit: float) -> float:
-        """Return the real-valued node of a position in [0, 1), in [0, K)."""
-        if self.lattice is not None:
-            return self.place_node(float(self.lattice.unit_place(unit)))
-        t = self.kernel.codes * unit
-        return t if t < self.kernel.codes else 0.0
-
-    def positions(self, unit: FloatArray) -> FloatArray:
-        """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
-        if self.lattice is not None:
-            return self.place_nodes(self.lattice.unit_place(unit))
-        import numpy as np
-
-        t = np.asarray(self.kernel.codes * unit)
-        t[t >= self.kernel.codes] = 0.0
-        return t
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``s / K``."""

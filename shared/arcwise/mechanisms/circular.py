@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.base import Mechanism
 
+if TYPE_CHECKING:
+    from arcwise.typing import FloatArray
+
 
 class CircularMechanism(Mechanism):
     """A mechanism on a `Circle` that commutes with turning: K nodes, K codes, moments that only shrink."""
 
-    __slots__ = ()
+    __slots__ = ("_shift",)
 
     domain_type: ClassVar[type[Circle]] = Circle
 
     domain: Circle
+    _shift: float
+    """How many codes, off a lattice, lie between a node's first code and its value."""
 
     @property
     def placement(self) -> str:
@@ -32,6 +37,25 @@ class CircularMechanism(Mechanism):
     def unbiased(self) -> bool:
         """False: on a circle a single report has no unbiased decoding; moments are corrected instead."""
         return False
+
+    def position(self, unit: float) -> float:
+        """Return the real-valued node of a position in [0, 1), in [0, K)."""
+        if self.lattice is not None:
+            return self.place_node(float(self.lattice.unit_place(unit)))
+        codes = self.kernel.codes
+        t = (codes * unit - self._shift) % codes
+        return t if t < codes else 0.0
+
+    def positions(self, unit: FloatArray) -> FloatArray:
+        """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
+        if self.lattice is not None:
+            return self.place_nodes(self.lattice.unit_place(unit))
+        import numpy as np
+
+        codes = self.kernel.codes
+        t = codes * unit - self._shift
+        t = np.where(t < 0.0, t + codes, t)
+        return np.where(t >= codes, 0.0, t)  # a tiny negative number plus K rounds to K
 
     def attenuation(self, order: int = 1) -> float:
         """Return rho_k of the integer rows, by which ``E exp(2 pi i k x)`` of the decoded reports shrinks."""

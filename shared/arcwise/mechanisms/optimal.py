@@ -176,7 +176,7 @@ class OptimalCircular(CircularMechanism):
         if domain.discrete:
             window = _coprime_window(nodes, best, epsilon, power)
         kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=True)
-        self._set(domain=domain, epsilon=epsilon, kernel=kernel, _centre=window // 2)
+        self._init(domain, epsilon, kernel)
 
     def kernel_fields(self) -> list[Any]:
         """Return ``[K, N, W, b, g]``."""
@@ -191,32 +191,13 @@ class OptimalCircular(CircularMechanism):
             raise ParameterError(f'placement must be "wrap" on a Circle, got {placement!r}')
         mechanism = cls.__new__(cls)
         codes, nodes, window, background, extra = fields
-        mechanism._set(
-            domain=check_circle(domain, cls.__name__),
-            epsilon=check_epsilon(epsilon),
-            kernel=WindowKernel(codes, nodes, window, background, extra, circular=True),
-            _centre=window // 2,
-        )
+        domain, epsilon = check_circle(domain, cls.__name__), check_epsilon(epsilon)
+        mechanism._init(domain, epsilon, WindowKernel(codes, nodes, window, background, extra, circular=True))
         return mechanism
 
-    def position(self, unit: float) -> float:
-        """Return the real-valued node of a position in [0, 1), in [0, K)."""
-        if self.lattice is not None:
-            return self.place_node(float(self.lattice.unit_place(unit)))
-        codes = self.kernel.codes
-        t = (codes * unit - self.kernel.window / 2) % codes
-        return t if t < codes else 0.0
-
-    def positions(self, unit: FloatArray) -> FloatArray:
-        """Return the real-valued nodes of positions in [0, 1), any shape, in [0, K)."""
-        if self.lattice is not None:
-            return self.place_nodes(self.lattice.unit_place(unit))
-        import numpy as np
-
-        codes = self.kernel.codes
-        t = codes * unit - self.kernel.window / 2
-        t = np.where(t < 0.0, t + codes, t)
-        return np.where(t >= codes, 0.0, t)  # a tiny negative number plus K rounds to K
+    def _init(self, domain: Circle, epsilon: float, kernel: WindowKernel) -> None:
+        window = kernel.window
+        self._set(domain=domain, epsilon=epsilon, kernel=kernel, _centre=window // 2, _shift=window / 2)
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1.
@@ -225,7 +206,7 @@ class OptimalCircular(CircularMechanism):
         """
         if self.lattice is not None:
             return (nodes + self._centre) / self.kernel.codes
-        return (nodes + self.kernel.window / 2) / self.kernel.codes
+        return (nodes + self._shift) / self.kernel.codes
 
     def code_units(self) -> FloatArray:
         """Return the centres of the K cells on the circle of circumference 1.

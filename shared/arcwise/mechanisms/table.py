@@ -6,12 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from arcwise.checks import real_or_nan
-from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import EPSILON_MIN, check_epsilon
 from arcwise.kernels.table import TableKernel
-from arcwise.mechanisms.base import Mechanism
-from arcwise.mechanisms.window import check_interval
+from arcwise.mechanisms.window import IntervalMechanism, check_interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +21,7 @@ _UNBIASED = 1e-9
 """The largest bias, on the unit interval, of a mechanism that is called unbiased."""
 
 
-class TableMechanism(Mechanism):
+class TableMechanism(IntervalMechanism):
     """A mechanism on an `Interval` with N nodes at equal distances, K codes and K output values.
 
     A subclass has a constructor that computes integer rows (`arcwise.kernels.rounding`) and output values,
@@ -33,9 +31,7 @@ class TableMechanism(Mechanism):
     __slots__ = ("_unbiased", "_units")
 
     kind: ClassVar[str] = "table"
-    domain_type: ClassVar[type[Interval]] = Interval
 
-    domain: Interval
     kernel: TableKernel
     _units: tuple[float, ...]
     _unbiased: bool | None
@@ -54,7 +50,15 @@ class TableMechanism(Mechanism):
         if len(values) != kernel.codes or not all(math.isfinite(real_or_nan(value)) for value in values):
             raise ParameterError(f"units must be {kernel.codes} finite numbers, one for each code")
         values = tuple(map(float, values))
-        self._set(domain=domain, epsilon=epsilon, kernel=kernel, _units=values, _unbiased=None)
+        self._set(
+            domain=domain,
+            epsilon=epsilon,
+            kernel=kernel,
+            _scale=kernel.nodes - 1.0,
+            _shift=0.0,
+            _units=values,
+            _unbiased=None,
+        )
 
     def kernel_fields(self) -> list[Any]:
         """Return ``[K, N, rows, output values on the unit interval]``."""
@@ -103,20 +107,6 @@ class TableMechanism(Mechanism):
             bias = self.kernel.probabilities(nodes) @ self.code_units() - nodes / (self.kernel.nodes - 1)
             object.__setattr__(self, "_unbiased", bool(np.abs(bias).max() <= _UNBIASED))
         return bool(self._unbiased)
-
-    def position(self, unit: float) -> float:
-        """Return the real-valued node of a position in [0, 1]."""
-        if self.lattice is not None:
-            return self.place_node(float(self.lattice.unit_place(unit)))
-        return (self.kernel.nodes - 1) * unit
-
-    def positions(self, unit: FloatArray) -> FloatArray:
-        """Return the real-valued nodes of positions in [0, 1], any shape."""
-        if self.lattice is not None:
-            return self.place_nodes(self.lattice.unit_place(unit))
-        import numpy as np
-
-        return np.asarray((self.kernel.nodes - 1) * unit)
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: ``s / (N-1)``."""

@@ -1,4 +1,4 @@
-"""Mechanisms on an interval that sample from a window kernel: what they share, whatever their window."""
+"""Mechanisms on an interval, and what those that sample from a window share, whatever their window."""
 
 from __future__ import annotations
 
@@ -22,26 +22,55 @@ DEFAULT_NODES = 128
 """One-byte codes at every epsilon, for windows up to half of the codes."""
 
 
-class WindowMechanism(Mechanism):
+class IntervalMechanism(Mechanism):
+    """A mechanism on an `Interval`: its nodes stand at equal distances."""
+
+    __slots__ = ("_scale", "_shift")
+
+    domain_type: ClassVar[type[Interval]] = Interval
+
+    domain: Interval
+    # position = min(max(scale * unit - shift, 0), N - 1); for "inset" neither bound is ever active.
+    _scale: float
+    _shift: float
+
+    def position(self, unit: float) -> float:
+        """Return the real-valued node of a position in [0, 1]."""
+        if self.lattice is not None:
+            return self.place_node(float(self.lattice.unit_place(unit)))
+        t, top = self._scale * unit - self._shift, self.kernel.nodes - 1.0
+        if t < 0.0:
+            return 0.0
+        return t if t < top else top
+
+    def positions(self, unit: FloatArray) -> FloatArray:
+        """Return the real-valued nodes of positions in [0, 1], any shape."""
+        if self.lattice is not None:
+            return self.place_nodes(self.lattice.unit_place(unit))
+        import numpy as np
+
+        t = np.asarray(self._scale * unit)
+        if self.end_zones:
+            t -= self._shift
+            np.clip(t, 0.0, self.kernel.nodes - 1.0, out=t)
+        return t
+
+
+class WindowMechanism(IntervalMechanism):
     """A mechanism on an `Interval` whose rows are a background and one window.
 
     A subclass has a constructor that chooses the window's share of the codes, and calls `_fit`. What differs
     between them is only that share, the placement, and what a code decodes to.
     """
 
-    __slots__ = ("_placement", "_scale", "_shift", "_top")
+    __slots__ = ("_placement",)
 
     kind: ClassVar[str] = "window"
-    domain_type: ClassVar[type[Interval]] = Interval
     placements: ClassVar[tuple[str, ...]] = ("inset",)
     """The placements that this mechanism has."""
 
-    domain: Interval
     kernel: WindowKernel
     _placement: str
-    _scale: float
-    _shift: float
-    _top: float
 
     def _fit(
         self,
@@ -101,7 +130,6 @@ class WindowMechanism(Mechanism):
         if placement not in self.placements:
             known = " or ".join(f'"{known}"' for known in self.placements)
             raise ParameterError(f"placement must be {known}, got {placement!r}")
-        # position = min(max(scale * unit - shift, 0), top); for "inset" neither bound is ever active.
         inset = placement == "inset"
         self._set(
             domain=domain,
@@ -111,7 +139,6 @@ class WindowMechanism(Mechanism):
             _placement=placement,
             _scale=float(kernel.nodes - 1 if inset else kernel.codes),
             _shift=0.0 if inset else kernel.window / 2,
-            _top=float(kernel.nodes - 1),
         )
 
     @property
@@ -128,27 +155,6 @@ class WindowMechanism(Mechanism):
     def unbiased(self) -> bool:
         """True for inset."""
         return not self.end_zones
-
-    def position(self, unit: float) -> float:
-        """Return the real-valued node of a position in [0, 1]."""
-        if self.lattice is not None:
-            return self.place_node(float(self.lattice.unit_place(unit)))
-        t = self._scale * unit - self._shift
-        if t < 0.0:
-            return 0.0
-        return t if t < self._top else self._top
-
-    def positions(self, unit: FloatArray) -> FloatArray:
-        """Return the real-valued nodes of positions in [0, 1], any shape."""
-        if self.lattice is not None:
-            return self.place_nodes(self.lattice.unit_place(unit))
-        import numpy as np
-
-        t = np.asarray(self._scale * unit)
-        if self.end_zones:
-            t -= self._shift
-            np.clip(t, 0.0, self._top, out=t)
-        return t
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
         """Return where nodes stand: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre.
