@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from arcwise.checks import as_float, checked_bool, checked_real, explained
 from arcwise.digits import written
 from arcwise.errors import DomainError, ParameterError
-from arcwise.lattice import MOST_VALUES, TOLERANCE, lattice_of, places_of
+from arcwise.lattice import MOST_VALUES, ROUNDINGS, TOLERANCE, Lattice, places_of
 from arcwise.values import Value
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from arcwise.lattice import Lattice, Rounding
+    from arcwise.lattice import Rounding
     from arcwise.typing import BoolArray, FloatArray
 
 
@@ -90,9 +90,14 @@ class _Domain(Value):
     circular: ClassVar[bool]
     """Whether values are taken modulo the length."""
 
-    def _set_lattice(self, step: object, rounding: object, farthest: float) -> None:
+    def _set_lattice(self, step: object, rounding: Rounding, farthest: float) -> None:
         step = None if step is None else checked_real("step", step, above=0)
-        lattice = lattice_of(step, rounding, length=self.length, farthest=farthest, circular=self.circular)
+        if not isinstance(rounding, str) or rounding not in ROUNDINGS:
+            known = ", ".join(f'"{known}"' for known in ROUNDINGS)
+            raise ParameterError(f"rounding must be one of {known}; got {rounding!r}")
+        if step is None and rounding != "refuse":
+            raise ParameterError(f"rounding needs a step: give step, or leave rounding out; got {rounding!r}")
+        lattice = None if step is None else Lattice(step, rounding, self.length, farthest, self.circular)
         self._set(step=step, rounding=rounding, lattice=lattice)
 
     def __repr__(self) -> str:
@@ -147,9 +152,32 @@ class _Domain(Value):
             raise ParameterError(f"domain must have a step, so that it has a list of values; got {self!r}")
         return self.lattice
 
+    def to_place(self, value: Any) -> float:
+        """Return which value of the lattice one is, counted from 0; the domain must have a step.
+
+        A whole number, unless the rounding is "stochastic" and it is between two values. Raises `DomainError`
+        for one that is not in the domain.
+        """
+        lattice = self._needed_lattice()
+        if type(value) is not float or not math.isfinite(value):
+            value = _value(value, self)
+        return lattice.place(self._steps(value, lattice), self)
+
+    def _steps(self, value: float, lattice: Lattice) -> float:
+        """Return how many steps from the first value a number is; raises `DomainError` for one outside."""
+        raise NotImplementedError
+
+    def to_places(self, values: ArrayLike) -> FloatArray:
+        """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
+        lattice = self._needed_lattice()
+        return lattice.places(self._many_steps(_values(values, self), lattice), self)
+
+    def _many_steps(self, numbers: FloatArray, lattice: Lattice) -> FloatArray:
+        raise NotImplementedError
+
     def from_unit(self, unit: FloatArray) -> FloatArray:
         """Map positions on the unit domain back to the unit of the values (no bounds are applied)."""
-        raise NotImplementedError
+        return self.start + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
 class Interval(_Domain):
@@ -266,28 +294,17 @@ class Interval(_Domain):
             numbers = numbers.clip(self.low, self.high)
         return (numbers - self.low) / self.length
 
-    def to_place(self, value: Any) -> float:
-        """Return which value of the lattice one is, counted from 0; the domain must have a step.
-
-        A whole number, unless the rounding is "stochastic" and it is between two values. Raises `DomainError`
-        for one that is not in the domain.
-        """
-        lattice = self._needed_lattice()
-        if type(value) is not float or not math.isfinite(value):
-            value = _value(value, self)
+    def _steps(self, value: float, lattice: Lattice) -> float:
         exact = (value - self.low) / lattice.step
         if not -TOLERANCE <= exact <= lattice.steps + TOLERANCE:
             if not self.clip:
                 raise self._outside()
             exact = 0.0 if exact < 0.0 else float(lattice.steps)
-        return lattice.place(exact, self)
+        return exact
 
-    def to_places(self, values: ArrayLike) -> FloatArray:
-        """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
+    def _many_steps(self, numbers: FloatArray, lattice: Lattice) -> FloatArray:
         import numpy as np
 
-        lattice = self._needed_lattice()
-        numbers = _values(values, self)
         with np.errstate(over="ignore"):
             exact = np.asarray((numbers - self.low) / lattice.step)
         if exact.size and (exact.min() < -TOLERANCE or exact.max() > lattice.steps + TOLERANCE):
@@ -295,7 +312,7 @@ class Interval(_Domain):
             if not self.clip:
                 raise self._outside_many(outside)
             exact[outside] = exact[outside].clip(0.0, lattice.steps)
-        return lattice.places(exact, self)
+        return exact
 
     def _outside(self) -> DomainError:
         return DomainError(f"value must be in {self}: clip it, or give Interval(..., clip=True)")
@@ -304,10 +321,6 @@ class Interval(_Domain):
         return DomainError(
             f"values must be in {self}; {places_of(outside)}: clip them, or give Interval(..., clip=True)"
         )
-
-    def from_unit(self, unit: FloatArray) -> FloatArray:
-        """Map positions on [0, 1] back to the unit of the values (no bounds are applied)."""
-        return self.low + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
 class Circle(_Domain):
@@ -404,26 +417,11 @@ class Circle(_Domain):
             numbers[outside] = np.mod(numbers[outside], self.period)
         return numbers
 
-    def to_place(self, value: Any) -> float:
-        """Return which value of the lattice one is, counted from 0; the domain must have a step.
+    def _steps(self, value: float, lattice: Lattice) -> float:
+        return value % self.period / lattice.step
 
-        A whole number, unless the rounding is "stochastic" and it is between two values. Raises `DomainError`
-        for one that is not in the domain.
-        """
-        lattice = self._needed_lattice()
-        if type(value) is not float or not math.isfinite(value):
-            value = _value(value, self)
-        return lattice.place(value % self.period / lattice.step, self)
-
-    def to_places(self, values: ArrayLike) -> FloatArray:
-        """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
-        lattice = self._needed_lattice()
-        numbers = _values(values, self)
-        return lattice.places(self._reduced(numbers) / lattice.step, self)
-
-    def from_unit(self, unit: FloatArray) -> FloatArray:
-        """Map positions on [0, 1) back to the unit of the values."""
-        return self.period * unit if self.lattice is None else self.lattice.scaled(unit)
+    def _many_steps(self, numbers: FloatArray, lattice: Lattice) -> FloatArray:
+        return self._reduced(numbers) / lattice.step
 
 
 Domain: TypeAlias = Interval | Circle

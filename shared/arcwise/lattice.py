@@ -27,7 +27,7 @@ TOLERANCE: Final = 2.0**-16
 _FARTHEST: Final = 2.0**32
 """In steps: numbers up to there are known to 2**-18 steps, a quarter of the tolerance."""
 
-_ROUNDINGS: Final = ("refuse", "nearest", "stochastic")
+ROUNDINGS: Final[tuple[Rounding, ...]] = ("refuse", "nearest", "stochastic")
 _BETWEEN: Final = 'it is between two steps: round it, or give the domain rounding="nearest" or "stochastic"'
 
 
@@ -43,7 +43,7 @@ class Lattice:
     __slots__ = ("_circular", "_length", "_rounding", "size", "step", "steps")
 
     def __init__(
-        self, step: float, rounding: Rounding, *, length: float, farthest: float, circular: bool
+        self, step: float, rounding: Rounding, length: float, farthest: float, circular: bool
     ) -> None:
         if farthest > step * _FARTHEST:
             raise ParameterError(
@@ -122,20 +122,3 @@ def places_of(wrong: BoolArray) -> str:
     """Return for a message where the first wrong value is and how many more are: errors tell no value."""
     first, more = int(wrong.argmax()), int(wrong.sum()) - 1
     return f"wrong at index {first}{f' and {more:,} more' if more else ''}"
-
-
-def lattice_of(
-    step: float | None, rounding: object, *, length: float, farthest: float, circular: bool
-) -> Lattice | None:
-    """Return the lattice of a domain with these arguments, or None if `step` is None.
-
-    Any rounding but "refuse" needs a step.
-    """
-    if not isinstance(rounding, str) or rounding not in _ROUNDINGS:
-        known = ", ".join(f'"{known}"' for known in _ROUNDINGS)
-        raise ParameterError(f"rounding must be one of {known}; got {rounding!r}")
-    if step is not None:
-        return Lattice(step, rounding, length=length, farthest=farthest, circular=circular)  # type: ignore[arg-type]
-    if rounding != "refuse":
-        raise ParameterError(f"rounding needs a step: give step, or leave rounding out; got {rounding!r}")
-    return None
