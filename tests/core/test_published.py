@@ -31,7 +31,7 @@ from arcwise.mechanisms import (
     circle_expected_error,
 )
 from arcwise.mechanisms.closed_forms import directional, finite, piecewise
-from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
+from arcwise.mechanisms.closed_forms.piecewise import square_wave_expected_error
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
 from tests.support.closed_forms import square_wave_mean

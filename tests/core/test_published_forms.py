@@ -20,8 +20,8 @@ from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import RandomizedResponse, circle_expected_error
 from arcwise.mechanisms.closed_forms import directional, finite, piecewise, published
+from arcwise.mechanisms.closed_forms.piecewise import square_wave_expected_error, square_wave_half_window
 from arcwise.mechanisms.closed_forms.published import mixture_at
-from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error, square_wave_half_window
 from tests.support.closed_forms import (
     bounded_laplace_error,
     clamped_laplace_error,

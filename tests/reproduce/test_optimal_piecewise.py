@@ -17,7 +17,7 @@ from arcwise.mechanisms.closed_forms.optimal import (
     interval_expected_error,
     optimal_levels,
 )
-from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error
+from arcwise.mechanisms.closed_forms.piecewise import square_wave_expected_error
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.noise import Laplace, Staircase
 from arcwise.papers.exact import bounded_noise_error, circular_error, interval_error, truncated_noise_error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import gammainc
 
-from arcwise.mechanisms.closed_forms.square_wave import square_wave_half_window
+from arcwise.mechanisms.closed_forms.piecewise import square_wave_half_window
 
 if TYPE_CHECKING:
     from arcwise.typing import FloatArray

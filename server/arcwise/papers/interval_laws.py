@@ -17,8 +17,11 @@ from scipy.optimize import minimize_scalar
 from arcwise.analysis.design import lower_bound, minimax, worst_case
 from arcwise.domains import Interval
 from arcwise.mechanisms.closed_forms.optimal import optimal_levels
-from arcwise.mechanisms.closed_forms.piecewise import least_half_range, piecewise_parameter
-from arcwise.mechanisms.closed_forms.square_wave import square_wave_half_window
+from arcwise.mechanisms.closed_forms.piecewise import (
+    least_half_range,
+    piecewise_parameter,
+    square_wave_half_window,
+)
 from arcwise.noise import Laplace, Staircase
 from arcwise.papers.base import Check, formula
 from arcwise.papers.exact import bounded_noise_error, interval_error, truncated_noise_error

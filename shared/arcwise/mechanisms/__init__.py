@@ -35,16 +35,21 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
     from arcwise.mechanisms.directional import Purkayastha, VonMises
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
-    from arcwise.mechanisms.piecewise import Piecewise, PiecewiseOpt, PiecewiseSub
-    from arcwise.mechanisms.piecewise_tables import (
+    from arcwise.mechanisms.published_tables import (
         Hybrid,
         PiecewiseTransformation,
+        ThreeOutputs,
         TruncatedPiecewise,
         UnbiasedOptimalPiecewise,
     )
-    from arcwise.mechanisms.randomized_response import Duchi, RandomizedResponse
-    from arcwise.mechanisms.square_wave import SquareWave
-    from arcwise.mechanisms.three_outputs import ThreeOutputs
+    from arcwise.mechanisms.published_windows import (
+        Duchi,
+        Piecewise,
+        PiecewiseOpt,
+        PiecewiseSub,
+        RandomizedResponse,
+        SquareWave,
+    )
 
 __all__ = [
     "BoundedLaplaceMechanism",

@@ -34,10 +34,11 @@ from arcwise.mechanisms.closed_forms.optimal import (
 from arcwise.mechanisms.closed_forms.piecewise import (
     piecewise_parameter,
     piecewise_worst_variance,
+    square_wave_expected_error,
+    square_wave_half_window,
     transformation_worst_variance,
     unbiased_optimal_worst_variance,
 )
-from arcwise.mechanisms.closed_forms.square_wave import square_wave_expected_error, square_wave_half_window
 from arcwise.mechanisms.moments import TOO_COARSE, worst_error
 
 if TYPE_CHECKING:

@@ -1,9 +1,10 @@
-"""Variances of the unbiased 3-piece mechanisms: PM, PM-SUB, PM-OPT, PTT, and the variant of Theorem 5.
+"""Closed forms of the 3-piece mechanisms: PM, PM-SUB, PM-OPT, PTT, the variant of Theorem 5, and SW.
 
-On [-1, 1] all of them have the density p in a window of half width w around ``m t``, t the input, and
-q = p e^-epsilon in the rest of [-A, A]. Two numbers name a member: the window's share w/A = 1/(s+1) of the
-output range, and A. With G = e^epsilon - 1 the window's mass above q is mu, where mu/(1-mu) = G/(s+1), and
-unbiasedness says m = 1/mu. The second moment is (1-mu) A^2/3 + mu (m^2 t^2 + w^2/3), so
+On [-1, 1] all of them but SW are unbiased. They have the density p in a window of half width w around
+``m t``, t the input, and q = p e^-epsilon in the rest of [-A, A]. Two numbers name a member: the window's
+share w/A = 1/(s+1) of the output range, and A. With G = e^epsilon - 1 the window's mass above q is mu, where
+mu/(1-mu) = G/(s+1), and unbiasedness says m = 1/mu. The second moment is
+(1-mu) A^2/3 + mu (m^2 t^2 + w^2/3), so
 
     Var(t) = ((1-mu) A^2 + mu w^2) / 3 + (1/mu - 1) t^2,    1/mu - 1 = (s+1)/G,    w = A/(s+1),
 
@@ -13,6 +14,10 @@ its window is better than PM-OPT, which has the least A and the best s.
 
 Variances are those on [0, 1]: a quarter of the above at t = |2x - 1|. Where the papers write t for the
 parameter, this file writes s.
+
+The Square Wave mechanism (SW; Li et al., SIGMOD 2020) outputs a number in [-b, 1+b] for an input x in [0, 1],
+with the density p within b of x and q = p e^-epsilon = 1/(2bE + 1) elsewhere, E = e^epsilon. The output is
+close to x but biased; with that undone SW is the member whose window has the share 2b/(1+2b), s = 1/(2b).
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from arcwise.checks import checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import check_epsilon
-from arcwise.mechanisms.closed_forms.checks import from_centre
+from arcwise.mechanisms.closed_forms.checks import check_unit, exp_tail, from_centre
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -129,3 +134,27 @@ def unbiased_optimal_worst_variance(epsilon: float) -> float:
     """Return the worst-case variance of that variant: 4 times that of PM at small epsilon, 3 at large."""
     s, half_range = unbiased_optimal_range(epsilon)
     return transformation_worst_variance(epsilon, s=s, half_range=half_range)
+
+
+def square_wave_half_window(epsilon: float) -> float:
+    """Return ``b = (epsilon E - E + 1) / (2E (E - 1 - epsilon))``, E = e^epsilon (Li et al.).
+
+    It maximises an upper bound of the mutual information of input and output, and falls from 1/2 to 0.
+    Written as a ratio of two tails of the exponential series, because it is 0/0 as epsilon goes to 0.
+    """
+    epsilon = check_epsilon(epsilon)
+    return exp_tail(-epsilon, 2) / (2 * exp_tail(epsilon, 2))
+
+
+def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0) -> FloatArray:
+    """Return ``E|y - x|^power`` of the output y for inputs x in [0, 1], in the shape of x.
+
+    ``(2 (p-q) b^(k+1) + q ((x+b)^(k+1) + (1+b-x)^(k+1))) / (k+1)`` for the power k, which is at least 1: the
+    window is never cut.
+    """
+    power = checked_real("power", power, least=1)
+    b = square_wave_half_window(epsilon)
+    q = 1 / (2 * b * math.exp(epsilon) + 1)
+    p, x, k = math.exp(epsilon) * q, check_unit(x), power + 1.0
+    error: FloatArray = (2 * (p - q) * b**k + q * ((x + b) ** k + (1 - x + b) ** k)) / k
+    return error[()]
