@@ -12,18 +12,22 @@ from __future__ import annotations
 
 from arcwise.noise.abstract_staircase import AbstractStaircase
 from arcwise.noise.base import ContinuousNoise, DiscreteNoise, Noise
+from arcwise.noise.compared import (
+    AnalyticGaussian,
+    Laplace,
+    TruncatedLaplace,
+    approximate_lower_bound,
+    gaussian_delta,
+)
 from arcwise.noise.concentration import (
     Concentration,
     compare_concentration,
     compare_vector_concentration,
 )
 from arcwise.noise.discrete_staircase import DiscreteStaircase, Geometric, optimal_r
-from arcwise.noise.gaussian import AnalyticGaussian, gaussian_delta
 from arcwise.noise.grid import GridNoise
 from arcwise.noise.integer_noise import IntegerNoise
-from arcwise.noise.laplace import Laplace, TruncatedLaplace, approximate_lower_bound
-from arcwise.noise.multivariate.body_staircase import BodyStaircase
-from arcwise.noise.multivariate.box import BoxComponent, BoxStaircase, ConfidenceBox
+from arcwise.noise.multivariate.box import BodyStaircase, BoxComponent, BoxStaircase, ConfidenceBox
 from arcwise.noise.multivariate.grid_body import Ball, BodyGridNoise, Face
 from arcwise.noise.multivariate.grid_box import BoxGridNoise
 from arcwise.noise.multivariate.independent import (

@@ -14,7 +14,7 @@ from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify
 from arcwise.kernels.rounding import nearest_rows
-from arcwise.kernels.table import TableKernel
+from arcwise.kernels.table import TableKernel, largest_ratio
 from arcwise.noise.base import NOISE_EPSILON_MAX, checked_epsilon
 from arcwise.randomness import SYSTEM, Randomness
 
@@ -170,16 +170,8 @@ class AbstractStaircase:
         """
         epsilon = checked_real("epsilon", epsilon, least=0, most=2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows
-        ratio: Fraction | None = Fraction(1)
-        for d, e in self._neighbours.tolist():
-            for a, b in zip(rows[d], rows[e], strict=True):
-                if ratio is None or a == b:
-                    continue
-                low, high = min(a, b), max(a, b)
-                if not low:
-                    ratio = None
-                elif high * ratio.denominator > ratio.numerator * low:
-                    ratio = Fraction(high, low)
+        pairs = (zip(rows[d], rows[e], strict=True) for d, e in self._neighbours.tolist())
+        ratio = largest_ratio((min(a, b), max(a, b)) for pair in pairs for a, b in pair if a != b)
         return certify(ratio, epsilon)
 
     def draw(self, index: int, *, randomness: Randomness = SYSTEM) -> int:

@@ -13,7 +13,7 @@ from arcwise.checks import checked_integer, checked_real
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import certify, exact_epsilon
 from arcwise.noise.base import checked_epsilon, checked_shape
-from arcwise.noise.laplace import Laplace
+from arcwise.noise.compared import Laplace
 from arcwise.noise.multivariate.box import checked_lengths, checked_points
 from arcwise.noise.multivariate.grid_box import BoxGridNoise
 from arcwise.noise.multivariate.vector_grid import VectorGridNoise, checked_positive
