@@ -1,12 +1,19 @@
-"""Goals: what a task's reports are for, and the mechanism that serves it best."""
+"""Goals: what a task's reports are for, the mechanism that serves it best, and if its grid is fine enough.
+
+`warn_if_coarse` is for tasks that are made in Python, and needs no more than a device has. The commands and
+`plan` say the same of every mechanism that has a closed form (`arcwise.analysis`).
+"""
 
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Final
 
+from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
-from arcwise.errors import TaskError
+from arcwise.errors import CertificateError, CoarseGridWarning, ParameterError, TaskError
+from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from typing import Literal
@@ -26,6 +33,9 @@ _RESOLVED: Final = ((140.0, 256), (310.0, 512), (1500.0, 1024))
 
 _MOST_NODES: Final = 512
 """On an interval: quantiles on more would take most of an estimate's time."""
+
+_WIDE: Final = 9
+"""Codes of a window from which on the grid adds less than 1 %, about power / (3 W^2): nothing is computed."""
 
 
 def checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
@@ -102,3 +112,52 @@ def places_resolved(epsilon: float, reports: float) -> float:
     It is one over the Wasserstein-1 distance on a grid that is fine enough, as measured.
     """
     return 1.18 * math.exp(0.4 * epsilon) * math.pow(reports, 0.4)
+
+
+def warn_if_coarse(mechanism: Mechanism, *, stacklevel: int) -> None:
+    """Warn if the worst error of OPM for a single value is more than 1.02 times that of its closed form.
+
+    Only `OptimalCircular` and the clamped `OptimalPiecewise`, without a lattice, are checked. `stacklevel` is
+    that of `warnings.warn`, counted from the caller.
+    """
+    kernel = mechanism.kernel
+    if mechanism.lattice is not None or not isinstance(kernel, WindowKernel) or kernel.window >= _WIDE:
+        return
+    for power in (1.0, 2.0):
+        closed = _closed_error(mechanism, power)
+        if closed is not None:
+            break
+    else:
+        return
+    from arcwise.mechanisms.moments import TOO_COARSE, worst_error
+
+    ratio = worst_error(mechanism, power) / closed
+    if ratio > TOO_COARSE:
+        warnings.warn(
+            f"the grid of {kernel.nodes:,} nodes is coarse for epsilon {rounded_up(mechanism.epsilon)}: the "
+            f"worst error is {ratio:.3g} times that of the mechanism without a grid; "
+            "leave nodes out, or take more",
+            CoarseGridWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _closed_error(mechanism: Mechanism, power: float) -> float | None:
+    """Return the error without a grid of OPM for this power; None where the mechanism is not that."""
+    from arcwise.mechanisms.closed_forms.optimal import circle_expected_error, interval_expected_error
+    from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
+
+    epsilon, nodes = mechanism.epsilon, mechanism.kernel.nodes
+    same: Mechanism
+    try:
+        if isinstance(mechanism, OptimalCircular):
+            same = OptimalCircular(mechanism.domain, epsilon, nodes=nodes, power=power)
+            closed = circle_expected_error(epsilon, power)
+        elif isinstance(mechanism, OptimalPiecewise) and mechanism.end_zones:
+            same = OptimalPiecewise(mechanism.domain, epsilon, placement="clamp", nodes=nodes, power=power)
+            closed = interval_expected_error(0.0, epsilon, power)
+        else:
+            return None
+    except (ParameterError, CertificateError):  # the window for this power has no room on the grid
+        return None
+    return closed if same.kernel == mechanism.kernel else None

@@ -21,7 +21,6 @@ from arcwise.mechanisms.registry import mechanism_from_fields, mechanism_to_fiel
 from arcwise.randomness import SYSTEM
 from arcwise.tasks._document import Document
 from arcwise.tasks.caps import DAY, MAX_PERIOD, SECONDS, Caps, Charge, check_caps, micro_epsilon
-from arcwise.tasks.coarse import warn_if_coarse
 from arcwise.tasks.fields import (
     SCHEMA_VERSION,
     caps_from_fields,
@@ -31,7 +30,7 @@ from arcwise.tasks.fields import (
     fields_from_json,
     fields_to_json,
 )
-from arcwise.tasks.goals import checked_goal, mechanism_for
+from arcwise.tasks.goals import checked_goal, mechanism_for, warn_if_coarse
 from arcwise.tasks.optional import (
     MAX_NAME,
     OPTIONAL,
