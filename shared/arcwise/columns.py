@@ -146,9 +146,7 @@ def _from_pandas(values: Any, name: str) -> FloatArray:
     kind = getattr(values.dtype, "kind", "O")
     if kind not in "fiuO":
         raise _refused(name, f"dtype {values.dtype}", kind)
-    if kind == "O":
-        return _from_array(np.asarray(values), name)
-    if isinstance(values.dtype, np.dtype):
+    if kind == "O" or isinstance(values.dtype, np.dtype):
         return _from_array(np.asarray(values), name)
     numbers: FloatArray = values.to_numpy(dtype=np.float64, na_value=np.nan)
     return numbers

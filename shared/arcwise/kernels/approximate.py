@@ -27,8 +27,6 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
     their rows, and the divergence is convex in the pair of rows, so no real input exceeds the nodes. Raises
     `CertificateError` if the kernel has too many rows and codes to compare all pairs of rows.
 
-    Notes
-    -----
     The computation is exact. A term counts if ``w[s][j] > floor(E w[t][j])``, a comparison of integers. The
     terms that count add up to ``sum_j w[s][j] - E sum_j w[t][j]``; both sums are of integers, and are
     computed from halves of 32 bits.

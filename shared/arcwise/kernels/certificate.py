@@ -57,12 +57,8 @@ def exp_lower_bound(epsilon: float) -> Fraction:
     """Return a rational number that is at most e^epsilon, and less than it by under 2**-50 relatively.
 
     The Taylor series of a non-negative argument has positive terms only, so dropping the tail and rounding
-    every term down can only make the sum smaller.
-
-    Parameters
-    ----------
-    epsilon
-        A non-negative finite float, taken as `exact_epsilon` says.
+    every term down can only make the sum smaller. Epsilon is a non-negative finite float, taken as
+    `exact_epsilon` says.
 
     Examples
     --------

@@ -25,15 +25,7 @@ if TYPE_CHECKING:
 class CirculantKernel(Value, Kernel):
     """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.
 
-    Parameters
-    ----------
-    weights
-        The row of node 0: K non-negative integers, not all equal, with the sum 2**64.
-
-    Raises
-    ------
-    ParameterError
-        When they are not that.
+    The row of node 0 is K non-negative integers, not all equal, with the sum 2**64; `ParameterError` if not.
 
     Examples
     --------

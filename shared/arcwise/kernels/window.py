@@ -35,25 +35,9 @@ if TYPE_CHECKING:
 class WindowKernel(Value, Kernel):
     """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.
 
-    Parameters
-    ----------
-    codes
-        K, at most 65,536. ``nodes + window - 1`` on a line, ``nodes`` on a circle.
-    nodes
-        N, at least 2.
-    window
-        W, at least 1; less than K.
-    background
-        b, the weight of every code, at least 1.
-    extra
-        g, the additional weight of a code inside the window, at least 1.
-    circular
-        Whether windows wrap modulo K.
-
-    Raises
-    ------
-    ParameterError
-        When the integers do not make rows that sum to exactly 2**64.
+    K is at most 65,536: N + W - 1 on a line, and N on a circle, where windows wrap modulo K. N is at least 2,
+    W from 1 to K - 1, and both b (`background`) and g (`extra`) are at least 1. Raises `ParameterError` if
+    the integers do not make rows that sum to exactly 2**64.
 
     Examples
     --------
