@@ -9,8 +9,6 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["mostly_slow"]
-
 
 def mostly_slow(cases: Iterable[Any], *, every: int, ids: Callable[[Any], str] | None = None) -> list[Any]:
     """Return the cases with the mark `slow`, but for the first of each `every`.

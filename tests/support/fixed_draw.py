@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FixedDraw", "Untouchable"]
-
 
 class FixedDraw:
     """Gives the same draw for ever."""

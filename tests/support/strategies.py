@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from hypothesis import strategies as st
@@ -51,29 +51,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import FloatArray
 
-__all__ = [
-    "ALL_EXAMPLES",
-    "EXAMPLES",
-    "LATTICE_EXAMPLES",
-    "WINDOW_EXAMPLES",
-    "Example",
-    "WindowExample",
-    "WindowMechanisms",
-    "caps",
-    "circles",
-    "domains",
-    "epsilons",
-    "inner_values",
-    "intervals",
-    "json_values",
-    "mechanisms",
-    "moves",
-    "mutations",
-    "names",
-    "tasks",
-    "texts",
-    "values_in",
-]
 
 HEIGHT = Interval(-20.0, 180.0)
 HEADING = Circle(360.0)
@@ -140,23 +117,24 @@ def _lattice_circular(epsilon: float) -> Mechanism:
     return DesignedCircular(Circle(7.0, step=1.0, rounding="stochastic"), epsilon, fields[1])
 
 
+def _made(label: str, cls: Any, domain: Domain, *others: float, **options: Any) -> Example:
+    return Example(label, lambda epsilon: cls(domain, epsilon, *others, **options))
+
+
 EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
     ("optimal-piecewise", 1): (
-        Example("optimal-piecewise", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon)),
-        Example("clamp", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon, placement="clamp", nodes=33)),
-        Example("power 2", lambda epsilon: OptimalPiecewise(HEIGHT, epsilon, nodes=33, power=2.0)),
-        Example("optimal-piecewise on a lattice", lambda epsilon: OptimalPiecewise(SCORES, epsilon)),
-        Example("clamp on a lattice", lambda epsilon: OptimalPiecewise(SCORES, epsilon, placement="clamp")),
+        _made("optimal-piecewise", OptimalPiecewise, HEIGHT),
+        _made("clamp", OptimalPiecewise, HEIGHT, placement="clamp", nodes=33),
+        _made("power 2", OptimalPiecewise, HEIGHT, nodes=33, power=2.0),
+        _made("optimal-piecewise on a lattice", OptimalPiecewise, SCORES),
+        _made("clamp on a lattice", OptimalPiecewise, SCORES, placement="clamp"),
     ),
     ("optimal-circular", 1): (
-        Example("optimal-circular", lambda epsilon: OptimalCircular(HEADING, epsilon)),
-        Example("circular power 2.5", lambda epsilon: OptimalCircular(HEADING, epsilon, nodes=33, power=2.5)),
-        Example("optimal-circular on a lattice", lambda epsilon: OptimalCircular(HOURS, epsilon)),
+        _made("optimal-circular", OptimalCircular, HEADING),
+        _made("circular power 2.5", OptimalCircular, HEADING, nodes=33, power=2.5),
+        _made("optimal-circular on a lattice", OptimalCircular, HOURS),
         # At small epsilon a window of 32 of 75 codes, which has no middle code.
-        Example(
-            "even window on a lattice",
-            lambda epsilon: OptimalCircular(Circle(300.0, step=4.0), epsilon, power=2.0),
-        ),
+        _made("even window on a lattice", OptimalCircular, Circle(300.0, step=4.0), power=2.0),
     ),
     ("designed-table", 1): (
         Example("designed-table", _designed_table),
@@ -167,40 +145,31 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
         Example("designed-circular on a lattice", _lattice_circular),
     ),
     ("laplace", 1): (
-        Example("laplace", lambda epsilon: LaplaceMechanism(HEIGHT, epsilon)),
-        Example(
-            "laplace in the domain", lambda epsilon: LaplaceMechanism(HEIGHT, epsilon, nodes=21, reach=0)
-        ),
-        Example("laplace on a lattice", lambda epsilon: LaplaceMechanism(SCORES, epsilon)),
+        _made("laplace", LaplaceMechanism, HEIGHT),
+        _made("laplace in the domain", LaplaceMechanism, HEIGHT, nodes=21, reach=0),
+        _made("laplace on a lattice", LaplaceMechanism, SCORES),
     ),
     ("bounded-laplace", 1): (
-        Example("bounded-laplace", lambda epsilon: BoundedLaplaceMechanism(HEIGHT, epsilon)),
-        Example("bounded-laplace on a lattice", lambda epsilon: BoundedLaplaceMechanism(SCORES, epsilon)),
+        _made("bounded-laplace", BoundedLaplaceMechanism, HEIGHT),
+        _made("bounded-laplace on a lattice", BoundedLaplaceMechanism, SCORES),
     ),
     ("geometric", 1): (
-        Example("geometric", lambda epsilon: GeometricMechanism(HEIGHT, epsilon)),
-        Example("geometric on a lattice", lambda epsilon: GeometricMechanism(SCORES, epsilon)),
+        _made("geometric", GeometricMechanism, HEIGHT),
+        _made("geometric on a lattice", GeometricMechanism, SCORES),
     ),
     ("staircase", 1): (
-        Example("staircase", lambda epsilon: StaircaseMechanism(HEIGHT, epsilon)),
-        Example("staircase power 2", lambda epsilon: StaircaseMechanism(HEIGHT, epsilon, power=2.0, nodes=9)),
-        Example("staircase on a lattice", lambda epsilon: StaircaseMechanism(SCORES, epsilon)),
+        _made("staircase", StaircaseMechanism, HEIGHT),
+        _made("staircase power 2", StaircaseMechanism, HEIGHT, power=2.0, nodes=9),
+        _made("staircase on a lattice", StaircaseMechanism, SCORES),
     ),
     ("discrete-staircase", 1): (
-        Example("discrete-staircase", lambda epsilon: DiscreteStaircaseMechanism(HEIGHT, epsilon)),
-        Example(
-            "discrete-staircase on a lattice", lambda epsilon: DiscreteStaircaseMechanism(SCORES, epsilon)
-        ),
+        _made("discrete-staircase", DiscreteStaircaseMechanism, HEIGHT),
+        _made("discrete-staircase on a lattice", DiscreteStaircaseMechanism, SCORES),
     ),
     ("truncated-laplace", 1): (
-        Example("truncated-laplace", lambda epsilon: TruncatedLaplaceMechanism(HEIGHT, epsilon, 1e-3)),
-        Example(
-            "truncated-laplace clamped",
-            lambda epsilon: TruncatedLaplaceMechanism(HEIGHT, epsilon, 1e-2, nodes=10, reach=0.5),
-        ),
-        Example(
-            "truncated-laplace on a lattice", lambda epsilon: TruncatedLaplaceMechanism(SCORES, epsilon, 1e-3)
-        ),
+        _made("truncated-laplace", TruncatedLaplaceMechanism, HEIGHT, 1e-3),
+        _made("truncated-laplace clamped", TruncatedLaplaceMechanism, HEIGHT, 1e-2, nodes=10, reach=0.5),
+        _made("truncated-laplace on a lattice", TruncatedLaplaceMechanism, SCORES, 1e-3),
     ),
     ("uniform-atom", 1): (
         # Its epsilon is 0 whatever it is asked for: a delta that grows in its place.
@@ -211,72 +180,65 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
         ),
     ),
     ("gaussian", 1): (
-        Example("gaussian", lambda epsilon: GaussianMechanism(HEIGHT, epsilon, 1e-5)),
-        Example("gaussian on a lattice", lambda epsilon: GaussianMechanism(SCORES, epsilon, 1e-5)),
+        _made("gaussian", GaussianMechanism, HEIGHT, 1e-5),
+        _made("gaussian on a lattice", GaussianMechanism, SCORES, 1e-5),
     ),
     ("piecewise", 1): (
-        Example("piecewise", lambda epsilon: Piecewise(HEIGHT, epsilon)),
-        Example("piecewise on a lattice", lambda epsilon: Piecewise(SCORES, epsilon)),
+        _made("piecewise", Piecewise, HEIGHT),
+        _made("piecewise on a lattice", Piecewise, SCORES),
     ),
     ("piecewise-sub", 1): (
-        Example("piecewise-sub", lambda epsilon: PiecewiseSub(HEIGHT, epsilon)),
-        Example("piecewise-sub on a lattice", lambda epsilon: PiecewiseSub(SCORES, epsilon)),
+        _made("piecewise-sub", PiecewiseSub, HEIGHT),
+        _made("piecewise-sub on a lattice", PiecewiseSub, SCORES),
     ),
     ("piecewise-opt", 1): (
-        Example("piecewise-opt", lambda epsilon: PiecewiseOpt(HEIGHT, epsilon, nodes=20)),
-        Example("piecewise-opt on a lattice", lambda epsilon: PiecewiseOpt(SCORES, epsilon)),
+        _made("piecewise-opt", PiecewiseOpt, HEIGHT, nodes=20),
+        _made("piecewise-opt on a lattice", PiecewiseOpt, SCORES),
     ),
     ("truncated-piecewise", 1): (
-        Example("truncated-piecewise", lambda epsilon: TruncatedPiecewise(HEIGHT, epsilon, nodes=20)),
-        Example("truncated-piecewise on a lattice", lambda epsilon: TruncatedPiecewise(SCORES, epsilon)),
+        _made("truncated-piecewise", TruncatedPiecewise, HEIGHT, nodes=20),
+        _made("truncated-piecewise on a lattice", TruncatedPiecewise, SCORES),
     ),
     ("square-wave", 1): (
-        Example("square-wave", lambda epsilon: SquareWave(HEIGHT, epsilon)),
-        Example("square-wave on a lattice", lambda epsilon: SquareWave(SCORES, epsilon)),
+        _made("square-wave", SquareWave, HEIGHT),
+        _made("square-wave on a lattice", SquareWave, SCORES),
     ),
     ("piecewise-transformation", 1): (
-        Example("piecewise-transformation", lambda epsilon: PiecewiseTransformation(HEIGHT, epsilon)),
+        _made("piecewise-transformation", PiecewiseTransformation, HEIGHT),
         Example(
             "transformation with margins",
             lambda epsilon: PiecewiseTransformation(
                 HEIGHT, epsilon, s=3.0, half_range=1.3 * least_half_range(epsilon, 3.0), nodes=12
             ),
         ),
-        Example(
-            "piecewise-transformation on a lattice", lambda epsilon: PiecewiseTransformation(SCORES, epsilon)
-        ),
+        _made("piecewise-transformation on a lattice", PiecewiseTransformation, SCORES),
     ),
     ("unbiased-optimal-piecewise", 1): (
-        Example(
-            "unbiased-optimal-piecewise", lambda epsilon: UnbiasedOptimalPiecewise(HEIGHT, epsilon, nodes=30)
-        ),
-        Example(
-            "unbiased-optimal-piecewise on a lattice",
-            lambda epsilon: UnbiasedOptimalPiecewise(SCORES, epsilon),
-        ),
+        _made("unbiased-optimal-piecewise", UnbiasedOptimalPiecewise, HEIGHT, nodes=30),
+        _made("unbiased-optimal-piecewise on a lattice", UnbiasedOptimalPiecewise, SCORES),
     ),
     ("duchi", 1): (
-        Example("duchi", lambda epsilon: Duchi(HEIGHT, epsilon)),
-        Example("duchi on a lattice", lambda epsilon: Duchi(Interval(0.0, 1.0, step=1.0), epsilon)),
+        _made("duchi", Duchi, HEIGHT),
+        _made("duchi on a lattice", Duchi, Interval(0.0, 1.0, step=1.0)),
     ),
-    ("three-outputs", 1): (Example("three-outputs", lambda epsilon: ThreeOutputs(HEIGHT, epsilon)),),
+    ("three-outputs", 1): (_made("three-outputs", ThreeOutputs, HEIGHT),),
     ("hybrid", 1): (
-        Example("hybrid", lambda epsilon: Hybrid(HEIGHT, epsilon)),
-        Example("hybrid on few nodes", lambda epsilon: Hybrid(HEIGHT, epsilon, nodes=9)),
-        Example("hybrid on a lattice", lambda epsilon: Hybrid(SCORES, epsilon)),
+        _made("hybrid", Hybrid, HEIGHT),
+        _made("hybrid on few nodes", Hybrid, HEIGHT, nodes=9),
+        _made("hybrid on a lattice", Hybrid, SCORES),
     ),
     ("randomized-response", 1): (
-        Example("randomized-response", lambda epsilon: RandomizedResponse(HEIGHT, epsilon)),
-        Example("randomized-response of 20", lambda epsilon: RandomizedResponse(HEIGHT, epsilon, nodes=20)),
-        Example("randomized-response on a lattice", lambda epsilon: RandomizedResponse(SCORES, epsilon)),
+        _made("randomized-response", RandomizedResponse, HEIGHT),
+        _made("randomized-response of 20", RandomizedResponse, HEIGHT, nodes=20),
+        _made("randomized-response on a lattice", RandomizedResponse, SCORES),
     ),
     ("von-mises", 1): (
-        Example("von-mises", lambda epsilon: VonMises(HEADING, epsilon)),
-        Example("von-mises on a lattice", lambda epsilon: VonMises(HOURS, epsilon)),
+        _made("von-mises", VonMises, HEADING),
+        _made("von-mises on a lattice", VonMises, HOURS),
     ),
     ("purkayastha", 1): (
-        Example("purkayastha", lambda epsilon: Purkayastha(HEADING, epsilon, nodes=45)),
-        Example("purkayastha on a lattice", lambda epsilon: Purkayastha(HOURS, epsilon)),
+        _made("purkayastha", Purkayastha, HEADING, nodes=45),
+        _made("purkayastha on a lattice", Purkayastha, HOURS),
     ),
 }
 """Ways to make every mechanism, by name and version as in the registry."""

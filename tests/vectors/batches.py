@@ -11,8 +11,6 @@ from arcwise.wire import Batch, code_width, encode_batch, pack_codes
 if TYPE_CHECKING:
     from arcwise.tasks import Task
 
-__all__ = ["batches", "epochs", "long_batches"]
-
 
 def batches(tasks: dict[str, Task]) -> list[dict[str, Any]]:
     cases = [

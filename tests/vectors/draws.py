@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.tasks import Task
 
-__all__ = ["draws", "values_outside"]
 
 TOP = 2**64 - 1
 

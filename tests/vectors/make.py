@@ -30,7 +30,7 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arcwise.client import conformance
 from arcwise.domains import Circle, Interval
@@ -41,7 +41,10 @@ from tests.vectors import policy, refused
 from tests.vectors.batches import batches, epochs, long_batches
 from tests.vectors.draws import draws, values_outside
 
-__all__ = ["FOLDER", "build", "write"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arcwise.mechanisms import Mechanism
 
 FOLDER = Path(conformance.__file__).parent / "vectors"
 HEIGHT = Interval(0, 220, clip=True)
@@ -64,69 +67,44 @@ def _tight() -> list[int]:
     return [least, 2**64 - least]
 
 
+def _with(name: str, mechanism: Mechanism, **options: Any) -> Task:
+    return Task(name, mechanism.domain, mechanism.epsilon, mechanism=mechanism, **options)
+
+
+def _table(domain: Interval, codes: int, nodes: int, units: Sequence[float]) -> DesignedTable:
+    return DesignedTable(domain, 8.0, [_weights(codes, node) for node in range(nodes)], units)
+
+
 def _tasks() -> dict[str, Task]:
+    def clamp(epsilon: float, nodes: int) -> OptimalPiecewise:
+        return OptimalPiecewise(SMALL, epsilon, placement="clamp", nodes=nodes)
+
+    def turned(codes: int) -> Task:
+        return _with("hour", DesignedCircular(HOURS, 12.0, _weights(codes, 0)))
+
+    whole, turn = OptimalPiecewise(HEIGHT, 0.5, nodes=256), Circle(2 * math.pi)
     return {
         "inset": Task("height", HEIGHT, 1.0, caps=Caps(lifetime=30.0, rolling=2.0)),
-        "inset, 256 nodes": Task(
-            "Gr\u00f6\u00dfe",
-            HEIGHT,
-            0.5,
-            mechanism=OptimalPiecewise(HEIGHT, 0.5, nodes=256),
-            goal="distribution",
-            epoch_seconds=3600,
-        ),
-        "inset, 3 nodes": Task("x", SMALL, 1.0, mechanism=OptimalPiecewise(SMALL, 1.0, nodes=3)),
+        "inset, 256 nodes": _with("Gr\u00f6\u00dfe", whole, goal="distribution", epoch_seconds=3600),
+        "inset, 3 nodes": _with("x", OptimalPiecewise(SMALL, 1.0, nodes=3)),
         "clamp": Task("reading", Interval(-60.5, 180.25), 2.0, goal="value"),
-        "clamp, 256 nodes": Task(
-            "reading", SMALL, 0.1, mechanism=OptimalPiecewise(SMALL, 0.1, placement="clamp", nodes=256)
-        ),
-        "clamp, 3 nodes": Task(
-            "x", SMALL, 0.01, mechanism=OptimalPiecewise(SMALL, 0.01, placement="clamp", nodes=3)
-        ),
+        "clamp, 256 nodes": _with("reading", clamp(0.1, 256)),
+        "clamp, 3 nodes": _with("x", clamp(0.01, 3)),
         "wrap": Task("heading", HEADING, 1.0, caps=Caps(lifetime=0.7e3, window=604_800)),
-        "wrap, 512 nodes": Task("hour", HOURS, 4.0, mechanism=OptimalCircular(HOURS, 4.0, nodes=512)),
-        "wrap, 3 nodes": Task(
-            "x",
-            Circle(2 * math.pi),
-            20.0,
-            goal="distribution",
-            mechanism=OptimalCircular(Circle(2 * math.pi), 20.0, nodes=3),
+        "wrap, 512 nodes": _with("hour", OptimalCircular(HOURS, 4.0, nodes=512)),
+        "wrap, 3 nodes": _with("x", OptimalCircular(turn, 20.0, nodes=3), goal="distribution"),
+        "table": _with("reading", _table(SMALL, 4, 3, (-0.5, 0.25, 0.75, 1.5))),
+        "table, 300 codes": _with(
+            "reading", _table(SMALL, 300, 2, [j / 299 for j in range(300)]), goal="distribution"
         ),
-        "table": Task(
-            "reading",
-            SMALL,
-            8.0,
-            mechanism=DesignedTable(
-                SMALL, 8.0, [_weights(4, node) for node in range(3)], (-0.5, 0.25, 0.75, 1.5)
-            ),
-        ),
-        "table, 300 codes": Task(
-            "reading",
-            SMALL,
-            8.0,
-            goal="distribution",
-            mechanism=DesignedTable(
-                SMALL, 8.0, [_weights(300, node) for node in range(2)], [j / 299 for j in range(300)]
-            ),
-        ),
-        "circulant": Task(
-            "heading", HEADING, 20.0, mechanism=DesignedCircular(HEADING, 20.0, _weights(5, 0))
-        ),
-        "circulant, 300 codes": Task(
-            "hour", HOURS, 12.0, mechanism=DesignedCircular(HOURS, 12.0, _weights(300, 0))
-        ),
+        "circulant": _with("heading", DesignedCircular(HEADING, 20.0, _weights(5, 0))),
+        "circulant, 300 codes": turned(300),
         # The most codes of one byte, and the fewest of two.
-        "circulant, 256 codes": Task(
-            "hour", HOURS, 12.0, mechanism=DesignedCircular(HOURS, 12.0, _weights(256, 0))
-        ),
-        "circulant, 257 codes": Task(
-            "hour", HOURS, 12.0, mechanism=DesignedCircular(HOURS, 12.0, _weights(257, 0))
-        ),
+        "circulant, 256 codes": turned(256),
+        "circulant, 257 codes": turned(257),
         # The least weight that e^epsilon allows beside the other: one unit less is too little.
-        "table, tight": Task(
-            "yes", SMALL, 1.0, mechanism=DesignedTable(SMALL, 1.0, [_tight(), _tight()[::-1]], (0.0, 1.0))
-        ),
-        "circulant, tight": Task("half", HOURS, 1.0, mechanism=DesignedCircular(HOURS, 1.0, _tight())),
+        "table, tight": _with("yes", DesignedTable(SMALL, 1.0, [_tight(), _tight()[::-1]], (0.0, 1.0))),
+        "circulant, tight": _with("half", DesignedCircular(HOURS, 1.0, _tight())),
         # Its length is no float: (value - low) / (high - low) has one result in this order only.
         "inset, odd range": Task("shade", Interval(-0.1, 0.7), 0.3, caps=Caps(lifetime=0.9)),
         **_lattices(),
@@ -186,25 +164,15 @@ def _lattices() -> dict[str, Task]:
         ),
         "lattice, inset, 1024 values": Task("minute", Interval(0, 1023, step=1), 4.0),
         "lattice, clamp": Task("age", Interval(18, 98, step=1), 1.0, goal="value"),
-        "lattice, clamp, even window": Task(
-            "age",
-            Interval(0, 11, step=1),
-            1.0,
-            mechanism=OptimalPiecewise.from_fields(Interval(0, 11, step=1), 1.0, "clamp", WINDOW_OF_4),
+        "lattice, clamp, even window": _with(
+            "age", OptimalPiecewise.from_fields(Interval(0, 11, step=1), 1.0, "clamp", WINDOW_OF_4)
         ),
         "lattice, wrap": Task("heading", Circle(360, step=10), 1.0),
         "lattice, wrap, even window": Task("turn", Circle(21, step=1), 1.0),
         "lattice, wrap, nearest": Task("hour", half_hours, 1.0),
         "lattice, wrap, stochastic": Task("day", week, 0.5),
-        "lattice, table": Task(
-            "answer",
-            steps,
-            8.0,
-            mechanism=DesignedTable(
-                steps, 8.0, [_weights(4, node) for node in range(3)], (-0.5, 0.2, 0.8, 1.5)
-            ),
-        ),
-        "lattice, circulant": Task("day", week, 20.0, mechanism=DesignedCircular(week, 20.0, _weights(7, 0))),
+        "lattice, table": _with("answer", _table(steps, 4, 3, (-0.5, 0.2, 0.8, 1.5))),
+        "lattice, circulant": _with("day", DesignedCircular(week, 20.0, _weights(7, 0))),
         # Too many values: nodes are those of a continuous domain, and numbers between values are refused.
         "lattice, 1025 values": Task("minute", Interval(0, 1024, step=1), 1.0),
         "lattice, wrap, 3600 values": Task("heading", Circle(360, step=0.1), 1.0),

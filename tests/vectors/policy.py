@@ -17,7 +17,6 @@ from arcwise.tasks import Caps, Task, micro_epsilon
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["answers", "epsilons", "ledger", "schedules"]
 
 _SCALE = 2**192
 

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["cases"]
 
 # Where things stand in a task's array.
 VERSION, NAME, DOMAIN, EPSILON, GOAL, PERIOD, CAPS, MECHANISM, OPTIONAL = range(9)
