@@ -1,8 +1,13 @@
-"""One example of every family of noise, and strategies for their parameters."""
+"""One example of every family of noise, strategies for their parameters, and the least loss of all laws."""
 
 from __future__ import annotations
 
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
 from arcwise.noise import (
     AnalyticGaussian,
@@ -19,7 +24,8 @@ from arcwise.noise import (
     UniformAtom,
 )
 
-__all__ = ["CONTINUOUS", "DISCRETE", "PURE", "continuous", "discrete", "edges", "epsilons", "sensitivities"]
+if TYPE_CHECKING:
+    from arcwise.typing import FloatArray
 
 CONTINUOUS: tuple[ContinuousNoise, ...] = (
     Laplace(0.7, 2.0),
@@ -95,3 +101,35 @@ def edges(noise: ContinuousNoise, mass: float = 1e-18) -> list[float]:
     else:
         points = [high * n / 400 for n in range(401)]
     return sorted({point for point in points if point <= high} | {high})
+
+
+def least_loss(epsilon: float, delta: float, sensitivity: int, loss: FloatArray) -> float:
+    """Return the least expectation over all laws on -N, ..., N, symmetric or not."""
+    size, ratio = loss.size, math.exp(epsilon)
+    shifts = [shift for d in range(1, sensitivity + 1) for shift in (d, -d)]
+    total = size * (1 + len(shifts))
+    rows, bounds = [], []
+    for number, shift in enumerate(shifts):
+        start = size * (1 + number)
+        for i in range(size):
+            row = np.zeros(total)
+            row[i] = 1.0
+            if 0 <= i + shift < size:
+                row[i + shift] = -ratio
+            row[start + i] = -1.0
+            rows.append(row)
+            bounds.append(0.0)
+        row = np.zeros(total)
+        row[start : start + size] = 1.0
+        rows.append(row)
+        bounds.append(delta)
+    found = linprog(
+        np.concatenate((loss, np.zeros(total - size))),
+        A_ub=np.array(rows),
+        b_ub=bounds,
+        A_eq=np.concatenate((np.ones(size), np.zeros(total - size)))[None],
+        b_eq=[1.0],
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    return float(found.fun)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,11 @@ from arcwise.noise import (
     Staircase,
 )
 from arcwise.randomness import InsecureSeededRandomness
-from tests.noise.test_noise_vectors import FALSE_ALARM, Scripted, chi_square
+from tests.noise.test_noise_vectors import FALSE_ALARM, Scripted
+from tests.support.chances import chi_square
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOVES = BodyGridNoise(BoxGridNoise(1.1, (1, 1), (0, 0)), (Face((1, 1), 1, 0),))
 DIAMOND = BodyGridNoise(
@@ -162,38 +167,6 @@ def test_rounded_changes_are_within_the_bound_of_the_notes(values: list[tuple[fl
         assert norm <= math.ceil(most + math.sqrt(sum(weights))) ** 2
 
 
-@pytest.mark.parametrize(
-    ("faces", "message"),
-    [
-        ((), "faces or balls must be given"),
-        ((((1, 1), 1),), r"faces\[0\] must be normal, bound and core"),
-        ((((1,), 1, 0),), r"faces\[0\].normal must be 2 integers"),
-        ((((0, 0), 1, 0),), r"faces\[0\].normal must be 2 integers, not all 0"),
-        ((((1, 0.5), 1, 0),), r"faces\[0\].normal\[1\]"),
-        ((((1, 1), 0, 0),), r"faces\[0\].bound"),
-        ((((1, 1), 1, 2),), r"faces\[0\].core"),
-    ],
-)
-def test_faces_that_are_refused(faces: Any, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        BodyGridNoise(MOVES.box, faces)
-
-
-def test_other_mistakes_of_bodies() -> None:
-    with pytest.raises(ParameterError, match="box must be a BoxGridNoise"):
-        BodyGridNoise(3, ())  # type: ignore[arg-type]
-    wide = BoxGridNoise(1.0, (2**32, 1), (0, 0))
-    with pytest.raises(ParameterError, match="do not fit into 64 bits"):
-        BodyGridNoise(wide, balls=(Ball((1, 1), 2**32, 0),))
-    with pytest.raises(ParameterError, match=r"balls\[0\].weights\[1\] must be an integer from 0"):
-        BodyGridNoise(MOVES.box, balls=(Ball((1, -1), 1, 0),))
-    with pytest.raises(ParameterError, match="k must be points whose sums fit"):
-        DISC.shell([[0, 0], [2**40, 0]])
-    assert DISC.shell([2**29, 2**29 - 7]) == math.ceil((math.isqrt(2**58 + (2**29 - 7) ** 2) + 1 - 2) / 4)
-    with pytest.raises(ParameterError, match="do not fit into 64 bits"):
-        BodyGridNoise(wide, (Face((2**32, 1), 2**32, 0),))
-
-
 def disc(x: Any) -> Any:
     return (x**2).sum(axis=1) <= 1.0
 
@@ -250,20 +223,6 @@ def test_a_core_that_is_a_point_and_a_volume_that_is_estimated() -> None:
     assert body.rvs((2, 0), generator=np.random.default_rng(4)).shape == (2, 0, 3)
     with pytest.raises(ParameterError, match="volume must be given"):
         body.pdf([0, 0, 0])
-
-
-def test_bodies_that_are_refused() -> None:
-    with pytest.raises(ParameterError, match="contains must be true of 0"):
-        BodyStaircase(1.0, (1.0,), lambda x: x[:, 0] > 0.5, 0.5)
-    with pytest.raises(ParameterError, match="contains must return 1 truth values"):
-        BodyStaircase(1.0, (1.0,), lambda x: x[:, 0], 0.5)
-    with pytest.raises(ParameterError, match="gamma"):
-        BodyStaircase(1.0, (1.0,), disc, 1.5)
-    flat = BodyStaircase(1.0, (1.0, 1.0), lambda x: (x == 0).all(axis=1), 0.5)
-    with pytest.raises(ParameterError, match="half_widths must be a box near the body"):
-        flat.rvs(3, generator=np.random.default_rng(0))
-    with pytest.raises(ParameterError, match="x must be within"):
-        flat.shell([1.0, 0.0])
 
 
 def test_independent_staircases() -> None:
@@ -325,14 +284,53 @@ def test_independent_noise_on_the_grid() -> None:
         noise.certificate(1.7)
 
 
-def test_parts_that_are_refused() -> None:
-    with pytest.raises(ParameterError, match="parts must be BoxGridNoise"):
-        IndependentGridNoise(())
-    with pytest.raises(ParameterError, match="components must be Staircase"):
-        IndependentStaircase((3,))  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="shares and sensitivities must be equally long"):
-        IndependentGridNoise.optimal(1.0, (1, 1), shares=(1,))
-    with pytest.raises(ParameterError, match=r"shares\[1\] must be positive"):
-        IndependentStaircase.optimal(1.0, (1.0, 1.0), shares=(1, 0))
-    with pytest.raises(ParameterError, match="index"):
-        IndependentStaircase.optimal(1.0, (1.0,)).component(1)
+WIDE = BoxGridNoise(1.0, (2**32, 1), (0, 0))
+POINT = BodyStaircase(1.0, (1.0, 1.0), lambda x: (x == 0).all(axis=1), 0.5)
+BAD_FACES: tuple[tuple[Any, str], ...] = (
+    ((), "faces or balls must be given"),
+    ((((1, 1), 1),), r"faces\[0\] must be normal, bound and core"),
+    ((((1,), 1, 0),), r"faces\[0\].normal must be 2 integers"),
+    ((((0, 0), 1, 0),), r"faces\[0\].normal must be 2 integers, not all 0"),
+    ((((1, 0.5), 1, 0),), r"faces\[0\].normal\[1\]"),
+    ((((1, 1), 0, 0),), r"faces\[0\].bound"),
+    ((((1, 1), 1, 2),), r"faces\[0\].core"),
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        *((partial(BodyGridNoise, MOVES.box, faces), message) for faces, message in BAD_FACES),
+        (lambda: BodyGridNoise(3, ()), "box must be a BoxGridNoise"),  # type: ignore[arg-type]
+        (lambda: BodyGridNoise(WIDE, balls=(Ball((1, 1), 2**32, 0),)), "do not fit into 64 bits"),
+        (lambda: BodyGridNoise(WIDE, (Face((2**32, 1), 2**32, 0),)), "do not fit into 64 bits"),
+        (
+            lambda: BodyGridNoise(MOVES.box, balls=(Ball((1, -1), 1, 0),)),
+            r"balls\[0\].weights\[1\] must be an integer from 0",
+        ),
+        (lambda: DISC.shell([[0, 0], [2**40, 0]]), "k must be points whose sums fit"),
+        (lambda: BodyStaircase(1.0, (1.0,), lambda x: x[:, 0] > 0.5, 0.5), "contains must be true of 0"),
+        (lambda: BodyStaircase(1.0, (1.0,), lambda x: x[:, 0], 0.5), "contains must return 1 truth values"),
+        (lambda: BodyStaircase(1.0, (1.0,), disc, 1.5), "gamma"),
+        (lambda: POINT.rvs(3, generator=np.random.default_rng(0)), "half_widths must be a box near the body"),
+        (lambda: POINT.shell([1.0, 0.0]), "x must be within"),
+        (lambda: IndependentGridNoise(()), "parts must be BoxGridNoise"),
+        (lambda: IndependentStaircase((3,)), "components must be Staircase"),  # type: ignore[arg-type]
+        (
+            lambda: IndependentGridNoise.optimal(1.0, (1, 1), shares=(1,)),
+            "shares and sensitivities must be equally long",
+        ),
+        (
+            lambda: IndependentStaircase.optimal(1.0, (1.0, 1.0), shares=(1, 0)),
+            r"shares\[1\] must be positive",
+        ),
+        (lambda: IndependentStaircase.optimal(1.0, (1.0,)).component(1), "index"),
+    ],
+)
+def test_what_is_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        call()
+
+
+def test_norms_at_the_end_of_64_bits_are_exact() -> None:
+    assert DISC.shell([2**29, 2**29 - 7]) == math.ceil((math.isqrt(2**58 + (2**29 - 7) ** 2) + 1 - 2) / 4)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,9 @@ from arcwise.noise import (
 from arcwise.noise.grid import largest_delta
 from arcwise.randomness import InsecureSeededRandomness
 from tests.support.fixed_draw import FixedDraw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SLACK = 1 - 1e-9
 
@@ -156,44 +160,42 @@ def test_a_large_grid_is_certified_in_moderate_time() -> None:
     assert grid.certificate(0.1, 10**9).delta == UNIT
 
 
-BAD: tuple[tuple[Any, str], ...] = (
-    ([UNIT // 2, UNIT // 2 - 1], f"weights must sum to .* got {UNIT - 1}"),
-    ([UNIT - 1, UNIT - 1, 2], f"weights must sum to .* got {2 * UNIT}"),
-    ([0, 0], "weights must sum to .* got 0"),
-    ([UNIT], "weights must be 2 to 4194304 integers, got 1"),
-    ([UNIT, 0], r"weights\[0\] must be an integer from 0 to"),
-    ([0.5, 0.5], r"weights\[0\] must be an integer from 0 to 18446744073709551615, got 0\.5"),
-    ([-1, UNIT // 2], r"weights\[0\] must be an integer from 0"),
+EVEN = GridNoise([UNIT // 2, UNIT // 2], first=0)
+BAD: tuple[tuple[Callable[[Any], object], Any, str], ...] = (
+    *(
+        (partial(GridNoise, first=0), table, message)
+        for table, message in (
+            ([UNIT // 2, UNIT // 2 - 1], f"weights must sum to .* got {UNIT - 1}"),
+            ([UNIT - 1, UNIT - 1, 2], f"weights must sum to .* got {2 * UNIT}"),
+            ([0, 0], "weights must sum to .* got 0"),
+            ([UNIT], "weights must be 2 to 4194304 integers, got 1"),
+            ([UNIT, 0], r"weights\[0\] must be an integer from 0 to"),
+            ([0.5, 0.5], r"weights\[0\] must be an integer from 0 to 18446744073709551615, got 0\.5"),
+            ([-1, UNIT // 2], r"weights\[0\] must be an integer from 0"),
+        )
+    ),
+    (
+        partial(GridNoise.from_noise, step=1e-6),
+        Laplace(1.0),
+        "step must be large enough for at most 4194304 grid points",
+    ),
+    (
+        partial(GridNoise.from_noise, step=100.0),
+        UniformAtom(0.5, 1.0, 0.0),
+        "step must be small enough for noise other than 0",
+    ),
+    (partial(GridNoise.from_noise, step=0), Laplace(1.0), "step must be|sensitivity must be positive"),
+    (GridNoise.from_noise, 3, "noise must be a distribution"),
+    (partial(EVEN.certificate, 1.0), 0, "sensitivity must be an integer of at least 1, got 0"),
+    # The series of e^1e9 would not end.
+    *(
+        (partial(EVEN.certificate, sensitivity=1), epsilon, "epsilon must be")
+        for epsilon in (1e9, math.inf, math.nan, -1.0, "1")
+    ),
 )
 
 
-@pytest.mark.parametrize(("table", "message"), BAD)
-def test_bad_weights_are_named(table: Any, message: str) -> None:
+@pytest.mark.parametrize(("call", "bad", "message"), BAD)
+def test_what_is_refused(call: Callable[[Any], object], bad: Any, message: str) -> None:
     with pytest.raises(ParameterError, match=message):
-        GridNoise(table, first=0)
-
-
-@pytest.mark.parametrize(
-    ("noise", "step", "message"),
-    [
-        (Laplace(1.0), 1e-6, "step must be large enough for at most 4194304 grid points"),
-        (UniformAtom(0.5, 1.0, 0.0), 100.0, "step must be small enough for noise other than 0"),
-        (Laplace(1.0), 0, r"step must be|sensitivity must be positive"),
-        (3, 1, "noise must be a distribution"),
-    ],
-)
-def test_bad_steps_are_named(noise: Any, step: float, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        GridNoise.from_noise(noise, step=step)
-
-
-def test_bad_sensitivities_are_named() -> None:
-    with pytest.raises(ParameterError, match="sensitivity must be an integer of at least 1, got 0"):
-        GridNoise.from_noise(Laplace(1.0), step=1).certificate(1.0, 0)
-
-
-@pytest.mark.parametrize("epsilon", [1e9, math.inf, math.nan, -1.0, "1"])
-def test_a_certificate_is_for_an_epsilon_within_bounds(epsilon: Any) -> None:
-    """The series of e^1e9 would not end."""
-    with pytest.raises(ParameterError, match="epsilon must be"):
-        GridNoise([UNIT // 2, UNIT // 2], first=0).certificate(epsilon, 1)
+        call(bad)

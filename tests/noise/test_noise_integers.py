@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT
 from arcwise.noise import Geometric, GridNoise, IntegerNoise, TruncatedLaplace
+from tests.noise.families import least_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.typing import FloatArray
 
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "size": abs,
@@ -24,57 +23,6 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
     "huber": lambda x: np.where(abs(x) < 1.5, x**2 / 2, 1.5 * (abs(x) - 0.75)),
     "beyond 2": lambda x: (abs(x) > 2) + 0.0,
 }
-
-
-def least_loss(epsilon: float, delta: float, sensitivity: int, loss: FloatArray) -> float:
-    """Return the least expectation over all laws on -N, ..., N, symmetric or not."""
-    size, ratio = loss.size, math.exp(epsilon)
-    shifts = [shift for d in range(1, sensitivity + 1) for shift in (d, -d)]
-    total = size * (1 + len(shifts))
-    rows, bounds = [], []
-    for number, shift in enumerate(shifts):
-        start = size * (1 + number)
-        for i in range(size):
-            row = np.zeros(total)
-            row[i] = 1.0
-            if 0 <= i + shift < size:
-                row[i + shift] = -ratio
-            row[start + i] = -1.0
-            rows.append(row)
-            bounds.append(0.0)
-        row = np.zeros(total)
-        row[start : start + size] = 1.0
-        rows.append(row)
-        bounds.append(delta)
-    found = linprog(
-        np.concatenate((loss, np.zeros(total - size))),
-        A_ub=np.array(rows),
-        b_ub=bounds,
-        A_eq=np.concatenate((np.ones(size), np.zeros(total - size)))[None],
-        b_eq=[1.0],
-        method="highs",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-    )
-    return float(found.fun)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "sensitivity", "size"),
-    [
-        (1.0, 1e-4, 1, 0.849865),
-        (0.5, 0.01, 1, 1.70265),
-        (0.3, 0.05, 1, 1.85117),
-        (2.0, 1e-3, 1, 0.274462),
-        (1.0, 1e-4, 2, 1.861339),
-        (1.0, 0.01, 3, 2.703291),
-    ],
-)
-def test_sizes_that_another_program_found(
-    epsilon: float, delta: float, sensitivity: int, size: float
-) -> None:
-    found = IntegerNoise.optimal(epsilon, delta, sensitivity)
-    assert found.abs_moment(1) == pytest.approx(size, rel=4e-6)
-    assert found.delta(epsilon, sensitivity) <= delta * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -146,17 +94,6 @@ def test_a_staircase_that_is_cut_off_spends_exactly_delta(epsilon: float, delta:
             n = np.arange(1.0, near.support[1] + 1)
             least = (near.sf(n - 1) - delta) * math.exp(-epsilon)
             assert near.sf(n + sensitivity - 1) == pytest.approx(np.maximum(least, 0), rel=1e-6, abs=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "sensitivity", "ratio"),
-    [(2.3, 0.007, 2, 1.003), (0.35, 0.03, 3, 1.002), (3.7, 0.009, 4, 1.006), (1.6, 0.3, 6, 1.1)],
-)
-def test_the_staircase_is_near_the_best(epsilon: float, delta: float, sensitivity: int, ratio: float) -> None:
-    near = IntegerNoise.truncated_staircase(epsilon, delta, sensitivity)
-    end = near.support[1] + sensitivity
-    least = least_loss(epsilon, delta, sensitivity, abs(np.arange(-end, end + 1)))
-    assert least * (1 - 1e-9) <= near.abs_moment(1) <= ratio * least
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-13])

@@ -123,26 +123,6 @@ def test_a_power_is_a_loss_like_others(epsilon: float, power: float) -> None:
     assert whole.r == DiscreteStaircase.optimal(epsilon, 9, power=power).r
 
 
-@pytest.mark.slow
-def test_sums_of_powers_have_the_limits_of_corollary_9() -> None:
-    """Geng and Viswanath: the best gamma of ``sum a_i |x|^(p_i)`` tends to 1/2 and to 0."""
-
-    def loss(z: Any) -> Any:
-        return 0.2 * z**0.8 + z + 3.0 * z**2.5
-
-    assert Staircase.optimal(0.02, 1.0, loss=loss).gamma == pytest.approx(0.5, abs=0.01)
-    assert Staircase.optimal(30.0, 1.0, loss=loss).gamma < 1e-4
-
-
-def test_a_loss_with_a_jump_takes_the_first_step_to_it() -> None:
-    """What is nearer than 0.8 costs nothing; so the step of highest probability reaches as far."""
-    best = Staircase.optimal(4.0, 1.0, loss=lambda z: np.where(z < 0.8, 0.0, 1.0))
-    assert best.gamma == pytest.approx(0.8, abs=1e-9)
-    assert best.expect(lambda x: abs(x) >= 0.8, points=[0.8]) == pytest.approx(
-        float(2 * best.sf(0.8)), rel=1e-9
-    )
-
-
 def steps(ends: Any, values: Any, x: Any) -> Any:
     return values[np.searchsorted(ends, x)]
 

@@ -9,13 +9,14 @@ import itertools
 import math
 import pickle
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, sparse, stats
+from scipy import optimize, sparse
 
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.kernels.certificate import exp_lower_bound
@@ -23,6 +24,7 @@ from arcwise.noise import BoxGridNoise, BoxStaircase, DiscreteStaircase, GridNoi
 from arcwise.noise.multivariate.grid_box import _uniform, wrapped
 from arcwise.noise.multivariate.shell_law import INDEX_BITS, ShellLaw, below
 from arcwise.randomness import InsecureSeededRandomness
+from tests.support.chances import chi_square
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -223,20 +225,6 @@ def test_the_tail_is_drawn_as_it_is_defined() -> None:
     assert (
         chi_square(np.bincount(np.minimum(drawn, far - 1), minlength=far), terms / terms.sum()) > FALSE_ALARM
     )
-
-
-def chi_square(counts: Any, chances: Any) -> float:
-    """Return the p-value of counts, where cells of few expected counts are joined with the next."""
-    total, joined = counts.sum(), []
-    count = chance = 0.0
-    for each, expected in zip(counts.tolist(), chances.tolist(), strict=True):
-        count, chance = count + each, chance + expected
-        if chance * total >= 20:
-            joined.append((count, chance))
-            count = chance = 0.0
-    joined[-1] = (joined[-1][0] + count, joined[-1][1] + chance)
-    observed, expected = np.array(joined).T
-    return float(stats.chisquare(observed, expected / expected.sum() * total).pvalue)
 
 
 @pytest.mark.parametrize(
@@ -475,26 +463,6 @@ def test_half_widths_are_the_smallest(level: float) -> None:
             assert inside[0] < level <= inside[1]
 
 
-def test_an_audit_of_releases_stays_below_epsilon() -> None:
-    """Rounding and noise together, for two numbers that both move as far as they may; and with too little."""
-    noise = BoxGridNoise.for_values(1.0, (1.0, 1.0), steps=(0.5, 0.25))
-    values = np.array([[0.3, 7.9], [1.3, 6.9]])
-    found = [audited(noise, values, share) for share in (1.0, 0.6)]
-    assert 0.7 < found[0] < 1.0 < found[1]
-
-
-def audited(noise: BoxGridNoise, values: Any, share: float) -> float:
-    """Return a lower bound of epsilon, of confidence 0.999, by the shell as seen from one of two inputs."""
-    n = 100_000
-    drawn = noise.draw_many(2 * n, randomness=InsecureSeededRandomness(4)).reshape(2, n, 2)
-    points = noise.to_grid(values)
-    first, second = points[:, None] + np.trunc(drawn * share).astype(np.int64) - points[0]
-    inside = [int((noise.shell(x) == 0).sum()) for x in (first, second)]
-    low = stats.beta.ppf(0.0005, inside[0], n - inside[0] + 1)
-    high = stats.beta.ppf(0.9995, inside[1] + 1, n - inside[1])
-    return math.log(low / high)
-
-
 def test_noise_is_a_value() -> None:
     noise = BoxGridNoise.optimal(1.0, np.array([64, 3]), steps=np.array([0.5, 2]))  # type: ignore[arg-type]
     assert noise == BoxGridNoise(1, (64, 3), noise.core, (0.5, 2.0))
@@ -508,32 +476,27 @@ def test_noise_is_a_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0.0, (1,), (0,)), "epsilon"),
-        ((51, (1,), (0,)), "epsilon"),
-        ((1.0, (0,), (0,)), r"sensitivities\[0\] must be an integer from 1"),
-        ((1.0, (1.0,), (0,)), r"sensitivities\[0\]"),
-        ((1.0, (), ()), "sensitivities must be 1 to 64"),
-        ((1.0, (1,) * 65, (0,) * 65), "sensitivities must be 1 to 64"),
-        ((1.0, 3, (0,)), "sensitivities must be a sequence"),
-        ((1.0, (1, 2), (0,)), "core must be 2 integers"),
-        ((1.0, (1, 2), (0, 3)), "core must be 2 integers, each at most"),
-        ((1.0, (1,), (-1,)), r"core\[0\]"),
-        ((1.0, (1,), (0,), (0.0,)), r"steps\[0\] must be positive"),
-        ((1.0, (1,), (0,), (1.0, 1.0)), "steps and sensitivities must be equally long"),
-        ((1.0, (1,), (0,), "1"), "steps must be a sequence"),
-        ((1e-4, (1,), (0,)), "epsilon must be large enough for at most 65536 shells"),
-    ],
-)
-def test_what_is_refused(arguments: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
-        BoxGridNoise(*arguments)
-
-
-@pytest.mark.parametrize(
     ("call", "message"),
     [
+        *(
+            (partial(BoxGridNoise, *arguments), message)
+            for arguments, message in (
+                ((0.0, (1,), (0,)), "epsilon"),
+                ((51, (1,), (0,)), "epsilon"),
+                ((1.0, (0,), (0,)), r"sensitivities\[0\] must be an integer from 1"),
+                ((1.0, (1.0,), (0,)), r"sensitivities\[0\]"),
+                ((1.0, (), ()), "sensitivities must be 1 to 64"),
+                ((1.0, (1,) * 65, (0,) * 65), "sensitivities must be 1 to 64"),
+                ((1.0, 3, (0,)), "sensitivities must be a sequence"),
+                ((1.0, (1, 2), (0,)), "core must be 2 integers"),
+                ((1.0, (1, 2), (0, 3)), "core must be 2 integers, each at most"),
+                ((1.0, (1,), (-1,)), r"core\[0\]"),
+                ((1.0, (1,), (0,), (0.0,)), r"steps\[0\] must be positive"),
+                ((1.0, (1,), (0,), (1.0, 1.0)), "steps and sensitivities must be equally long"),
+                ((1.0, (1,), (0,), "1"), "steps must be a sequence"),
+                ((1e-4, (1,), (0,)), "epsilon must be large enough for at most 65536 shells"),
+            )
+        ),
         (lambda: SMALL[0].to_grid([math.nan, 0]), "values must be finite"),
         (lambda: SMALL[0].to_grid([1.0]), r"points must be real numbers of shape \(..., 2\)"),
         (lambda: SMALL[0].shell([0.5, 1.0]), r"k must be integers of shape \(..., 2\)"),
@@ -544,6 +507,6 @@ def test_what_is_refused(arguments: tuple[Any, ...], message: str) -> None:
         (lambda: BoxGridNoise.for_values(1.0, (5e-324,)), r"steps\[0\] must be positive"),
     ],
 )
-def test_other_mistakes(call: Callable[[], object], message: str) -> None:
+def test_what_is_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         call()
