@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
     from arcwise.typing import FloatArray
 
-__all__ = ["distances", "exp_bounds", "largest_delta", "largest_ratio", "law"]
-
 
 @cache
 def exp_bounds(epsilon: float) -> tuple[Fraction, Fraction]:

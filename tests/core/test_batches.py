@@ -238,22 +238,12 @@ NO_NUMBERS: list[tuple[Any, str]] = [
     ({"a": 1}, "numbers, got {'a': 1}"),
     (np.array([1j]), "dtype complex128"),
     (object(), "numbers, got <object"),
+    # What a library cannot convert.
+    (pl.Series(["1"]).cast(pl.Categorical), "parse the numbers first"),
+    (pl.Series([1], dtype=pl.Int128), "of Int128: cast it to 64-bit integers or floats first"),
+    (pl.Series([{"a": 1}]), "take the field of numbers out of it"),
+    (pa.RunEndEncodedArray.from_arrays([2], [1.0]), "run_end_decode"),
 ]
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        (pl.Series(["1"]).cast(pl.Categorical), "parse the numbers first"),
-        (pl.Series([1], dtype=pl.Int128), "of Int128: cast it to 64-bit integers or floats first"),
-        (pl.Series([{"a": 1}]), "take the field of numbers out of it"),
-        (pa.RunEndEncodedArray.from_arrays([2], [1.0]), "run_end_decode"),
-    ],
-    ids=["categories", "128 bits", "struct", "run ends"],
-)
-def test_what_a_library_cannot_convert_is_refused_with_advice(values: Any, words: str) -> None:
-    with pytest.raises(DomainError, match=words):
-        DELAY.randomize(values)
 
 
 @pytest.mark.parametrize(("values", "words"), NO_NUMBERS)
@@ -268,18 +258,6 @@ def test_columns_are_read_without_pyarrow(name: str, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     codes = DELAY.randomize(column, "drop", randomness=Seeded(1))
     assert codes.tolist() == DELAY.randomize([1.0, 180.0], randomness=Seeded(1)).tolist()
-
-
-@pytest.mark.parametrize("task", [DELAY, HEADING, SCORE], ids=lambda task: task.name)
-def test_codes_follow_the_rows_of_the_task(task: Task) -> None:
-    """With the system's randomness; one false alarm in 10^6 runs each."""
-    value = 7.0
-    counts = task.count(task.randomize(np.full(200_000, value)))
-    place = task.mechanism.locate(value)
-    low = int(place)
-    rows = task.mechanism.kernel.matrix()
-    law = rows[low] * (1 - (place - low)) + rows[(low + 1) % len(rows)] * (place - low)
-    assert stats.chisquare(counts, law * counts.sum()).pvalue > FALSE_ALARM
 
 
 @given(st.lists(st.integers(0, HEADING.mechanism.kernel.codes - 1)))

@@ -124,26 +124,6 @@ def test_errors_are_symmetric_and_worst_at_the_ends(epsilon: float, x: float, po
     assert error <= interval_expected_error(0.0, epsilon, power) * (1 + 1e-12)
 
 
-def test_limits() -> None:
-    p, q, c = optimal_levels(0.01)
-    assert (p, q) == (close(math.exp(0.005)), close(math.exp(-0.005)))
-    assert c == pytest.approx(0.25, abs=7e-4)
-    assert interval_expected_error(0.0, 0.01) == pytest.approx(0.5, abs=2e-3)
-    assert circle_expected_error(0.01) == pytest.approx(0.25, abs=7e-4)
-    assert circle_attenuation(0.01) == pytest.approx(0.01 / math.pi, rel=1e-2)
-    for power in (1, 2, 3):
-        p, q, c = optimal_levels(20.0, power)
-        assert p > 100
-        assert q < 1e-4
-        assert 2 * c * p == pytest.approx(1, abs=1e-4)
-        assert interval_expected_error(0.5, 20.0, power) < 1e-4
-        near_nothing = optimal_levels(0.01, power)
-        assert near_nothing.p == pytest.approx(1, abs=0.01)
-        assert near_nothing.q == pytest.approx(1, abs=0.01)
-    assert interval_expected_error(1.0, 20.0) == close(1 / (1 + math.exp(10)))
-    assert circle_attenuation(20.0) == pytest.approx(1, abs=1e-4)
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [

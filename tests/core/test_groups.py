@@ -5,24 +5,23 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import pickle
 from collections import Counter
 from fractions import Fraction
 from itertools import combinations
-from math import comb
 from typing import TYPE_CHECKING, Any
 
 import msgpack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError, TaskError
 from arcwise.kernels.certificate import exact_epsilon
 from arcwise.mechanisms import GaussianMechanism
-from arcwise.randomness import SYSTEM, InsecureSeededRandomness
+from arcwise.randomness import SYSTEM
 from arcwise.tasks import Caps, Charge, Group, Task, micro_epsilon
 from arcwise.tasks.group_budget import epsilon_shares, wang_sample
 from tests.support.strategies import caps, json_values, mutations, names, tasks
@@ -82,17 +81,6 @@ def test_a_file_gives_the_group_back(tmp_path: Path) -> None:
     shown = json.loads(path.read_text(encoding="utf-8"))
     assert list(shown) == ["arcwise_group", "name", "id", "sample", "caps", "tasks"]
     assert [Task.from_json(task) for task in shown["tasks"]] == [HEADING, SPEED]
-
-
-def test_a_file_with_a_cap_beyond_the_floats_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "vehicle.json"
-    Group("vehicle", [HEADING, SPEED], caps=Caps(lifetime=40.0)).save(path)
-    text = path.read_text(encoding="utf-8")
-    for cap in ("1" + "0" * 4000, "1e400"):
-        path.write_text(text.replace(": 40000000", f": {cap}"), encoding="utf-8")
-        assert cap in path.read_text(encoding="utf-8")
-        with pytest.raises(TaskError):
-            Group.load(path)
 
 
 def test_canonical_bytes() -> None:
@@ -197,10 +185,15 @@ def test_other_spellings_of_a_group_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["lifetime_micro_epsilon", "rolling_micro_epsilon"])
-def test_caps_of_a_file_are_not_beyond_floats(kind: str) -> None:
+def test_caps_of_a_file_are_not_beyond_floats(kind: str, tmp_path: Path) -> None:
     file = Group("vehicle", [HEADING, SPEED], caps=Caps(rolling=9.0)).to_json()
-    with pytest.raises(TaskError, match="caps of a group file must be numbers that a float can hold"):
-        Group.from_json({**file, "caps": {**file["caps"], kind: 10**400}})
+    path = tmp_path / "vehicle.json"
+    for huge in (10**400, 10**4000, math.inf):
+        path.write_text(json.dumps({**file, "caps": {**file["caps"], kind: huge}}), encoding="utf-8")
+        whole = "the .* cap must be a whole number of micro-epsilon or none, got inf"
+        floats = "caps of a group file must be numbers that a float can hold"
+        with pytest.raises(TaskError, match=rf"vehicle\.json: {whole if huge == math.inf else floats}"):
+            Group.load(path)
 
 
 @pytest.mark.parametrize("key", ["arcwise_group", "name", "id", "sample", "caps", "tasks"])
@@ -293,7 +286,7 @@ def test_every_set_of_k_is_chosen_by_equally_many_draws(d: int, k: int) -> None:
         tuples = [(*head, last) for head in tuples for last in range(d - i)]
     chosen = Counter(group.choose(Draws(*remainders)) for remainders in tuples)
     assert set(chosen) == set(combinations(group.tasks, k))  # each in the order of the group
-    assert set(chosen.values()) == {len(tuples) // comb(d, k)}
+    assert set(chosen.values()) == {len(tuples) // math.comb(d, k)}
 
 
 def test_draws_that_would_bias_the_choice_are_thrown_away() -> None:
@@ -304,18 +297,6 @@ def test_draws_that_would_bias_the_choice_are_thrown_away() -> None:
     assert draws.left == [7]
     halves = Draws(2**64 - 1)
     assert Group("g", members(2), sample=1).choose(halves)[0].name == "task 1"  # of two none is thrown away
-
-
-@pytest.mark.parametrize(("d", "k"), [(3, 1), (5, 2), (7, 4)])
-def test_sets_are_equally_frequent(d: int, k: int) -> None:
-    """20,000 choices of a seeded source: the chi-square statistic exceeds its bound with probability 1e-4."""
-    group = Group("g", members(d), sample=k)
-    source = InsecureSeededRandomness(11)
-    counts = Counter(group.choose(source) for _ in range(20_000))
-    expected = 20_000 / comb(d, k)
-    assert len(counts) == comb(d, k)
-    statistic = sum((count - expected) ** 2 / expected for count in counts.values())
-    assert statistic < chi2.isf(1e-4, comb(d, k) - 1)
 
 
 def test_a_published_group_and_its_choices_never_change() -> None:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError, TaskError
-from arcwise.kernels import WindowKernel
 from arcwise.kernels.certificate import UNIT
-from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
+from arcwise.mechanisms import OptimalCircular, OptimalPiecewise
 from arcwise.tasks import DAY, Caps, Task
 from arcwise.tasks.optional import OPTIONAL
 from tests.support.strategies import json_values, mutations, tasks
@@ -80,30 +79,6 @@ def test_files_give_the_task_back(tmp_path_factory: pytest.TempPathFactory, task
     )
 
 
-def test_canonical_bytes_are_those_of_the_design() -> None:
-    task = a_task()
-    kernel = task.mechanism.kernel
-    assert isinstance(kernel, WindowKernel)
-    assert msgpack.unpackb(task.to_bytes()) == [
-        1,
-        "height",
-        ["interval", 0.0, 220.0, True],
-        1.0,
-        "distribution",
-        86_400,
-        [30_000_000, 2_000_000, 86_400],
-        [
-            "optimal-piecewise",
-            1,
-            ["window", "inset", kernel.codes, 128, kernel.window, kernel.background, kernel.extra],
-        ],
-    ]
-    circle = msgpack.unpackb(Task("wind", HEADING, 0.5, epoch_seconds=3600).to_bytes())
-    assert circle[2:7] == [["circle", 360.0], 0.5, "direction", 3600, [None, None, 86_400]]
-    assert circle[7][:2] == ["optimal-circular", 1]
-    assert circle[7][2][:4] == ["window", "wrap", 128, 128]
-
-
 def test_the_id_covers_every_part() -> None:
     caps = Caps(lifetime=30.0, rolling=2.0)
     clamped = OptimalPiecewise(HEIGHT, 1.0, placement="clamp")
@@ -133,6 +108,7 @@ def test_the_id_covers_every_part() -> None:
 
 
 def test_names_are_normalised() -> None:
+    assert Task("x" * 64, HEIGHT, 1.0).name == "x" * 64
     composed, decomposed = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"
     task = Task(decomposed, HEIGHT, 1.0)
     assert task.name == composed
@@ -155,12 +131,8 @@ def test_tasks_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         task.domain.low = -1.0
     assert same(task, a_task())
-
-
-def test_repr_names_the_parts() -> None:
-    assert repr(a_task()) == (
-        "Task('height', Interval(low=0.0, high=220.0, clip=True), epsilon=1.0, goal='distribution')"
-    )
+    interval = "Interval(low=0.0, high=220.0, clip=True)"
+    assert repr(task) == f"Task('height', {interval}, epsilon=1.0, goal='distribution')"
 
 
 def test_epochs_count_periods_since_1970() -> None:
@@ -225,28 +197,20 @@ def test_a_large_epsilon_takes_as_many_nodes_as_one_byte_codes_allow() -> None:
         assert 250 <= kernel.codes <= 256
         finer = OptimalPiecewise(HEIGHT, tenth / 10, nodes=kernel.nodes + 7).kernel
         assert finer.codes > 256
-    assert [Task("x", HEIGHT, e).mechanism.kernel.nodes for e in (3.0, 4.0, 8.0, 20.0)] == [
-        209,
-        225,
-        251,
-        255,
+    cases: list[tuple[Any, str, float, int]] = [
+        (HEIGHT, "distribution", 3.0, 209),
+        (HEIGHT, "distribution", 4.0, 225),
+        (HEIGHT, "distribution", 8.0, 251),
+        (HEIGHT, "distribution", 20.0, 255),
+        (HEIGHT, "value", 4.0, 128),
+        (HEADING, "distribution", 2.99, 128),
+        (HEADING, "distribution", 3.0, 256),
+        (HEADING, "direction", 3.0, 128),
+        (Interval(0, 100, step=1), "distribution", 4.0, 101),
+        (Circle(24, step=1), "distribution", 4.0, 24),
     ]
-
-
-def test_a_circle_takes_more_nodes_for_a_distribution_at_a_large_epsilon() -> None:
-    nodes = {
-        (goal, epsilon): Task("x", HEADING, epsilon, goal=goal).mechanism.kernel.nodes
-        for goal in ("direction", "distribution")
-        for epsilon in (2.99, 3.0)
-    }
-    assert nodes.pop(("distribution", 3.0)) == 256
-    assert set(nodes.values()) == {128}
-
-
-def test_a_lattice_and_single_values_keep_their_nodes_at_a_large_epsilon() -> None:
-    assert Task("x", Interval(0, 100, step=1), 4.0).mechanism.kernel.nodes == 101
-    assert Task("x", Circle(24, step=1), 4.0, goal="distribution").mechanism.kernel.nodes == 24
-    assert Task("x", HEIGHT, 4.0, goal="value").mechanism.kernel.nodes == 128
+    for domain, goal, epsilon, nodes in cases:
+        assert Task("x", domain, epsilon, goal=goal).mechanism.kernel.nodes == nodes
 
 
 def test_a_mechanism_sets_the_default_goal() -> None:
@@ -311,10 +275,6 @@ def test_bad_arguments_are_refused(bad: dict[str, Any], message: str) -> None:
         Task(**{"name": "x", "domain": HEIGHT, "epsilon": 1.0, **bad})
 
 
-def test_the_longest_name() -> None:
-    assert Task("x" * 64, HEIGHT, 1.0).name == "x" * 64
-
-
 def stronger(mechanism: Any) -> Any:
     """Return the mechanism with one unit more of extra weight than e^epsilon allows."""
     k = mechanism.kernel
@@ -346,13 +306,6 @@ def test_a_task_that_is_too_strong_cannot_exist(domain: Any, epsilon: float, tmp
     path.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(CertificateError, match=r"forged\.json: the kernel's largest ratio"):
         Task.load(path)
-
-
-def test_a_smaller_epsilon_cannot_be_claimed_for_a_kernel() -> None:
-    fields = msgpack.unpackb(Task("x", HEIGHT, 1.0).to_bytes())
-    fields[3] = math.nextafter(1.0, 0.0)
-    with pytest.raises(CertificateError, match=r"more than e\^epsilon"):
-        Task.from_bytes(msgpack.packb(fields))
 
 
 # --- bytes that are no task ------------------------------------------------------------------------------
@@ -417,7 +370,8 @@ def removed(value: Any, at: tuple[Any, ...]) -> Any:
 FIELDS = msgpack.unpackb(a_task().to_bytes())
 
 
-JUNK: list[Any] = [None, True, False, -1, 2**64 - 1, 1.5, "junk", b"junk", [], {}, [[1]], math.nan]
+JUNK: list[Any] = [None, True, False, -1, 0, 1, 2**64 - 1, -0.0, 1.0, 1.5, math.nan, "junk", b"junk"]
+JUNK += [[], {}, [[1]]]
 
 
 def test_every_part_of_the_bytes_is_needed() -> None:
@@ -426,8 +380,10 @@ def test_every_part_of_the_bytes_is_needed() -> None:
             continue
         with pytest.raises(TaskError):
             Task.from_bytes(msgpack.packb(removed(FIELDS, at)))
-        for junk in JUNK:
-            if junk == (good := part(FIELDS, at)) and type(junk) is type(good):
+        good = part(FIELDS, at)
+        # The same number in another type is another spelling, which no device may take for this task.
+        for junk in [*JUNK, float(good)] if type(good) is int else JUNK:
+            if junk == good and repr(junk) == repr(good):
                 continue
             forged = msgpack.packb(replaced(FIELDS, at, junk))
             try:
@@ -437,28 +393,6 @@ def test_every_part_of_the_bytes_is_needed() -> None:
             # A valid other value of a free field, such as another epsilon: then it is that task.
             assert task.to_bytes() == forged
             assert task != a_task()
-
-
-@pytest.mark.parametrize(
-    ("at", "new"),
-    [
-        ((), [*FIELDS, 0]),
-        ((0,), 1.0),
-        ((1,), b"height"),
-        ((2,), FIELDS[2][:-1]),  # clip left out, so that the default would apply
-        ((2, 1), 0),
-        ((2, 1), -0.0),
-        ((3,), 1),
-        ((4,), None),  # the default goal, not spelled out
-        ((6, 0), 30_000_000.0),
-        ((7, 1), True),
-        ((7, 1), 1.0),
-        ((7, 2, 4), float(FIELDS[7][2][4])),
-    ],
-)
-def test_other_spellings_of_a_task_are_refused(at: tuple[Any, ...], new: Any) -> None:
-    with pytest.raises(TaskError):
-        Task.from_bytes(msgpack.packb(replaced(FIELDS, at, new)))
 
 
 def test_other_encodings_of_the_same_fields_are_refused() -> None:
@@ -486,13 +420,6 @@ def reads_or_refuses(data: bytes) -> None:
         return
     assert task.to_bytes() == data
     assert task.mechanism.certificate()
-
-
-@given(st.binary(max_size=200))
-@example(b"")
-@settings(max_examples=300)
-def test_random_bytes_raise_only_arcwise_errors(data: bytes) -> None:
-    reads_or_refuses(data)
 
 
 @pytest.mark.slow
@@ -600,39 +527,27 @@ def test_json_of_no_task_is_refused(bad: Any) -> None:
         b"9" * 5000,
         b"NaN",
         b'"\\ud800"',
+        # Whoever reads the file may see the first, and the device would take the last.
+        json.dumps(a_task().to_json()).replace("{", '{"epsilon": 0.01, ', 1).encode(),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_a_file_of_no_task_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
-    with pytest.raises(TaskError, match=r"broken\.json: "):
+    twice = "a name stands twice in one object" if b"0.01" in content else ""
+    with pytest.raises(TaskError, match=rf"broken\.json: {twice}"):
         Task.load(path)
-
-
-def test_a_name_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    """Whoever reads the file may see the first, and the device would take the last."""
-    path = tmp_path / "twice.json"
-    Task("delay", Interval(0, 1), epsilon=1.0).save(path)
-    path.write_text(path.read_text("utf-8").replace("{", '{"epsilon": 0.01, ', 1), "utf-8")
-    with pytest.raises(TaskError, match=r"twice\.json: a name stands twice in one object"):
-        Task.load(path)
+    with pytest.raises(TaskError, match=f"{tmp_path.name}: cannot be read: "):
+        Task.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        Task.load(tmp_path / "absent.json")
 
 
 def test_a_file_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("arcwise.tasks.files._MOST_CHARACTERS", 1000)
     with pytest.raises(TaskError, match="/dev/zero: the file is too large for a task"):
         Task.load("/dev/zero")
-
-
-def test_a_file_that_is_not_there_is_the_operating_systems_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        Task.load(tmp_path / "absent.json")
-
-
-def test_a_directory_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(TaskError, match=f"{tmp_path.name}: cannot be read: "):
-        Task.load(tmp_path)
 
 
 def test_a_file_that_may_not_be_read_is_refused_by_name(
@@ -696,13 +611,3 @@ def test_wrong_json_raises_only_arcwise_errors(data: st.DataObject) -> None:
     except ArcwiseError:
         return
     assert shown["id"] == task.id
-
-
-def test_a_table_too_large_for_a_task_is_refused() -> None:
-    codes = 1000
-    row = [UNIT // codes] * (codes - 1) + [UNIT - UNIT // codes * (codes - 1)]
-    large = DesignedTable(HEIGHT, 1.0, [row] * 120, [j / codes for j in range(codes)])
-    with pytest.raises(
-        TaskError, match=r"a task takes at most 1048576 bytes, got \d+: take fewer nodes or codes"
-    ):
-        Task("x", HEIGHT, 1.0, goal="distribution", mechanism=large)

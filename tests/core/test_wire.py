@@ -208,12 +208,6 @@ def reads_or_refuses(body: bytes) -> None:
     assert decode_batch(encode_batch(batch)) == batch
 
 
-@given(st.binary(max_size=200))
-@settings(max_examples=300)
-def test_random_bodies_raise_only_wire_errors(body: bytes) -> None:
-    reads_or_refuses(body)
-
-
 @given(st.data(), batches)
 @settings(max_examples=400)
 def test_mutated_bodies_raise_only_wire_errors(data: st.DataObject, batch: Batch) -> None:
