@@ -176,7 +176,7 @@ class _Domain(Value):
         raise NotImplementedError
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
-        """Map positions on the unit domain back to the unit of the values (no bounds are applied)."""
+        """Map positions on [0, 1], or [0, 1) of circles, back to the unit of the values (without bounds)."""
         return self.start + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
