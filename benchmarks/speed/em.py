@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from arcwise.analysis.likelihood.bootstrap_fit import Model
 from arcwise.analysis.likelihood.em import EMSteps
 from arcwise.analysis.likelihood.linear_maps import rows_of
+from arcwise.analysis.likelihood.maximum import Model
 from arcwise.analysis.simulate import multinomial
 from benchmarks.studies.truths import case
 

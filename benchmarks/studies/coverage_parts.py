@@ -18,7 +18,7 @@ import numpy as np
 
 from arcwise.analysis import Band, Estimate, Value, estimate
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
-from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.differences import mean_difference
 from arcwise.analysis.estimators.estimation import by_moments, empty_estimate
 from arcwise.analysis.estimators.poststratification import post_stratify
 from arcwise.analysis.estimators.quantiles import LEVELS

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.stats import lognorm, pareto
 from scipy.stats import t as student
 
-from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.differences import mean_difference
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.survey import Survey

@@ -18,8 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from arcwise.analysis.estimators.histogram import histogram
-from arcwise.analysis.estimators.k_modal import as_drawn
+from arcwise.analysis.estimators.histogram import as_drawn, histogram
 from arcwise.analysis.estimators.modes import count_modes
 from arcwise.analysis.estimators.wasserstein import wasserstein
 from arcwise.analysis.grid import first_cell

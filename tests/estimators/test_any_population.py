@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 from arcwise.analysis import estimate
-from arcwise.analysis.estimators.band import cdf_band
+from arcwise.analysis.estimators.shares import cdf_band
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.simulate import code_law, multinomial
 from arcwise.typing import IntArray

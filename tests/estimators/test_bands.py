@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.analysis import Band, estimate
-from arcwise.analysis.estimators.band import bins, cdf_band
 from arcwise.analysis.estimators.quantiles import circular_quantiles
-from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.shares import bins, cdf_band, share
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import arc_cover
 from arcwise.analysis.simulate import simulate_counts

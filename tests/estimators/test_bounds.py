@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from arcwise.analysis import Value, estimate
-from arcwise.analysis.estimators.band import cdf_band, joint_root
 from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds, difference_interval
 from arcwise.analysis.estimators.places import Places
 from arcwise.analysis.estimators.quantiles import circular_quantiles, quantiles
-from arcwise.analysis.estimators.shares import share
+from arcwise.analysis.estimators.shares import cdf_band, joint_root, share
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import uniform_start
@@ -118,7 +117,7 @@ def test_functionals_are_above_the_share_and_above_the_rest(example: Example) ->
 
 def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray, root: float) -> None:
     """Both parts' weights have means of at least one of the functionals, at every node."""
-    average = bounds.average(functionals, root)
+    average = bounds.averages([functionals], root)[0]
     kernel = mechanism.kernel
     assert np.isfinite(average.weights).all()
     assert average.variance >= 0.0
@@ -163,7 +162,7 @@ def test_fine_grids_have_weights_in_blocks_that_are_valid_and_tell_something(mec
     for _ in range(8):
         for functionals in bounds.places.between(*some_part(mechanism, generator)):
             check_weights(mechanism, bounds, functionals, 1.8)
-    average = bounds.average(bounds.places.between(0.25, 0.6)[0], 1.8)
+    average = bounds.averages([bounds.places.between(0.25, 0.6)[0]], 1.8)[0]
     blocks = 1 + np.count_nonzero(np.diff(average.weights, axis=1), axis=1)
     assert blocks.max() < min(mechanism.kernel.codes, 500)
     assert np.ptp(average.weights) > 0.0

@@ -8,13 +8,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from arcwise.analysis import Value
-from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds
+from arcwise.analysis.estimators.bounds import USUAL, Average, Bounds, Samples
 from arcwise.analysis.estimators.comparison import Comparison, compare_reference, compare_samples
-from arcwise.analysis.estimators.difference import direction_difference, length_difference
+from arcwise.analysis.estimators.differences import (
+    direction_difference,
+    length_difference,
+    quantile_differences,
+    share_difference,
+)
 from arcwise.analysis.estimators.quantiles import LEVELS, quantile_ends, quantiles
-from arcwise.analysis.estimators.share_differences import quantile_differences, share_difference
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.estimators.totals import Samples
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import fit_held_out
 from arcwise.analysis.simulate import as_population, simulate_counts

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.differences import mean_difference
 from arcwise.analysis.estimators.mean import mean
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.domains import Circle, Interval

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcwise.analysis.likelihood.em import EMSteps, fit
-from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.analysis.likelihood.maximum import Likelihood
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.kernels import Kernel, WindowKernel

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from arcwise.analysis.likelihood.bootstrap_fit import (
+from arcwise.analysis.likelihood.em import fit
+from arcwise.analysis.likelihood.maximum import (
+    Face,
+    Likelihood,
     Model,
     g_squared,
     largest_probabilities,
     residuals,
     smallest_probabilities,
 )
-from arcwise.analysis.likelihood.em import fit
-from arcwise.analysis.likelihood.face import Face
-from arcwise.analysis.likelihood.likelihood import Likelihood
 from arcwise.analysis.robustness.damage import Liars
 from arcwise.analysis.robustness.fit_test import FitTest, fit_test
 from arcwise.domains import Circle, Interval

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from arcwise.analysis import estimate
-from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.differences import mean_difference
 from arcwise.analysis.estimators.direction import direction, first_moment, resultant_length
 from arcwise.analysis.estimators.inference_target import device_variance
 from arcwise.analysis.estimators.mean import mean

@@ -14,7 +14,7 @@ from arcwise.analysis.likelihood.information import (
     whole_window_information,
     window_information,
 )
-from arcwise.analysis.likelihood.likelihood import Likelihood
+from arcwise.analysis.likelihood.maximum import Likelihood
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.window import WindowKernel
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import f as f_law
 
+from arcwise.analysis.estimators.inference_target import hotelling, two_sided
 from arcwise.analysis.estimators.mean import clamp_units, mean
-from arcwise.analysis.estimators.small_samples import hotelling, two_sided
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.domains import Interval

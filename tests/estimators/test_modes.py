@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arcwise.analysis import Estimate, estimate, post_stratify
-from arcwise.analysis.estimators.k_modal import as_drawn, k_modal, most_prominent
+from arcwise.analysis.estimators.histogram import as_drawn, k_modal, most_prominent
 from arcwise.analysis.estimators.modes import _Waves, count_modes
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval

@@ -92,7 +92,7 @@ def test_together_averages_are_those_one_by_one(
     held = [len(programs.Programs([each])._spare) for each in bounds._near.values()]
     assert len(several) * 2 > max(held)
     for one, each in zip(together, several, strict=True):
-        alone = bounds.average(each, USUAL)
+        alone = bounds.averages([each], USUAL)[0]
         assert (one is None) == (alone is None)
         if one is not None and alone is not None:
             assert one.value == pytest.approx(alone.value, rel=1e-6, abs=1e-9)

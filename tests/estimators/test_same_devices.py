@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from arcwise.analysis import Comparison, compare_reference, compare_samples, estimate, post_stratify, series
-from arcwise.analysis.estimators.devices import most_reports, whole_counts
+from arcwise.analysis.estimators.survey import most_reports, whole_counts
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError

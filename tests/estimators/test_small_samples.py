@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from scipy.stats import lognorm
 
 from arcwise.analysis import Value
-from arcwise.analysis.estimators.difference import mean_difference
+from arcwise.analysis.estimators.differences import mean_difference
 from arcwise.analysis.estimators.direction import direction, resultant_length
 from arcwise.analysis.estimators.empirical import empirical_reach
-from arcwise.analysis.estimators.inference_target import device_reach, device_variance
+from arcwise.analysis.estimators.inference_target import device_reach, device_variance, two_sided
 from arcwise.analysis.estimators.mean import average, mean
-from arcwise.analysis.estimators.small_samples import two_sided
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import spread
-from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
+from arcwise.analysis.likelihood.maximum import largest_probabilities
 from arcwise.analysis.simulate import (
     Histogram,
     Population,

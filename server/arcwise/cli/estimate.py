@@ -11,11 +11,11 @@ import click
 from arcwise.analysis import estimate as estimate_counts
 from arcwise.analysis.counts import same_codes, same_units
 from arcwise.analysis.csv_rows import write_csv
-from arcwise.analysis.estimators.devices import most_reports
 from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.estimators.groups import group_reports
 from arcwise.analysis.estimators.inference_target import TARGETS
 from arcwise.analysis.estimators.poststratification import post_stratify
+from arcwise.analysis.estimators.survey import most_reports
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.tidy import COLUMNS, tidy_rows

@@ -14,7 +14,7 @@ import numpy as np
 from arcwise.analysis.charts.look import circle_marks
 from arcwise.analysis.charts.model import Axis, Chart, Layer, merged
 from arcwise.analysis.charts.parts import heading, row, span, zones
-from arcwise.analysis.estimators.k_modal import as_drawn
+from arcwise.analysis.estimators.histogram import as_drawn
 from arcwise.analysis.estimators.result import numbers_of
 from arcwise.digits import counted, written
 

@@ -1,4 +1,4 @@
-"""Estimators of single quantities, and `estimation`, which makes all of them. One estimator is one file.
+"""Estimators of single quantities, and `estimation`, which makes all of them.
 
 Nothing here knows a server: a bare array of counts is enough, from a store, a file or a data lake.
 """

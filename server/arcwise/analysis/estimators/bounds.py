@@ -11,18 +11,24 @@ The reports are split into two parts at random. Each part's weights are learned 
 average is unbiased for its mean, and both averages are taken together: no report is lost. A part's
 weights know of it only after how many steps of EM both fits predict the other part best, and which place is
 asked about.
+
+The difference of two populations' shares is bounded by the sum of an upper bound of one share and one of the
+complement of the other; a share of a population that is made of strata by the weighted sum of their bounds.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.analysis.estimators.knots import Knots, anchors_of, is_fine
 from arcwise.analysis.estimators.places import Places
+from arcwise.analysis.estimators.programs import Near, Programs
 from arcwise.analysis.estimators.tails import Again, Sample, furthest, roots
 from arcwise.analysis.grid import first_cell
 from arcwise.analysis.likelihood.distribution import leap_stages, thin, uniform_start
@@ -31,7 +37,6 @@ from arcwise.analysis.likelihood.em import EMSteps
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from arcwise.analysis.estimators.programs import Near
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
@@ -48,13 +53,38 @@ So a higher level has a wider interval; at 0.9999 other weights would make it na
 _TOLD = 0.5
 """Standard errors taken off the estimated room between two bounds, before it narrows them."""
 
-_TIE = 0.25
-"""Nats: a fit to one part must predict the other one better by so much to be taken."""
+_TIE = 0.25  # nats: a fit to one part must predict the other one better by so much to be taken
 
 _MOST_EM_STEPS = 3000
 
 
-class Average(NamedTuple):
+class AnyAverage:
+    """An `Average` over one sample of reports, or a `Total` over several.
+
+    `samples` holds each sample's part of the sum, as of `tails`, but for those at their largest weight.
+    """
+
+    value: float
+    variance: float
+    errors: FloatArray
+    samples: tuple[Sample, ...]
+
+    def upper(self, root: float) -> float:
+        """Return the upper bound that is `root` standard errors up.
+
+        As Wilson's for a proportion, the law of the average is that at the bound: as many reports of the
+        largest weight as take the average there are part of it. So where no report has it yet, the bound is
+        the one that a count of 0 has.
+        """
+        return self.value + furthest(self.samples, root)
+
+    def roots(self, bound: float) -> float:
+        """Return how many standard errors up a bound is: `upper`, the other way round."""
+        return max(roots(self.samples, bound - self.value), 0.0) if bound > self.value else 0.0
+
+
+@dataclass
+class Average(AnyAverage):
     """An average of weights over the reports, whose mean is at least a functional of the population.
 
     `weights` are those of both parts of the reports, shape (2, K'). `errors` holds the contribution of each
@@ -72,78 +102,51 @@ class Average(NamedTuple):
     third: float
     again: Again | None = None
 
-    @property
-    def variance(self) -> float:
-        """An estimate of the average's variance."""
-        return float(self.errors @ self.errors)
-
-    @property
-    def samples(self) -> tuple[Sample, ...]:
-        """As of `AnyAverage`."""
-        room = self.most - self.value
-        own = self.errors[: self.weights.size]
-        found = Sample(1.0, self.n, room, float(own @ own) * self.n, self.third, self.again)
-        return (found,) if room > 0.0 else ()
-
-    def upper(self, root: float) -> float:
-        """Return the upper bound that is `root` standard errors up.
-
-        As Wilson's for a proportion, the law of the average is that at the bound: as many reports of the
-        largest weight as take the average there are part of it. So where no report has it yet, the bound is
-        the one that a count of 0 has.
-        """
-        return self.value + furthest(self.samples, root)
-
-    def roots(self, bound: float) -> float:
-        """Return how many standard errors up a bound is: `upper`, the other way round."""
-        return max(roots(self.samples, bound - self.value), 0.0) if bound > self.value else 0.0
+    def __post_init__(self) -> None:
+        self.variance = float(self.errors @ self.errors)
+        room, own = self.most - self.value, self.errors[: self.weights.size]
+        sample = Sample(1.0, self.n, room, float(own @ own) * self.n, self.third, self.again)
+        self.samples = (sample,) if room > 0.0 else ()
 
 
-class AnyAverage(Protocol):
-    """An `Average` over one sample of reports, or a sum of averages over several (`totals.Total`)."""
+@dataclass
+class Total(AnyAverage):
+    """A sum of averages over independent samples, each times a positive factor."""
 
-    @property
-    def value(self) -> float:
-        """The average."""
+    averages: tuple[Average, ...]
+    factors: tuple[float, ...]
 
-    @property
-    def variance(self) -> float:
-        """An estimate of its variance."""
-
-    @property
-    def errors(self) -> FloatArray:
-        """As of `Average`."""
-
-    @property
-    def samples(self) -> tuple[Sample, ...]:
-        """Each sample's part of the sum, as of `tails`, but for those that are at their largest weight."""
-
-    def upper(self, root: float) -> float:
-        """Return the upper bound that is `root` standard errors up."""
-
-    def roots(self, bound: float) -> float:
-        """Return how many standard errors up a bound is."""
+    def __post_init__(self) -> None:
+        pairs = list(zip(self.factors, self.averages, strict=True))
+        self.value = sum(f * each.value for f, each in pairs)
+        self.errors = np.concatenate([f * each.errors for f, each in pairs])
+        self.variance = sum(f * f * each.variance for f, each in pairs)
+        parts = [part._replace(factor=f) for f, each in pairs for part in each.samples]
+        self.samples = tuple(sorted(parts, key=lambda part: -part.slope))
 
 
-class Evidence(Protocol):
-    """What gives upper bounds of shares: `Bounds` of one sample of reports, or `totals.Strata` of several."""
+class Evidence(ABC):
+    """What gives upper bounds of shares: `Bounds` of one sample of reports, or `Strata` of several.
 
-    @property
-    def places(self) -> Places:
-        """Which nodes see people of a part of the domain: what functionals are made of."""
+    `places` makes functionals for parts of the domain. `fitted` is a node distribution, shape (N,), by cells,
+    for first guesses of a bound.
+    """
 
-    @property
-    def fitted(self) -> FloatArray:
-        """A node distribution, shape (N,), by cells: for first guesses of where a bound is."""
+    places: Places
+    fitted: FloatArray
 
-    def average(self, functionals: FloatArray, root: float) -> AnyAverage:
-        """Return an average whose mean is above a functional of the node distribution; as of `Bounds`."""
-
+    @abstractmethod
     def averages(self, several: Sequence[FloatArray], root: float) -> Sequence[AnyAverage]:
-        """Return an average for each of several functionals; as of `Bounds`."""
+        """Return an average for each of several functionals: together they cost less than one by one.
+
+        A functional has the shape (A, N), by cells, and the mean of its average is at least one of its rows,
+        for every node distribution. The weights are the best ones for a bound `root` standard errors above
+        the average. Where the reports give no better bound than a functional's largest entry, the average is
+        that entry, without error.
+        """
 
 
-class Bounds:
+class Bounds(Evidence):
     """Upper bounds of linear functionals of the node distribution, for one array of counts.
 
     The counts are whole numbers, with at least one report. `parts`, shape (2, K), is the counts split in two
@@ -154,9 +157,6 @@ class Bounds:
     An average bounds the share among the devices that reported, whoever they are, since its weights may have
     learned about them from the other half of the reports. That share varies about the population's like the
     share among n/m people.
-
-    `places` makes functionals for parts of the domain. `fitted` is a node distribution, shape (N,), by cells,
-    for first guesses of a bound.
     """
 
     def __init__(
@@ -171,30 +171,19 @@ class Bounds:
         self.n = float(counts.sum())
         self._repeats = (reports_per_device - 1.0) / self.n
         self.places = Places(mechanism)
-        nodes = mechanism.kernel.nodes
-        self._mechanism = mechanism
-        parts = thin(counts, 2) if parts is None else parts
-        self._known = bool(parts.sum(axis=1).all())
-        self._parts = parts
-        self._sizes = self._parts.sum(axis=1)
-        self.fitted: FloatArray = np.full(nodes, 1.0 / nodes)
+        self._mechanism, nodes = mechanism, mechanism.kernel.nodes
+        self._parts = parts = thin(counts, 2) if parts is None else parts
+        self._sizes = parts.sum(axis=1)
+        self._known = bool(self._sizes.all())
+        self.fitted = np.full(nodes, 1.0 / nodes)
         if self._known:
             learned = parts if others is None else parts + others
             self._learned = _fits(mechanism, learned[::-1])
             self.fitted = np.roll(self._learned.mean(axis=0), -first_cell(mechanism))
         self._near: dict[tuple[int, ...], Near] = {}
 
-    def average(self, functionals: FloatArray, root: float) -> Average:
-        """Return an average whose mean is at least a functional of every node distribution.
-
-        `functionals` has the shape (A, N), by cells, and the mean is at least one of its rows. The weights
-        are the best ones for a bound `root` standard errors above the average. Where the reports give no
-        better bound than a functional's largest entry, the average is that entry, without error.
-        """
-        return self.averages([functionals], root)[0]
-
     def averages(self, several: Sequence[FloatArray], root: float) -> list[Average]:
-        """Return an `average` for each of several functionals: together they cost less than one by one."""
+        """Return averages as `Evidence` says, each with its weights."""
         result = [self._largest(each) for each in several]
         told = [k for k, each in enumerate(several) if self._known and np.ptp(each[0])]
         if not told:
@@ -210,15 +199,10 @@ class Bounds:
             told, sums.sum(axis=1), weights, errors, thirds.tolist(), strict=True
         ):
             value, errors_of = float(total) / self.n, self._with_devices(error.ravel(), several[k][0])
-            again = self._again(value, several[k][0])
+            low, high = float(several[k][0].min()), float(several[k][0].max())
+            again = Again(self._repeats, value, low, high) if self._repeats else None
             result[k] = Average(value, each, errors_of, float(each.max()), self.n, third, again)
         return result
-
-    def _again(self, value: float, functional: FloatArray) -> Again | None:
-        """Return what the same devices add to the error of an average, or None where none reports again."""
-        if not self._repeats:
-            return None
-        return Again(self._repeats, value, float(functional.min()), float(functional.max()))
 
     def _with_devices(self, errors: FloatArray, functional: FloatArray) -> FloatArray:
         """Return the errors of an average with what each node adds where devices report several times."""
@@ -229,8 +213,6 @@ class Bounds:
 
     def _solve(self, several: Sequence[FloatArray], root: float, weights: FloatArray) -> None:
         """Put the weights for each functional, shape (M, 2, K), where they belong."""
-        from arcwise.analysis.estimators.programs import Near, Programs  # loads scipy
-
         fine, circular = is_fine(self._mechanism), self.places.circular
         every = [anchors_of(each[0], circular=circular) if fine else () for each in several]
         for anchors in every:
@@ -250,6 +232,42 @@ class Bounds:
         most = float(functionals[0].max())
         errors = self._with_devices(np.zeros(self._parts.size), np.zeros_like(self.fitted))
         return Average(most, np.full(self._parts.shape, most), errors, most, self.n, 0.0)
+
+
+class Samples:
+    """Bounds of the sum, over several samples, of functionals of their populations times positive factors."""
+
+    def __init__(self, bounds: Sequence[Bounds], factors: Sequence[float]) -> None:
+        self._bounds, self._factors = tuple(bounds), tuple(factors)
+        # What a sample lacks in knowledge of its population adds up, its errors do in squares only. So the
+        # best weights of a sample are those of fewer standard errors: of its part of the sum's.
+        errors = np.array([f / math.sqrt(max(b.n, 1.0)) for f, b in zip(factors, bounds, strict=True)])
+        self._parts = (errors / math.sqrt(float(errors @ errors))).tolist()
+
+    def totals(self, several: Sequence[Sequence[FloatArray]], root: float) -> list[Total]:
+        """Return sums of averages whose means are above the functionals, for each sum one sort a sample."""
+        found = [
+            each.averages([functionals[k] for functionals in several], root * part)
+            for k, (each, part) in enumerate(zip(self._bounds, self._parts, strict=True))
+        ]
+        return [Total(tuple(averages), self._factors) for averages in zip(*found, strict=True)]
+
+
+class Strata(Evidence):
+    """Bounds of shares of a population of which each stratum has a sample and a known weight.
+
+    All strata have one mechanism; the weights are positive, with the sum 1.
+    """
+
+    def __init__(self, bounds: Sequence[Bounds], weights: Sequence[float]) -> None:
+        self._samples = Samples(bounds, weights)
+        self._many = len(bounds)
+        self.places = bounds[0].places
+        self.fitted = np.array(weights) @ np.array([each.fitted for each in bounds])
+
+    def averages(self, several: Sequence[FloatArray], root: float) -> list[Total]:
+        """Return averages as `Evidence` says, each with those of the strata."""
+        return self._samples.totals([[each] * self._many for each in several], root)
 
 
 def covariance(averages: Sequence[AnyAverage]) -> FloatArray:

@@ -1,7 +1,7 @@
 """Two samples compared, or one sample with a given population: everything that applies to the domain.
 
 `compare_samples` and `compare_reference` return a `Comparison`. Each of its intervals and its test hold for
-all populations; the single estimators are in `difference`, `share_differences` and `smooth_test`.
+all populations; the single estimators are in `differences` and `same_population`.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ import numpy as np
 
 from arcwise.analysis.counts import check_counts, checked_task, same_codes, same_units
 from arcwise.analysis.documents import checked_document
-from arcwise.analysis.estimators.band import bin_ends
-from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
-from arcwise.analysis.estimators.difference import direction_difference, length_difference, mean_difference
+from arcwise.analysis.estimators.differences import (
+    bin_differences,
+    cdf_differences,
+    direction_difference,
+    length_difference,
+    mean_difference,
+    quantile_differences,
+    share_difference,
+)
 from arcwise.analysis.estimators.direction import direction
 from arcwise.analysis.estimators.estimation import unwrapped_estimate
 from arcwise.analysis.estimators.inference_target import check_level
@@ -24,24 +30,22 @@ from arcwise.analysis.estimators.quantiles import check_no_origin, cut_at, oppos
 from arcwise.analysis.estimators.result import (
     Shares,
     Value,
-    form_of_values,
-    named_values,
-    notes_of_values,
     of_devices,
     parts_from_dict,
     parts_to_dict,
     share_name,
 )
-from arcwise.analysis.estimators.share_differences import (
-    bin_differences,
-    cdf_differences,
-    quantile_differences,
-    share_difference,
+from arcwise.analysis.estimators.same_population import SmoothTest, same_as, same_population
+from arcwise.analysis.estimators.shares import bin_ends, checked_between, unit_ends
+from arcwise.analysis.estimators.survey import (
+    Survey,
+    caps_note,
+    check_enough,
+    devices_of,
+    noted,
+    unsaid_reports,
 )
-from arcwise.analysis.estimators.shares import checked_between, unit_ends
-from arcwise.analysis.estimators.smooth_test import SmoothTest, same_as, same_population
-from arcwise.analysis.estimators.survey import Survey, check_enough, devices_of
-from arcwise.analysis.shown import Shown, short_repr
+from arcwise.analysis.shown import Shown
 from arcwise.analysis.simulate.counts import as_population, node_law
 from arcwise.analysis.simulate.truth import NO_DIRECTION, Truth, on_lattice
 from arcwise.analysis.threads import one_thread
@@ -62,7 +66,7 @@ if TYPE_CHECKING:
 _HEAD = ("task", "task_id", "n", "level", "unit")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison(Shares, Shown):
     """How another population differs from the one that was estimated: the other's numbers less its own.
 
@@ -155,18 +159,11 @@ class Comparison(Shares, Shown):
 
     def _form(self) -> Form:
         test = [] if self.test is None else [self.test.words(self.level)]
-        return form_of_values(self, [self._head(), *test], "difference")
-
-    def __repr__(self) -> str:
-        return short_repr(self, named_values(self))
+        return self._table([self._head(), *test], "difference")
 
     def __str__(self) -> str:
-        values = named_values(self)
-        lines = [self._head()]
-        lines += [f"  {name:<18} {value}" for name, value in values.items()]
-        if self.test is not None:
-            lines.append(f"  {self.test.words(self.level)}")
-        return "\n".join([*lines, *(f"  note: {note}" for note in notes_of_values(values))])
+        test = [] if self.test is None else [f"  {self.test.words(self.level)}"]
+        return self._text([self._head()], test)
 
     def _head(self) -> str:
         unit = f" (in {self.unit})" if self.unit else ""

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.estimators.inference_target import whose
+from arcwise.analysis.estimators.inference_target import FEW, NO_POPULATION, hotelling, two_sided, whose
 from arcwise.analysis.estimators.mean import impossible, reach
-from arcwise.analysis.estimators.notes import all_notes
-from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, hotelling, two_sided
+from arcwise.analysis.estimators.result import Value, all_notes
 from arcwise.analysis.grid import coarse_notes, to_domain
 
 if TYPE_CHECKING:
@@ -29,8 +27,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import ComplexArray, FloatArray
 
-_FEWEST = 5
-"""Reports, without which no direction and no length is told."""
+_FEWEST = 5  # reports, without which no direction and no length is told
 
 _LEAST_ATTENUATION = 1e-9
 """Of a smaller factor rounding errors are a part, and to divide by it would be to show them."""
@@ -74,8 +71,7 @@ class Arrow(NamedTuple):
         return impossible(several, trials=_ANGLES)
 
 
-_ANGLES = 180
-"""At the nearest of which an arrow's length is tested."""
+_ANGLES = 180  # at the nearest of which an arrow's length is tested
 
 
 def arrow_of(survey: Survey) -> Arrow:
@@ -105,7 +101,7 @@ def first_moment(survey: Survey) -> Moment:
 
     For users the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
     of them was drawn to report, the part of the reports' own that sampling leaves. Where devices report
-    again, what their values differ by counts as often (`devices`): the reports' own covariance less that of
+    again, what their values differ by counts as often (`survey`): the reports' own covariance less that of
     the devices' randomness, and one standard error more.
     """
     mechanism, counts, n, users = survey.mechanism, survey.counts, survey.n, survey.users
@@ -260,11 +256,8 @@ def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | N
     return None if max(below, above) >= math.pi / 2 else (below, above)
 
 
-_SECANTS = 6
-"""Steps to an end of the interval; the function is nearly a sine."""
-
-_FLATTEST = 1e-3
-"""The least slope of a secant, so that it ends somewhere."""
+_SECANTS = 6  # steps to an end of the interval; the function is nearly a sine
+_FLATTEST = 1e-3  # the least slope of a secant, so that it ends somewhere
 
 
 def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> tuple[float, float] | None:

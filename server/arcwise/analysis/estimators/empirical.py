@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
+from arcwise.analysis.likelihood.maximum import largest_probabilities
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -159,8 +159,7 @@ def _root_search(root: Callable[[float], float], quantile: float, guess: float) 
     return _WHOLE
 
 
-_SECANTS = 6
-"""Steps before a search that needs no straight line."""
+_SECANTS = 6  # steps before a search that needs no straight line
 
 
 def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -> int:
@@ -175,5 +174,4 @@ def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -
     return int(order[min(max(beyond, 0), int(np.argmax(counts[order] > 0)))])
 
 
-_NEGLIGIBLE = 0.01
-"""Of the standard error: what may be left out of an average."""
+_NEGLIGIBLE = 0.01  # of the standard error: what may be left out of an average

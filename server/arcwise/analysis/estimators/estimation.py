@@ -7,16 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from arcwise.analysis.counts import checked_task
-
-# By module, not by name: most functions have the names of their modules.
-from arcwise.analysis.estimators import band, direction, mean, mode, quantiles, shares, variance
-from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
+from arcwise.analysis.estimators import direction, mean, mode, quantiles, shares, variance
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level, target_words
 from arcwise.analysis.estimators.modes import count_modes
 from arcwise.analysis.estimators.result import Estimate, share_name, wrapped
-from arcwise.analysis.estimators.survey import Survey, devices_of
-from arcwise.analysis.estimators.wide_domain import told_if_wide
+from arcwise.analysis.estimators.survey import Survey, caps_note, devices_of, noted, unsaid_reports
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, explained
 from arcwise.kernels.certificate import UNIT
@@ -31,6 +27,17 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.survey import Profile
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
+
+_PART = 0.01  # the part of the domain that holds nine in ten values where a note says so
+
+_CELLS, _MOST = 2.5, 0.025
+"""Cells that a fit to values at a single place spreads over, which count as that part, up to the second."""
+
+_SURE = 0.05
+"""The part of the domain beyond which the intervals of the two quantiles leave the range open."""
+
+_WORTH = 3.0  # how many times shorter proposed bounds are at least
+_ROOM = 2.0  # lengths of that range that proposed bounds leave on either side
 
 
 @one_thread()
@@ -232,12 +239,47 @@ def by_shares(
     names = [share_name(*ends) for ends in pairs]
     found["shares"] = dict(zip(names, shares.shares(survey, pairs, level=level), strict=True))
     if bands:
-        found["bins"] = band.bins(survey, level=level)
+        found["bins"] = shares.bins(survey, level=level)
         if not circular:
-            found["band"] = band.cdf_band(survey, level=level)
+            found["band"] = shares.cdf_band(survey, level=level)
     return found
 
 
 def reported_delta(mechanism: Mechanism) -> float:
     """Return the delta of a report: 0 of pure mechanisms, whose rows were walked when the task was made."""
     return mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0
+
+
+def told_if_wide(result: Estimate, task: Task) -> Estimate:
+    """Return an estimate whose mean has a note if the domain is about a hundred times wider than its values.
+
+    The note says which bounds would serve, and what they cost. Values are narrow if the quantiles 0.05 and
+    0.95 are at most a hundredth of the domain apart, or as near as the task's grid can show, and their
+    intervals together cover at most a twentieth.
+    """
+    domain = task.domain
+    if domain.circular or result.mean is None or not {"0.05", "0.95"} <= set(result.quantiles):
+        return result
+    first, last = result.quantiles["0.05"], result.quantiles["0.95"]
+    if first.value is None or last.value is None or first.low is None or last.high is None:
+        return result
+    cell = domain.length / max(task.mechanism.kernel.nodes - 1, 1)
+    narrow = max(_PART * domain.length, min(_CELLS * cell, _MOST * domain.length))
+    if last.value - first.value > narrow or last.high - first.low > _SURE * domain.length:
+        return result
+    width = max(last.high - first.low, cell)
+    step = 10.0 ** math.floor(math.log10(width))
+    low = max(math.floor((first.low - _ROOM * width) / step) * step, domain.low)
+    high = min(math.ceil((last.high + _ROOM * width) / step) * step, domain.high)
+    ratio = domain.length / (high - low)
+    if ratio < _WORTH:
+        return result
+    unit = "" if task.unit is None else f" {task.unit}"
+    note = (
+        f"nine in ten values lie between {first.low:.6g} and {last.high:.6g}{unit}, and the error of a mean "
+        f"grows with the length of the domain: bounds from {low:.6g} to {high:.6g} with clip=True would make "
+        f"it about {ratio:.2g} times smaller. Bounds that are read from this estimate cost no device more "
+        "privacy, but they publish that most values lie there, and reports of the new task spend epsilon of "
+        "their own"
+    )
+    return replace(result, **noted({"mean": result.mean}, note))

@@ -21,11 +21,8 @@ from arcwise.tasks import Group
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_FEW = 5
-"""Reports of a task, on average, from which the chi-square law holds well enough."""
-
-_SUSPICIOUS = 0.001
-"""Of a smaller probability it is said that chance does not explain it."""
+_FEW = 5  # reports of a task, on average, from which the chi-square law holds well enough
+_SUSPICIOUS = 0.001  # of a smaller probability it is said that chance does not explain it
 
 _ROUNDS = (
     "a device counts once for every round",

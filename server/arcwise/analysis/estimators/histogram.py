@@ -1,8 +1,14 @@
-"""A fitted node distribution as a histogram in the unit of the domain."""
+"""A fitted node distribution as a histogram in the unit of the domain, and the nearest one with k modes.
+
+Heights turn at cuts, numbered so that cut c is before cell c. On an interval they rise up to the first cut
+and turn at each: k modes have ``2 k - 1`` cuts. On a circle a cut where heights begin to rise stands before
+these. Pieces between two cuts may be empty.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,10 +17,23 @@ from arcwise.analysis.grid import SINGLE_VALUES, bin_edges, coarse_notes, first_
 from arcwise.analysis.likelihood.distribution import FOLDS
 
 if TYPE_CHECKING:
-    from arcwise.analysis.estimators.modes import Modes
+    from collections.abc import Iterator
+
     from arcwise.analysis.likelihood.em import EMFit
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
+
+_CANDIDATES = 4  # modes more than k whose turns are tried as those of the nearest k-modal histogram
+
+
+class Modes(NamedTuple):
+    """At least how many modes a population has, and how many bins of the domain are as wide as details seen.
+
+    `bins` is 0 where details are seen that are no wider than a node's cell.
+    """
+
+    number: int
+    bins: int
 
 
 def histogram(
@@ -57,3 +76,104 @@ def histogram(
         None if modes is None else modes.number,
         mechanism.domain.length / modes.bins if modes and modes.bins and not single else None,
     )
+
+
+def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
+    """Return the probabilities of the bins as pictures show them, shape (N,).
+
+    They have as many modes as the reports show, and are even over bins as wide as the resolution. Those of a
+    distribution whose modes were not counted are the fit's.
+    """
+    edges, fitted = np.array(distribution.edges), np.array(distribution.probabilities)
+    if distribution.modes is None:
+        return fitted
+    cells, wide = len(fitted), distribution.resolution
+    bins = cells if wide is None else min(max(round((edges[-1] - edges[0]) / wide), 1), cells)
+    parts = np.array_split(np.arange(cells), bins)
+    first = [part[0] for part in parts]
+    # By a power of two, which changes no digit: squares must not overflow on a domain of any unit.
+    lengths = np.ldexp(np.diff(edges), -int(np.frexp(edges[-1] - edges[0])[1]))
+    widths = np.add.reduceat(lengths, first)
+    heights = np.divide(np.add.reduceat(fitted, first), widths, out=np.zeros(bins), where=widths > 0)
+    drawn = k_modal(heights, widths, distribution.modes, circular=circular)
+    probabilities: FloatArray = np.repeat(drawn, [len(part) for part in parts]) * lengths
+    return probabilities
+
+
+def most_prominent(heights: FloatArray, k: int, *, circular: bool) -> list[int]:
+    """Return the cuts of the k most prominent modes of some heights, shape (M,), at most of all.
+
+    A mode goes with the valley to the mode beside it that it exceeds the least, one after the other: those
+    that stay have the largest persistence (Edelsbrunner, Letscher and Zomorodian 2002).
+    """
+    first = int(np.argmin(heights)) if circular else 0
+    line = np.roll(heights, -first)
+    distinct = np.flatnonzero(np.append(True, line[1:] != line[:-1]))  # a plateau is its first cell
+    signs = np.sign(np.diff(line[distinct], prepend=-np.inf, append=-np.inf))
+    turns = np.flatnonzero(signs[1:] != signs[:-1])  # mode, valley, ..., mode
+    cells, levels = distinct[turns].tolist(), line[distinct[turns]].tolist()
+    while len(cells) > 2 * k - 1:
+        drops = [
+            min(left, right) - valley
+            for left, valley, right in zip(levels[::2], levels[1::2], levels[2::2], strict=False)
+        ]
+        valley = 2 * int(np.argmin(drops)) + 1
+        lower = valley if levels[valley + 1] < levels[valley - 1] else valley - 1
+        del cells[lower : lower + 2], levels[lower : lower + 2]
+    return [first, *(first + cell for cell in cells)] if circular else cells
+
+
+def k_modal(heights: FloatArray, widths: FloatArray, k: int, *, circular: bool) -> FloatArray:
+    """Return the nearest heights with at most k modes, shape (M,): in least squares, weighted by widths.
+
+    Between two cuts the nearest are those of isotonic regression (pooling adjacent violators; Barlow,
+    Bartholomew, Bremner and Brunk 1972); which cuts are best follows from the costs of all pieces. Tried are
+    the cuts of the k + 4 most prominent modes. The mass stays the same.
+    """
+    cuts = most_prominent(heights, k + _CANDIDATES, circular=circular)
+    first = cuts.pop(0) if circular else 0
+    line, parts = np.roll(heights, -first), np.roll(widths, -first)
+    cuts = sorted({0, *(cut - first for cut in cuts), len(line)})
+    costs = [_costs(sign * line, parts, cuts) for sign in (1.0, -1.0)]
+    best, steps = costs[0][0], []
+    for piece in range(1, 2 * k):
+        total = best[:, None] + costs[piece % 2]
+        steps.append(total.argmin(axis=0))
+        best = total.min(axis=0)
+    ends = [len(cuts) - 1]
+    for step in reversed(steps):
+        ends.append(int(step[ends[-1]]))
+    result = np.empty(len(line))
+    for piece, (start, end) in enumerate(pairwise([0, *(cuts[end] for end in reversed(ends))])):
+        sign = (-1.0) ** piece
+        if start < end:
+            *_, (_, blocks) = _pooled(sign * line[start:end], parts[start:end])
+            result[start:end] = sign * np.repeat([mean for mean, _, _ in blocks], [n for *_, n in blocks])
+    return np.roll(result, first)
+
+
+def _costs(heights: FloatArray, widths: FloatArray, cuts: list[int]) -> FloatArray:
+    """Return the cost of making the heights rise from one cut to another, shape (C, C); below, infinity."""
+    costs = np.full((len(cuts), len(cuts)), np.inf)
+    np.fill_diagonal(costs, 0.0)
+    for row, start in enumerate(cuts[:-1]):
+        spent = [cost for cost, _ in _pooled(heights[start:], widths[start:])]
+        costs[row, row + 1 :] = [spent[end - start - 1] for end in cuts[row + 1 :]]
+    return costs
+
+
+def _pooled(
+    heights: FloatArray, widths: FloatArray
+) -> Iterator[tuple[float, list[tuple[float, float, int]]]]:
+    """Yield after each cell what it costs to make those so far rise, and the blocks: mean, width, cells."""
+    cost = 0.0
+    blocks: list[tuple[float, float, int]] = []
+    for height, part in zip(heights.tolist(), widths.tolist(), strict=True):
+        mean, width, cells = height, part, 1
+        while blocks and blocks[-1][0] >= mean:
+            before, wide, many = blocks.pop()
+            both = wide + width
+            cost += wide * width / both * (before - mean) ** 2
+            mean, width, cells = (wide * before + width * mean) / both, both, cells + many
+        blocks.append((mean, width, cells))
+        yield cost, blocks

@@ -50,14 +50,9 @@ _MANY = 4
 _NEAR = 1.5, 3
 """Then, and where windows are too many for any: how blocks grow within so many windows of a place."""
 
-_COARSE = 1 / 32
-"""Of the nodes: the longest block."""
-
-_ALIKE = 3
-"""Nodes between places that share their blocks: so near they all have one code."""
-
-_MOST_ANCHORS = 2
-"""Places that blocks are short about: the ends of a part of the domain."""
+_COARSE = 1 / 32  # of the nodes: the longest block
+_ALIKE = 3  # nodes between places that share their blocks: so near they all have one code
+_MOST_ANCHORS = 2  # places that blocks are short about: the ends of a part of the domain
 
 _SPREAD = 1e-6
 """Of the fit, spread over all nodes: codes that only nodes without people give are possible too."""

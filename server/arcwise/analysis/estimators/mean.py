@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from arcwise.analysis.estimators.devices import between_devices, devices_reach
 from arcwise.analysis.estimators.empirical import empirical_reach, pooled_reach
-from arcwise.analysis.estimators.honest import beyond_chance
-from arcwise.analysis.estimators.inference_target import device_reach, device_variance, source_of_error, whose
-from arcwise.analysis.estimators.notes import all_notes
-from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, two_sided
+from arcwise.analysis.estimators.inference_target import (
+    FEW,
+    NO_POPULATION,
+    device_reach,
+    device_variance,
+    source_of_error,
+    two_sided,
+    whose,
+)
+from arcwise.analysis.estimators.result import Value, all_notes
+from arcwise.analysis.estimators.survey import between_devices, devices_reach
 from arcwise.analysis.estimators.unbiasing import Numbers, mean_numbers
 from arcwise.analysis.grid import to_domain
 from arcwise.analysis.likelihood.linear_maps import node_means
@@ -33,6 +38,9 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
+
+
+_ALARM = 1e-4  # of honest surveys, in which a note may speak of manipulated counts: one of several
 
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
@@ -93,12 +101,37 @@ Weighted: TypeAlias = "tuple[Survey, float, FloatArray]"
 
 
 def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 1) -> bool:
-    """Return whether honest reports hardly ever have a sum of averages so large, or for -1 so small."""
-    return beyond_chance(
-        samples[0][0].mechanism.kernel,
-        [(sign * numbers, survey.counts, weight) for survey, weight, numbers in samples],
-        trials=trials,
-    )
+    """Return whether honest reports have so large a sum in 1 of 10,000 surveys at most, or for -1 so small.
+
+    `trials` is the number of sums that might have been examined instead of this one. An interval at the level
+    0.95 lies beyond what is possible in one survey of forty where the truth is at the end of what is
+    possible, so its ends accuse nobody.
+
+    Chernoff's bound holds for every number of reports and for every population: inputs are mixtures of nodes,
+    so the largest ``E exp(t v)`` is that of a node. The bound holds for every t; a few are tried.
+    """
+    kernel = samples[0][0].mechanism.kernel
+    several = [(sign * numbers, survey.counts, weight) for survey, weight, numbers in samples]
+    above, variance = 0.0, 0.0
+    for values, counts, weight in several:
+        n = float(counts.sum())
+        value = float(counts @ values) / n
+        above += weight * (value - float(node_means(kernel, values).max()))
+        variance += weight**2 * float(counts @ (values - value) ** 2) / n**2
+    if not above > 0.0:
+        return False
+    about = above / (variance + above**2 / 100)
+
+    def probability(t: float) -> float:
+        """Return the logarithm of the bound."""
+        total = 0.0
+        for values, counts, weight in several:
+            n, most = float(counts.sum()), float(values.max())
+            largest = float(node_means(kernel, np.exp(t * weight / n * (values - most))).max())
+            total += n * math.log(largest) + t * weight * (most - float(counts @ values) / n)
+        return total
+
+    return min(probability(about * 2.0**power) for power in range(-8, 5)) < math.log(_ALARM / trials)
 
 
 def _bounded(survey: Survey, low: float, high: float, numbers: Numbers, notes: tuple[str, ...]) -> Value:
@@ -127,7 +160,7 @@ def average(survey: Survey, values: FloatArray, users: Users | None = None) -> t
     The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
     a report varies at least as much as the randomness of its own device makes it. This matters only when a
     handful of reports happen to agree. With `users` it is what the devices' randomness makes, at most that of
-    the reports, and the part of these that sampling leaves. Where devices report again, see `devices`.
+    the reports, and the part of these that sampling leaves. Where devices report again, see `survey`.
     """
     kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
     value = float(counts @ values) / n
@@ -161,7 +194,7 @@ def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
     For a population by empirical likelihood (`empirical_reach`), with fewer than 30 reports at least as far
     as Student's interval. For users as far as the devices' randomness reaches, at most as far as for a
     population, and the part that sampling leaves. Where devices report again, a population's reach is that of
-    their randomness and that of the devices (`devices`), added in squares.
+    their randomness and that of the devices (`survey`), added in squares.
     """
     users = survey.users
     population = empirical_reach(survey.mechanism.kernel, values, survey.counts, quantile).distance

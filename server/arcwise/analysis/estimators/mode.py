@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.estimators.notes import all_notes
-from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.result import Value, all_notes
 from arcwise.analysis.grid import cell_edges, coarse_notes, first_cell, values_of
 
 if TYPE_CHECKING:
@@ -34,20 +33,14 @@ known less well; of narrow peaks and atoms at a large epsilon, shorter ones. 4 a
 (`benchmarks/studies/mode_windows.py`).
 """
 
-_STEPS = 4
-"""Places of a window per width, at most."""
+_STEPS = 4  # places of a window per width, at most
 
 _FEWEST_NODES = 9
 """Nodes from which a mode is told: on fewer, a window of two nodes is more than a quarter of the domain."""
 
-_MOST_VALUES = 32
-"""Values of a lattice up to which the mode is one of them: each costs a bound."""
-
-_TIE = 1e-9
-"""Shares of windows that are so near to one another are equal."""
-
-_ROUNDING = 1e-9
-"""Of a cell: a smaller part is rounding error."""
+_MOST_VALUES = 32  # values of a lattice up to which the mode is one of them: each costs a bound
+_TIE = 1e-9  # shares of windows that are so near to one another are equal
+_ROUNDING = 1e-9  # of a cell: a smaller part is rounding error
 
 
 def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Value:
@@ -75,19 +68,18 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     mechanism, probabilities = survey.mechanism, survey.probabilities
     kernel, domain = mechanism.kernel, mechanism.domain
     few, bounds = survey.few, survey.bounds if interval else None
+    fitted = np.roll(probabilities, -first_cell(mechanism))
     values = values_of(mechanism)
     if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
-        fitted = np.roll(probabilities, -first_cell(mechanism))
         return _of_values(mechanism, values, fitted, level=level, bounds=bounds, few=few)
     if kernel.nodes < _FEWEST_NODES:
         return Value(None, None, None, "none", (f"so few nodes ({kernel.nodes}) do not show a mode",))
     circular = kernel.circular
     windows = _windows(2.0 / (kernel.nodes if circular else kernel.nodes - 1), circular=circular)
-    fitted = np.roll(probabilities, -first_cell(mechanism))
     edges = cell_edges(mechanism)
     least, most = _covered(edges, windows, circular=circular)
-    best = int(np.argmax(least @ fitted))
     shares = least @ fitted
+    best = int(np.argmax(shares))
     value, why = None, ""
     if float(np.ptp(shares)) <= _TIE:
         why = "no window of the fitted distribution holds more than another"
@@ -106,7 +98,9 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
         coarse_notes(mechanism),
         f"of windows {width:.4g} wide: narrower or second peaks are not resolved",
     )
-    low, high = _hull(_kept(bounds, windows, best, level, circular=circular), windows, circular=circular)
+    functionals = [bounds.places.between(start, start + windows.width) for start in windows.starts.tolist()]
+    kept = _staying(bounds, functionals, best, level, ends=not circular)
+    low, high = _hull(kept, windows, circular=circular)
     first, last = (float(domain.from_unit(np.float64(each))) for each in (low, high))
     if circular and high - low < 1.0:
         first, last = _around(value, first, last, domain.length)
@@ -197,13 +191,6 @@ def _densest(fitted: FloatArray, edges: FloatArray, part: FloatArray, *, atoms: 
     return float(edges[cell] + edges[cell + 1]) / 2
 
 
-def _kept(bounds: Evidence, windows: _Windows, best: int, level: float, *, circular: bool) -> BoolArray:
-    """Return which windows stay, shape (m,); on an interval only the first and the last are marked."""
-    starts = windows.starts.tolist()
-    functionals = [bounds.places.between(start, start + windows.width) for start in starts]
-    return _staying(bounds, functionals, best, level, ends=not circular)
-
-
 def _staying(
     bounds: Evidence,
     functionals: Sequence[tuple[FloatArray, FloatArray]],
@@ -226,7 +213,7 @@ def _staying(
         difference = functionals[i][0][:1] + functionals[best][1][:1] - 1.0
         if i == best or float(difference[0] @ bounds.fitted) >= 0.0:
             return True
-        return bounds.average(difference, root).upper(root) >= 0.0
+        return bounds.averages([difference], root)[0].upper(root) >= 0.0
 
     if not ends:
         return np.array([stays(i) for i in range(count)])

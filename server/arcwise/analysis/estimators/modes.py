@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.estimators.k_modal import most_prominent
+from arcwise.analysis.estimators.histogram import Modes, most_prominent
 from arcwise.analysis.grid import bin_edges, first_cell, wave_phases
 from arcwise.analysis.likelihood.linear_maps import code_laws, node_means
 
@@ -25,17 +25,10 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_MOST = 12
-"""Modes that are told apart."""
-
-_WAVES = 32
-"""Waves over the domain that the test sees: enough for `_MOST` modes."""
-
-_FINEST = 128
-"""Waves among which the shortest that reports resolve is looked for."""
-
-_FAINT = 0.5
-"""Standard errors that the largest wave of a kind may be seen with and yet be left out."""
+_MOST = 12  # modes that are told apart
+_WAVES = 32  # waves over the domain that the test sees: enough for `_MOST` modes
+_FINEST = 128  # waves among which the shortest that reports resolve is looked for
+_FAINT = 0.5  # standard errors that the largest wave of a kind may be seen with and yet be left out
 
 _CLEAR = 3.0
 """Standard errors with which the largest wave of a kind is seen at least, where it is resolved."""
@@ -46,8 +39,7 @@ _SHARPEST = 300.0
 _BINS = 4
 """Bins of half the length of a wave: with fewer, a picture is further from the values than the fit."""
 
-_CELLS = 64
-"""Cells that the test works with at most."""
+_CELLS = 64  # cells that the test works with at most
 
 _DRAWS = 29
 """Of reports of the nearest distribution with k modes: it is rejected when none of them is as far."""
@@ -61,33 +53,12 @@ _CERTAIN = 5.0
 _ALL_DRAWS = 60
 """For all numbers of modes together. The number is one at least, so it may end with them."""
 
-_NEVER = 1e-6
-"""Reports of a code that are expected at least, where the code is looked at."""
-
-_TIE = 1e-6
-"""A statistic that is smaller is rounding error."""
-
-_LITTLE = 1e-9
-"""Of the people are taken to be anywhere, so that cells without people have a shape."""
-
-_MOST_STEPS = 20_000
-"""Of a least squares problem: it takes some hundred at most."""
-
-_COST = 2.0
-"""Of the distance, for a step of a distribution."""
-
-_STEPS = 30
-"""Of a search, at most."""
-
-
-class Modes(NamedTuple):
-    """At least how many modes a population has, and how many bins of the domain are as wide as details seen.
-
-    `bins` is 0 where details are seen that are no wider than a node's cell.
-    """
-
-    number: int
-    bins: int
+_NEVER = 1e-6  # reports of a code that are expected at least, where the code is looked at
+_TIE = 1e-6  # a statistic that is smaller is rounding error
+_LITTLE = 1e-9  # of the people are taken to be anywhere, so that cells without people have a shape
+_MOST_STEPS = 20_000  # of a least squares problem: it takes some hundred at most
+_COST = 2.0  # of the distance, for a step of a distribution
+_STEPS = 30  # of a search, at most
 
 
 def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, fitted: FloatArray) -> Modes:

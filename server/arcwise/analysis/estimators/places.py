@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_SAME = 1e-9
-"""Of the distance between two nodes: what is nearer than this is at the node."""
+_SAME = 1e-9  # of the distance between two nodes: what is nearer than this is at the node
 
 
 class Places:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from arcwise.analysis.counts import checked_task
-from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
+from arcwise.analysis.estimators.bounds import Bounds, Strata
 from arcwise.analysis.estimators.direction import (
     Arrow,
     Moment,
@@ -29,19 +28,23 @@ from arcwise.analysis.estimators.direction import (
     resultant_length,
     untold,
 )
-from arcwise.analysis.estimators.estimation import by_shares, reported_delta
+from arcwise.analysis.estimators.estimation import by_shares, reported_delta, told_if_wide
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.estimators.inference_target import check_level
 from arcwise.analysis.estimators.mean import mean, outside_note, strata_reach
 from arcwise.analysis.estimators.modes import count_modes
-from arcwise.analysis.estimators.notes import all_notes
 from arcwise.analysis.estimators.quantiles import opposite
-from arcwise.analysis.estimators.result import Estimate, Value, wrapped
-from arcwise.analysis.estimators.survey import Survey, check_enough, devices_of
-from arcwise.analysis.estimators.totals import Strata
+from arcwise.analysis.estimators.result import Estimate, Value, all_notes, wrapped
+from arcwise.analysis.estimators.survey import (
+    Survey,
+    caps_note,
+    check_enough,
+    devices_of,
+    noted,
+    unsaid_reports,
+)
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.estimators.variance import strata_spread
-from arcwise.analysis.estimators.wide_domain import told_if_wide
 from arcwise.analysis.likelihood.distribution import thin
 from arcwise.analysis.likelihood.em import EMFit
 from arcwise.analysis.threads import one_thread
@@ -99,7 +102,7 @@ def post_stratify(
     A mean, a trigonometric moment or a share of the population is the sum of the strata's times their
     weights. Its interval takes the reports of all strata for one sample, each with what it adds to the error
     of the sum (`pooled_reach`). Bounds of shares hold for every population of each stratum
-    (`totals.Strata`), and quantiles, bins, band and mode are made from them as without strata.
+    (`bounds.Strata`), and quantiles, bins, band and mode are made from them as without strata.
 
     Examples
     --------
@@ -143,6 +146,16 @@ def post_stratify(
     bounds = _strata_bounds(surveys, parts)
     whole = _Whole(mechanism, fewest.few, probabilities, bounds)
     names = ", ".join(f"{name} {part:.4g}" for name, part in zip(strata, parts, strict=True))
+    fits = [each.fit for each in surveys]
+    fitted = EMFit(
+        probabilities,
+        sum(fit.log_likelihood for fit in fits),
+        sum(fit.gap for fit in fits),
+        max(fit.iterations for fit in fits),
+    )
+    shares: FloatArray = parts @ np.array([each.counts / each.n for each in surveys])
+    # How many devices of one sample are as exact.
+    devices = 1.0 / float(sum(part**2 / each.devices for part, each in zip(parts, surveys, strict=True)))
     result = Estimate(
         task=" + ".join(strata),
         task_id=task.id,
@@ -156,8 +169,8 @@ def post_stratify(
         delta=reported_delta(mechanism),
         distribution=histogram(
             mechanism,
-            _mixed([each.fit for each in surveys], probabilities),
-            count_modes(mechanism, *_as_one(surveys, parts), probabilities),
+            fitted,
+            count_modes(mechanism, shares, devices, probabilities),
             method="fits to the strata, times their weights",
         ),
         **by_shares(whole, level, between, bands=bands, origin=origin),
@@ -228,22 +241,6 @@ def _checked(
         parts.append(weight)
     whole = np.array(parts) / max(parts)
     return surveys, whole / whole.sum()
-
-
-def _as_one(strata: Sequence[Survey], parts: FloatArray) -> tuple[FloatArray, float]:
-    """Return the shares of the codes in the population, and how many devices of one sample are as exact."""
-    shares: FloatArray = parts @ np.array([each.counts / each.n for each in strata])
-    return shares, 1.0 / float(sum(part**2 / each.devices for part, each in zip(parts, strata, strict=True)))
-
-
-def _mixed(fits: Sequence[EMFit], probabilities: FloatArray) -> EMFit:
-    """Return the mixture of the strata's fits as one."""
-    return EMFit(
-        probabilities,
-        sum(fit.log_likelihood for fit in fits),
-        sum(fit.gap for fit in fits),
-        max(fit.iterations for fit in fits),
-    )
 
 
 def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:

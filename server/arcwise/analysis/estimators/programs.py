@@ -41,20 +41,14 @@ would take twice the steps.
 _NEAREST, _FURTHEST = 0.36, 3.0
 """Squared distances, of those asked for, between which one is near enough."""
 
-_STRIDE = 4.0
-"""The largest factor of lambda in a step."""
+_STRIDE = 4.0  # the largest factor of lambda in a step
 
 _NEARLY_ALL = 0.98
 """Of the way from the fit to the functional's largest entry: how far a change may go."""
 
-_LEAST = 1e-200
-"""The least probability of a node, and the least multiplier."""
-
-_SIZES = 32
-"""Programs on some of the nodes have a multiple of so many."""
-
-_FILLED = 1e-9
-"""The probability of a node that fills a program up."""
+_LEAST = 1e-200  # the least probability of a node, and the least multiplier
+_SIZES = 32  # programs on some of the nodes have a multiple of so many
+_FILLED = 1e-9  # the probability of a node that fills a program up
 
 _TOGETHER = 2**18
 """Numbers in the matrices of programs that are solved together, about: they stay in a processor's cache."""

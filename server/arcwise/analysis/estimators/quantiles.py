@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from arcwise.analysis.estimators.bounds import METHOD, SMOOTHED, USUAL, narrowed_root
-from arcwise.analysis.estimators.notes import all_notes
-from arcwise.analysis.estimators.result import Value, quantile_name
+from arcwise.analysis.estimators.result import Value, all_notes, quantile_name
 from arcwise.analysis.grid import arc_cover, cell_edges, coarse_notes, first_cell, values_of
 from arcwise.errors import ParameterError
 
@@ -34,8 +33,7 @@ if TYPE_CHECKING:
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-_TRIALS = 12
-"""Rounds of the search: in each, a bound for every end that is not near enough yet."""
+_TRIALS = 12  # rounds of the search: in each, a bound for every end that is not near enough yet
 
 _EQUAL = 0.1
 """Of what a bound is above the fit: places with so little between them in the fit are equals."""
@@ -43,11 +41,8 @@ _EQUAL = 0.1
 _CHANCE = 5.0
 """Standard errors up to which a bound is above its target by chance, and not for want of resolution."""
 
-_ENOUGH = 0.05
-"""Likewise: what an end may leave out, unless it is more than `_NEAR` away."""
-
-_NEAR = 1 / 64
-"""Of the nodes."""
+_ENOUGH = 0.05  # likewise: what an end may leave out, unless it is more than `_NEAR` away
+_NEAR = 1 / 64  # of the nodes
 
 _ONCE = 0.9
 """Of the probability that an end is wrong: for the first place that is tried, where only one end can be.
@@ -55,11 +50,8 @@ _ONCE = 0.9
 The rest is for other places where F is exactly the level too, as in a gap with half of the people before it.
 """
 
-_STEPS = 10
-"""Places at which a bound is computed for the steps of one end, about."""
-
-_ROUNDING = 1e-9
-"""Of a cell: a smaller part is rounding error."""
+_STEPS = 10  # places at which a bound is computed for the steps of one end, about
+_ROUNDING = 1e-9  # of a cell: a smaller part is rounding error
 
 
 def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:

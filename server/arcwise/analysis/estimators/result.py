@@ -1,4 +1,4 @@
-"""What an estimate is made of: values with intervals, distributions, their JSON. No estimator lives here."""
+"""What an estimate is made of: values with intervals and notes, distributions, their JSON. No estimator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from arcwise.analysis.documents import (
     words_of_domain,
     words_of_loss,
 )
-from arcwise.analysis.estimators.notes import Noted, note_lines, said_in
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.tidy import FAMILIES
 from arcwise.digits import counted, digits_apart
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
     from arcwise.tasks import Task
 
-
 Result = TypeVar("Result", bound="Shares")
 
 
@@ -40,6 +38,56 @@ def quantile_name(level: float) -> str:
 def share_name(low: float, high: float) -> str:
     """Return "low:high", the name by which results hold the share of the population from one to the other."""
     return f"{low:.15g}:{high:.15g}"
+
+
+_SEVERAL = {name: family for family, name in FAMILIES.items()}
+"""First words of the names of rows that come in numbers."""
+
+
+class Noted:
+    """What has a method and notes."""
+
+    method: str
+    notes: tuple[str, ...]
+
+    @property
+    def note(self) -> str:
+        """The notes as one text, or ""."""
+        return "; ".join(self.notes)
+
+    def _said(self) -> dict[str, Any]:
+        return {"method": self.method, "note": self.note, "notes": list(self.notes)}
+
+
+def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return method and notes as the JSON object of a number, a distribution or a band has them."""
+    return {"method": document["method"], "notes": tuple(document["notes"])}
+
+
+def all_notes(*parts: str | Iterable[str]) -> tuple[str, ...]:
+    """Return all notes, of which each argument holds one, several or, with "", none."""
+    several = ((each,) if isinstance(each, str) else each for each in parts)
+    return tuple(note for each in several for note in each if note)
+
+
+def note_lines(rows: Sequence[tuple[str, Iterable[str]]]) -> list[str]:
+    """Return one line of text for each different note, with the names of the rows that have it.
+
+    Examples
+    --------
+    >>> rows = [("mean", ["few reports"]), ("quantile 0.5", ["smoothed", "few reports"]), ("mode", [])]
+    >>> note_lines(rows)
+    ['few reports (mean, quantiles)', 'smoothed (quantiles)']
+    """
+    about: dict[str, dict[str, None]] = {}
+    groups = [_SEVERAL.get(name.split(" ")[0], name) for name, _ in rows]
+    for group, (_, notes) in zip(groups, rows, strict=True):
+        for note in notes:
+            about.setdefault(note, {})[group] = None
+    everything = set(groups)
+    return [
+        note if set(names) == everything else f"{note} ({', '.join(names)})" for note, names in about.items()
+    ]
 
 
 def _refuse(self: object, *_others: object) -> NoReturn:
@@ -346,6 +394,25 @@ class Shares:
         """
         return _found(self.shares, share_name(low, high), "low and high must be those of `between`")
 
+    def __repr__(self) -> str:
+        return short_repr(self, named_values(self))
+
+    def _text(self, head: Sequence[str], more: Sequence[str]) -> str:
+        """Return the head, a line for each value, further lines and the notes."""
+        lines = [f"  {name:<18} {value}" for name, value in named_values(self).items()]
+        return "\n".join([*head, *lines, *more, *(f"  note: {note}" for note in self._notes())])
+
+    def _table(self, head: Sequence[str], column: str) -> Form:
+        """Return what notebooks show: a heading, a table of the values with their methods, and the notes."""
+        rows = [(name, str(value), value.method) for name, value in named_values(self).items()]
+        return Form(head, [Table(("", column, "method"), rows)], self._notes())
+
+    def _notes(self) -> list[str]:
+        """Return the notes of values with an interval; one without tells its note itself."""
+        return note_lines(
+            [(name, each.notes) for name, each in named_values(self).items() if each.low is not None]
+        )
+
 
 def named_values(result: Shares) -> dict[str, Value]:
     """Return every number with an interval of a result, by its name in words."""
@@ -356,18 +423,6 @@ def named_values(result: Shares) -> dict[str, Value]:
         elif name in FAMILIES:
             found |= {f"{FAMILIES[name]} {key}": value for key, value in part.items()}
     return found
-
-
-def notes_of_values(values: Mapping[str, Value]) -> list[str]:
-    """Return the notes of values with an interval; one without tells its note itself."""
-    return note_lines([(name, value.notes) for name, value in values.items() if value.low is not None])
-
-
-def form_of_values(result: Shares, head: Sequence[str], column: str) -> Form:
-    """Return what notebooks show: a heading, the values with their methods in a table, and their notes."""
-    values = named_values(result)
-    rows = [(name, str(value), value.method) for name, value in values.items()]
-    return Form(head, [Table(("", column, "method"), rows)], notes_of_values(values))
 
 
 def parts_to_dict(result: Shares) -> dict[str, Any]:
@@ -407,7 +462,7 @@ def _found(values: Mapping[str, Value], name: str, must: str) -> Value:
         raise ParameterError(f"{must} ({known}), got {name}") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Estimate(Shares, Shown):
     """All that the counts of one task tell about the population.
 
@@ -513,10 +568,7 @@ class Estimate(Shares, Shown):
         return replace(self, distribution=replace(self.distribution, modes=None))
 
     def _form(self) -> Form:
-        return form_of_values(self, self._head(), "estimate")
-
-    def __repr__(self) -> str:
-        return short_repr(self, named_values(self))
+        return self._table(self._head(), "estimate")
 
     def _head(self) -> list[str]:
         reports = f"{counted(self.n, 'report')}{of_devices(self.devices)}"
@@ -528,17 +580,14 @@ class Estimate(Shares, Shown):
         ]
 
     def __str__(self) -> str:
-        values = named_values(self)
-        lines = self._head()
-        lines += [f"  {name:<18} {value}" for name, value in values.items()]
+        more = []
         if self.distribution is not None:
             cells, mean = len(self.distribution.probabilities), self.distribution.fitted_mean
             of_it = "" if mean is None else f", their mean {mean:.5g} (biased, no interval)"
             modes = self.distribution.modes
             at_least = "" if modes is None else f", at least {counted(modes, 'mode')}"
-            lines.append(f"  {'distribution':<18} {cells} cells{at_least}{of_it}")
-        lines += [f"  note: {note}" for note in notes_of_values(values)]
-        return "\n".join(lines)
+            more.append(f"  {'distribution':<18} {cells} cells{at_least}{of_it}")
+        return self._text(self._head(), more)
 
 
 def of_devices(devices: int | None) -> str:

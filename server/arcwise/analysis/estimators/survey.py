@@ -1,33 +1,43 @@
-"""The reports of a sample, and what its estimators have in common: computed once, when it is asked for."""
+"""The reports of a sample, and what its estimators have in common: computed once, when it is asked for.
+
+Let no device send more than m of n reports. The reports of the devices show what these have on average, with
+the error of their own randomness, which is new in each report. What they have varies about what the
+population has as that of at least n/m people does: with m_i reports of device i,
+
+    Var = V_own / n + sum_i m_i^2 Var(x_i) / n^2  <=  V_own / n + m V_between / n,
+
+for the mean weighted by reports, also where values depend on m_i. Memoised reports repeat their randomness
+too, and n of them say at least what n/m reports of different devices say.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
 
 from arcwise.analysis.counts import check_counts
 from arcwise.analysis.estimators.bounds import Bounds
-from arcwise.analysis.estimators.devices import (
-    are_enough,
-    check_reports_per_device,
-    least_devices,
-    whole_counts,
-)
-from arcwise.analysis.estimators.inference_target import Users, check_sampled, check_target
-from arcwise.analysis.estimators.small_samples import few_note
+from arcwise.analysis.estimators.inference_target import Users, check_sampled, check_target, few_note
+from arcwise.analysis.estimators.result import all_notes
+from arcwise.analysis.estimators.tails import Sample, furthest
 from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.checks import checked_bool
+from arcwise.analysis.likelihood.linear_maps import node_means
+from arcwise.checks import checked_bool, real_or_nan, shown
 from arcwise.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike
 
     from arcwise.analysis.estimators.bounds import Evidence
     from arcwise.analysis.estimators.inference_target import Target
     from arcwise.analysis.likelihood.em import EMFit
+    from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
     from arcwise.typing import FloatArray
@@ -91,27 +101,9 @@ class Survey:
             self.probabilities = probabilities
 
     @classmethod
-    def of(
-        cls,
-        task: Task,
-        counts: ArrayLike,
-        *,
-        target: Target = "population",
-        sampled: float = 1.0,
-        reports_per_device: float | None = None,
-        memoised: bool = False,
-        name: str = "counts",
-    ) -> Survey:
+    def of(cls, task: Task, counts: ArrayLike, *, name: str = "counts", **options: Any) -> Survey:
         """Return the survey of a task's counts, or raise `ParameterError` that names them."""
-        numbers = check_counts(counts, task.mechanism.kernel.codes, name)
-        return cls(
-            task.mechanism,
-            numbers,
-            target=target,
-            sampled=sampled,
-            reports_per_device=reports_per_device,
-            memoised=memoised,
-        )
+        return cls(task.mechanism, check_counts(counts, task.mechanism.kernel.codes, name), **options)
 
     def __repr__(self) -> str:
         return f"<Survey of {self.reports:,g} reports by {self.mechanism.name}, target {self.target}>"
@@ -160,3 +152,104 @@ def devices_of(surveys: Iterable[Survey]) -> int | None:
     if all(devices == reports for devices, reports in counted):
         return None
     return math.ceil(sum(devices for devices, _ in counted))
+
+
+def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
+    """Return how many reports a device may have sent, 1 of None, or raise `ParameterError`."""
+    number = 1.0 if most is None else real_or_nan(most)
+    if not 1 <= number < math.inf:
+        raise ParameterError(
+            "reports_per_device must be a number of at least 1, the most that one device may have sent, "
+            f"got {shown(most)}"
+        )
+    if memoised and number == 1:
+        raise ParameterError("memoised needs reports_per_device: how often a device may repeat an answer")
+    return number
+
+
+def least_devices(reports: float, most: float) -> float:
+    """Return from how many devices reports come at least, of which one sends so many at most."""
+    return reports / min(most, reports) if reports else 0.0
+
+
+def are_enough(devices: float) -> bool:
+    """Return whether so many devices show how far reports differ, as comparisons need."""
+    return devices >= 2.0
+
+
+def most_reports(task: Task, epochs: int) -> float:
+    """Return how many reports the task's caps allow a device in so many epochs in a row.
+
+    Without caps it is inf, but in a single epoch it is taken as 1.
+    """
+    caps, charge, seconds = task.caps, task.charge, epochs * task.epoch_seconds
+    windows = -(-seconds // caps.window)
+    each = (
+        (caps.lifetime_micro, charge.micro_epsilon, 1),
+        (caps.rolling_micro, charge.micro_epsilon, windows),
+        (caps.lifetime_delta_units, charge.delta_units, 1),
+        (caps.rolling_delta_units, charge.delta_units, windows),
+    )
+    allowed = [cap // cost * times for cap, cost, times in each if cap is not None and cost]
+    return min(allowed, default=1.0 if epochs == 1 else math.inf)
+
+
+def unsaid_reports(said: float | None, *samples: tuple[Task, int]) -> float:
+    """Return how many reports of a device are taken for those of others: 1 where somebody says how many.
+
+    A sample is a task and the number of epochs; of several the most that caps allow in one.
+    """
+    return 1.0 if said is not None else max(most_reports(*sample) for sample in samples)
+
+
+def caps_note(most: float, width: str = "") -> str:
+    """Return the note on so many `unsaid_reports`, or ""."""
+    if most <= 1.0:
+        return ""
+    caps = "has no caps" if math.isinf(most) else f"has caps that let a device send {most:,.0f} of these"
+    return (
+        "taken as if each report came from another device, though the task "
+        f"{caps}{width}: give reports_per_device"
+    )
+
+
+def noted(averages: Mapping[str, Any], note: str) -> dict[str, Any]:
+    """Return parts of a result with a further note on the mean or, on a circle, the direction."""
+    parts = dict(averages)
+    name = next(each for each in ("mean", "direction", "resultant_length") if parts.get(each) is not None)
+    parts[name] = replace(parts[name], notes=all_notes(parts[name].notes, note))
+    return parts
+
+
+def whole_counts(counts: FloatArray, most: float) -> FloatArray:
+    """Return counts divided by a number, in whole numbers: what all codes up to one have differs by 1/2."""
+    upto = np.floor(np.cumsum(counts) / most + 0.5)
+    upto[-1] = max(upto[-1], 1.0)
+    return np.diff(upto, prepend=0.0)
+
+
+def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law: FloatArray) -> Sample:
+    """Return the average of a number per code as the average of a number per device, without its randomness.
+
+    The fitted node distribution `law`, shape (N,), only weights the variances of the rows.
+
+    A device's number is the mean of its row, so it lies between two bounds; perhaps no report shows the
+    furthest row yet. The variance is that of the reports minus the part that comes from their randomness,
+    plus one standard error; it is at most that of a law on the two bounds only (Bhatia and Davis 2000).
+    """
+    n = float(counts.sum())
+    centred = values - float(counts @ values) / n
+    means = node_means(kernel, centred)
+    own = float(law @ (node_means(kernel, centred**2) - means**2))
+    total = float(counts @ centred**2) / n
+    error = math.sqrt(max(float(counts @ centred**4) / n - total**2, 0.0) / n)
+    unsure = math.sqrt(total / n)
+    low, high = min(float(means.min()), 0.0) - unsure, max(float(means.max()), 0.0) + unsure
+    return Sample(1.0, n, high, min(max(total - own, 0.0) + error, -low * high), 0.0)
+
+
+def devices_reach(sample: Sample, devices: float, quantile: float) -> float:
+    """Return how far above its average the mean of a device's number may lie, for so many devices."""
+    if not sample.room:  # all reports have the largest number that a device's mean can be
+        return 0.0
+    return furthest([sample._replace(n=devices)], quantile)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_ROOTS = 37.0
-"""Standard errors beyond which a float holds no tail."""
+_MOST_ROOTS = 37.0  # standard errors beyond which a float holds no tail
 
 _FEW = 5.0
 """Of so many steps, half of the probability of just this number that a mid-p tail leaves out is counted.
@@ -26,8 +25,7 @@ most 1.2 times what the level allows, from 0.5 to 0.9999, and one of 30 is no wi
 _MANY = 1000.0
 """Steps from which the skewness of a Poisson number is all that it differs from a normal one by."""
 
-_SECANTS = 6
-"""Steps before a search that needs no straight line."""
+_SECANTS = 6  # steps before a search that needs no straight line
 
 
 class Again(NamedTuple):

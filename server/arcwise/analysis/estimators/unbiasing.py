@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_UNBIASED = 1e-9
-"""The largest bias, on the unit interval, of numbers that are called unbiased."""
+_UNBIASED = 1e-9  # the largest bias, on the unit interval, of numbers that are called unbiased
 
 _DENSE = 1 << 18
 """Weights of a window kernel up to which the numbers of least variance are worth their solution."""

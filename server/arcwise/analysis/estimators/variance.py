@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from arcwise.analysis.estimators.empirical import empirical_reach
-from arcwise.analysis.estimators.inference_target import source_of_error, whose
+from arcwise.analysis.estimators.inference_target import FEW, NO_POPULATION, source_of_error, two_sided, whose
 from arcwise.analysis.estimators.mean import (
     all_reach,
     average,
@@ -23,22 +23,19 @@ from arcwise.analysis.estimators.mean import (
     reaches,
     strata_reach,
 )
-from arcwise.analysis.estimators.notes import all_notes
-from arcwise.analysis.estimators.result import Value
-from arcwise.analysis.estimators.small_samples import FEW, NO_POPULATION, two_sided
+from arcwise.analysis.estimators.result import Value, all_notes
 from arcwise.analysis.estimators.unbiasing import Numbers, moment_numbers
 from arcwise.analysis.grid import coarse_notes
 from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from arcwise.analysis.estimators.survey import Survey
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_LARGEST = 0.25
-"""No variance on the unit interval is larger: half of the population at each end."""
+_LARGEST = 0.25  # no variance on the unit interval is larger: half of the population at each end
 
 _BIASED = (
     "no numbers per code estimate the variance without a bias or a huge error, "
@@ -97,7 +94,12 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
             # The square's error and the mean's: half of the level's for each.
             found = _biased(survey, two_sided((1.0 + level) / 2, devices), numbers)
         else:
-            found = _told(survey, two_sided(level, devices), numbers)
+            pair = numbers[0].values, numbers[1].values
+            value, below, above, error = _rounded(survey, two_sided(level, devices), pair)
+            method = (
+                f"averages of unbiased numbers for the value and its square; {source_of_error(survey.users)}"
+            )
+            found = _unrounded(mechanism, value, (below, above), error, method)
     return _spread(mechanism, samples, found, all_notes(survey.few, coarse_notes(mechanism), whose(users)))
 
 
@@ -148,34 +150,20 @@ def _spread(
     unit = _possible(found._replace(notes=notes))
     length = mechanism.domain.length
 
+    def scaled(scale: Callable[[float], float], method: str) -> Value:
+        point = None if unit.value is None else scale(unit.value)
+        return Value(point, scale(unit.low), scale(unit.high), method, unit.notes)
+
     def square(each: float) -> float:
         return each * length * length
 
-    def root(each: float) -> float:
-        return length * math.sqrt(each)
-
-    point = unit.value
     squared = Value(
         None, None, None, "none", ("squares of this domain's length are beyond what a float holds",)
     )
     if sys.float_info.min < square(1e-9) and square(1.0) <= sys.float_info.max:
-        squared = Value(
-            None if point is None else square(point),
-            square(unit.low),
-            square(unit.high),
-            unit.method,
-            unit.notes,
-        )
-    return Spread(
-        squared,
-        Value(
-            None if point is None else root(point),
-            root(unit.low),
-            root(unit.high),
-            f"square root of the variance: {unit.method}",
-            unit.notes,
-        ),
-    )
+        squared = scaled(square, unit.method)
+    root = scaled(lambda each: length * math.sqrt(each), f"square root of the variance: {unit.method}")
+    return Spread(squared, root)
 
 
 def _possible(found: _Found) -> _Found:
@@ -200,12 +188,6 @@ def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
     t = round(middle, 2) if below else 0.5
     several = [(each, w, u.values - 2 * t * v.values + t * t) for each, w, (v, u) in samples]
     return impossible(several, -1.0 if below else 1.0, trials=101 if below else 1)
-
-
-def _told(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:
-    variance, below, above, error = _rounded(survey, quantile, (numbers[0].values, numbers[1].values))
-    method = f"averages of unbiased numbers for the value and its square; {source_of_error(survey.users)}"
-    return _unrounded(survey.mechanism, variance, (below, above), error, method)
 
 
 def _unrounded(

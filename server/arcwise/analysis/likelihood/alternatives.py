@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.counts import check_counts
-from arcwise.analysis.likelihood.bootstrap_fit import Model
 from arcwise.analysis.likelihood.em import EMFit, smoother
 from arcwise.analysis.likelihood.linear_maps import rows_of
+from arcwise.analysis.likelihood.maximum import Model
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
 
@@ -77,8 +77,8 @@ def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
     milliseconds, where EM would take minutes. Its `gap` is proved, and its `iterations` is 0, since EM takes
     no part.
 
-    It uses an interior point method (`likelihood`) on some of the nodes, to which those are added that
-    can raise the likelihood until none can (`bootstrap_fit`).
+    It uses an interior point method on some of the nodes, to which those are added that can raise the
+    likelihood until none can (`maximum`).
     """
     numbers = check_counts(counts, mechanism.kernel.codes)
     fitted = Model(mechanism.kernel).fit(numbers)

@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from arcwise.analysis.estimators.direction import row_attenuation, turned
-from arcwise.analysis.estimators.small_samples import hotelling, two_sided
+from arcwise.analysis.estimators.inference_target import hotelling, two_sided
 from arcwise.analysis.planning.curve import MAX_REPORTS, Curve
 from arcwise.analysis.simulate import node_law
 from arcwise.errors import ParameterError

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from arcwise.analysis.estimators import direction, mean
-from arcwise.analysis.estimators.inference_target import check_level, check_target
-from arcwise.analysis.estimators.small_samples import FEW, two_sided
+from arcwise.analysis.estimators.inference_target import FEW, check_level, check_target, two_sided
 from arcwise.analysis.estimators.survey import Survey
 from arcwise.analysis.planning.curve import fewest_reports
 from arcwise.analysis.planning.direction import DirectionCurve

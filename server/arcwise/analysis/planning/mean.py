@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from arcwise.analysis.estimators.small_samples import two_sided
+from arcwise.analysis.estimators.inference_target import two_sided
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.likelihood.linear_maps import node_means
 from arcwise.analysis.planning.curve import MAX_REPORTS, Curve, fewest_reports

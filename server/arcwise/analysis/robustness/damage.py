@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 
 from arcwise.analysis.estimators.direction import row_attenuation
 from arcwise.analysis.estimators.unbiasing import mean_numbers, moment_numbers
-from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
+from arcwise.analysis.likelihood.maximum import largest_probabilities
 from arcwise.analysis.robustness.false_inputs import circle_reach, interval_reach
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.circular import CircularMechanism

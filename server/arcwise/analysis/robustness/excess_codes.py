@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import bdtrik
 
-from arcwise.analysis.likelihood.bootstrap_fit import largest_probabilities
+from arcwise.analysis.likelihood.maximum import largest_probabilities
 
 if TYPE_CHECKING:
-    from arcwise.analysis.likelihood.bootstrap_fit import Fitted, Model
+    from arcwise.analysis.likelihood.maximum import Fitted, Model
     from arcwise.typing import BoolArray, FloatArray
 
 _FILLS = 50

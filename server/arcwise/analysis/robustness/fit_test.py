@@ -17,16 +17,16 @@ from scipy.special import betainc
 
 from arcwise.analysis.counts import check_counts, mechanism_of
 from arcwise.analysis.estimators.survey import Survey
-from arcwise.analysis.likelihood.bootstrap_fit import (
+from arcwise.analysis.likelihood.distribution import fit_held_out
+from arcwise.analysis.likelihood.information import fast_information
+from arcwise.analysis.likelihood.maximum import (
+    Face,
     Model,
     g_squared,
     largest_probabilities,
     residuals,
     smallest_probabilities,
 )
-from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.analysis.likelihood.face import Face
-from arcwise.analysis.likelihood.information import fast_information
 from arcwise.analysis.robustness import MOST_CODES
 from arcwise.analysis.robustness.damage import damage
 from arcwise.analysis.robustness.excess_codes import ExcessCode, excess_codes

@@ -17,6 +17,7 @@ from arcwise.analysis.documents import (
     words_of_domain,
     words_of_loss,
 )
+from arcwise.analysis.estimators.inference_target import FEW
 from arcwise.analysis.estimators.result import (
     Shares,
     Value,
@@ -26,7 +27,6 @@ from arcwise.analysis.estimators.result import (
     parts_from_dict,
     parts_to_dict,
 )
-from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.shown import Shown, short_repr
 from arcwise.analysis.timeseries.change import Change
 from arcwise.analysis.timeseries.epochs import MONTH, read_utc, utc

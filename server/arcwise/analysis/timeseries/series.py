@@ -13,14 +13,12 @@ import numpy as np
 
 from arcwise.analysis.counts import check_counts, checked_task
 from arcwise.analysis.estimators import direction, mean
-from arcwise.analysis.estimators.devices import caps_note, noted, unsaid_reports
 from arcwise.analysis.estimators.estimation import reported_delta, unwrapped_estimate
-from arcwise.analysis.estimators.inference_target import check_level, check_sampled, check_target
+from arcwise.analysis.estimators.inference_target import FEW, check_level, check_sampled, check_target
 from arcwise.analysis.estimators.quantiles import check_no_origin
 from arcwise.analysis.estimators.result import wrapped
 from arcwise.analysis.estimators.shares import checked_between
-from arcwise.analysis.estimators.small_samples import FEW
-from arcwise.analysis.estimators.survey import Survey, devices_of
+from arcwise.analysis.estimators.survey import Survey, caps_note, devices_of, noted, unsaid_reports
 from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.threads import one_thread
 from arcwise.analysis.timeseries.change import Change, change

@@ -89,7 +89,7 @@ def _difference(
     tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     from arcwise.analysis.estimators.comparison import compare_samples, no_comparison
-    from arcwise.analysis.estimators.devices import are_enough, least_devices
+    from arcwise.analysis.estimators.survey import are_enough, least_devices
 
     (task, other), (mine, others) = tasks, counts
     fewer = float(min(mine.sum(), others.sum()))

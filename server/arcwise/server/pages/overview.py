@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from arcwise.analysis.charts import small_chart, svg
+from arcwise.analysis.estimators.inference_target import FEW
 from arcwise.analysis.estimators.result import Estimate
-from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.pages.later import Wanted

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from arcwise.analysis.charts import charts_of, svg
 from arcwise.analysis.counts import same_units
+from arcwise.analysis.estimators.inference_target import FEW
 from arcwise.analysis.estimators.result import Estimate
-from arcwise.analysis.estimators.small_samples import FEW
 from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
 from arcwise.digits import written

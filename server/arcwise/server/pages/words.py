@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from arcwise.analysis.estimators.notes import note_lines
-from arcwise.analysis.estimators.result import Value
+from arcwise.analysis.estimators.result import Value, note_lines
 from arcwise.analysis.tidy import in_unit
 from arcwise.digits import counted, duration, rounded_up, written
 from arcwise.domains import Circle

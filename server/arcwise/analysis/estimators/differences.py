@@ -1,8 +1,8 @@
-"""How far shares, quantiles and distribution functions of two populations lie apart, whatever they are.
+"""How far two populations lie apart, from two sets of counts: in their means, directions, shares, quantiles.
 
 A difference of two shares is bounded by the sum of an upper bound of one share and one of the complement of
-the other (`bounds`, `totals`), so its interval holds for every pair of populations. The samples may be of
-two mechanisms on one domain.
+the other (`bounds`), so its interval holds for every pair of populations. The samples may be of two
+mechanisms on one domain.
 """
 
 from __future__ import annotations
@@ -14,40 +14,186 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import chdtrc
+from scipy.special import chdtrc, stdtrit
 
-from arcwise.analysis.estimators.band import bin_ends, joint_root
 from arcwise.analysis.estimators.bounds import (
     SMOOTHED,
     USUAL,
+    Samples,
     covariance,
     difference_interval,
     possible,
 )
-from arcwise.analysis.estimators.notes import all_notes
+from arcwise.analysis.estimators.direction import direction, resultant_length
+from arcwise.analysis.estimators.mean import average, mean, reaches
 from arcwise.analysis.estimators.quantiles import LEVELS, along_circle, cut_at, point, quantile_ends
-from arcwise.analysis.estimators.result import Value, quantile_name
-from arcwise.analysis.estimators.shares import IN_END_ZONE, fitted_shares, unit_ends
-from arcwise.analysis.estimators.totals import Samples
+from arcwise.analysis.estimators.result import Value, all_notes, quantile_name
+from arcwise.analysis.estimators.shares import IN_END_ZONE, bin_ends, fitted_shares, joint_root, unit_ends
+from arcwise.analysis.estimators.survey import check_enough
+from arcwise.analysis.estimators.unbiasing import mean_numbers
 from arcwise.analysis.grid import coarse_notes
 from arcwise.digits import written
 from arcwise.errors import ParameterError
+from arcwise.kernels.window import WindowKernel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from arcwise.analysis.estimators.bounds import Total
     from arcwise.analysis.estimators.quantiles import Steps
     from arcwise.analysis.estimators.survey import Survey
-    from arcwise.analysis.estimators.totals import Total
     from arcwise.typing import FloatArray
+
+_WHOSE = {
+    "population": "of the populations, not only of the devices that reported",
+    "users": "of the devices that reported, not of the populations they were drawn from",
+}
 
 _METHOD = "difference of the fitted distributions; bounds that hold for every pair of populations"
 
-_POINTS = 16
-"""At which the distribution functions are compared."""
+_POINTS = 16  # at which the distribution functions are compared
 
 _ALIKE = 8.0
 """About as many bounds that do not depend on one another as all of these: what their weights are made for."""
+
+
+def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
+    """Return the mean of the second population minus that of the first, in the unit of the domains.
+
+    Both surveys are on an `Interval`, have at least two devices each and share one target: the populations,
+    or the two sets of users themselves. The devices of one must not be those of the other, since the interval
+    takes the two sets of reports as independent.
+
+    Where both means are unbiased, the error on each side is the root of the sum of the squared errors of the
+    two means there (`mean.reaches`), so skewed populations have an interval that is not symmetric (Zou and
+    Donner 2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. Where one mean is
+    a range of possible values, the result is the range of differences, with each mean at the level
+    ``(1 + level) / 2`` (Bonferroni), and has no point.
+    """
+    for name, each in (("first", first), ("second", second)):
+        if each.mechanism.domain.circular:
+            raise ParameterError(
+                f"domain must be an Interval for a difference of means, got {each.mechanism.domain!r}"
+            )
+        check_enough(name, each)
+    notes = first.few or second.few, _WHOSE[second.target]
+    if not (_unbiased(first) and _unbiased(second)):
+        one, other = (mean(each, level=(1.0 + level) / 2) for each in (first, second))
+        assert one.low is not None and one.high is not None  # noqa: S101, PT018 (means have intervals)
+        assert other.low is not None and other.high is not None  # noqa: S101, PT018
+        return Value(
+            None,
+            other.low - one.high,
+            other.high - one.low,
+            "range of possible differences: each mean's range at half the error",
+            all_notes(
+                notes[0], "one of the means is a range, so no single difference can be estimated", notes[1]
+            ),
+        )
+    both = [(each, mean_numbers(each.mechanism, each.n).values) for each in (first, second)]
+    (before, error), (after, other_error) = (average(*each) for each in both)
+    domain, other_domain = first.mechanism.domain, second.mechanism.domain
+    # In the longer of the two units: the square of a very short or a very long one is no float.
+    longer = max(domain.length, other_domain.length)
+    squares = [(domain.length * error / longer) ** 2, (other_domain.length * other_error / longer) ** 2]
+    parts = (square**2 / (each.devices - 1.0) for square, (each, _) in zip(squares, both, strict=True))
+    quantile = float(stdtrit(sum(squares) ** 2 / sum(parts), 0.5 + level / 2))
+    below, above = _apart(*(_reaches(*each, quantile) for each in both))
+    difference = other_domain.start + other_domain.length * after - (domain.start + domain.length * before)
+    source = "empirical likelihood" if second.target == "population" else "the devices' randomness"
+    return Value(
+        difference,
+        difference - below,
+        difference + above,
+        f"difference of averages of unbiased numbers; errors of both by {source}, added in squares, with "
+        "Welch's degrees of freedom",
+        all_notes(*notes),
+    )
+
+
+def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
+    """Return the mean direction of the second population minus that of the first, in the unit of the domain.
+
+    Both surveys are on a `Circle`, have one target and no device in common. The value is the shorter way
+    round, from minus half the period to half the period, and the interval is unwrapped. The interval is a
+    whole period where one of the directions is not determined.
+
+    On each side the error is the root of the sum of the squares of both arcs there, as for means. An arc
+    grows faster than its number of standard errors, so the interval is rather too wide than too narrow.
+    """
+    period, notes = _circle(first, second)
+    one, other = (direction(each, level=level) for each in (first, second))
+    method = "difference of mean directions; both arcs, added in squares"
+    if one.value is None or other.value is None:
+        return Value(
+            None, -period / 2, period / 2, method, all_notes("a direction cannot be estimated", notes)
+        )
+    apart = (other.value - one.value + period / 2) % period - period / 2
+    sides = _sides(one), _sides(other)
+    below, above = _apart(*sides)
+    if max(*map(sum, sides), below + above) >= period:
+        below = above = period / 2
+        notes = all_notes("a direction is not determined", notes)
+    return Value(apart, apart - below, apart + above, method, notes)
+
+
+def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
+    """Return the resultant length of the second population less that of the first, from -1 to 1.
+
+    Parameters, errors and method are those of `direction_difference`, but for ends at 0 or 1: no length is
+    beyond, so one may well be there while the other is at its own end, and the reaches are simply added.
+    """
+    _, notes = _circle(first, second)
+    one, other = (resultant_length(each, level=level) for each in (first, second))
+    method = "difference of resultant lengths; both intervals, added in squares"
+    if one.value is None or other.value is None:
+        return Value(None, -1.0, 1.0, method, all_notes("a resultant length cannot be estimated", notes))
+    apart = other.value - one.value
+    (below_1, above_1), (below_2, above_2) = sides = _sides(one), _sides(other)
+    below, above = _apart(*sides)
+    if one.high == 1.0 or other.low == 0.0:
+        below = below_2 + above_1
+    if one.low == 0.0 or other.high == 1.0:
+        above = above_2 + below_1
+    return Value(apart, max(apart - below, -1.0), min(apart + above, 1.0), method, notes)
+
+
+def _circle(first: Survey, second: Survey) -> tuple[float, tuple[str, ...]]:
+    """Return the period and the notes of both samples, or raise unless they are of one circle."""
+    for each in (first, second):
+        if not each.mechanism.kernel.circular:
+            raise ParameterError(
+                f"domain must be a Circle for a difference of directions, got {each.mechanism.domain!r}"
+            )
+    one, other = (each.mechanism.domain.length for each in (first, second))
+    if one != other:
+        raise ParameterError(f"the circles must have one period, got {one:g} and {other:g}")
+    return one, all_notes(first.few or second.few, _WHOSE[second.target])
+
+
+def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
+    """Return how far below and above a difference reaches, from what both reach: squares add up."""
+    (below_1, above_1), (below_2, above_2) = one, other
+    return math.hypot(below_2, above_1), math.hypot(above_2, below_1)
+
+
+def _sides(value: Value) -> tuple[float, float]:
+    """Return how far an interval reaches below and above its value."""
+    assert value.value is not None and value.low is not None and value.high is not None  # noqa: S101, PT018
+    return value.value - value.low, value.high - value.value
+
+
+def _unbiased(survey: Survey) -> bool:
+    mechanism = survey.mechanism
+    if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
+        return False
+    return not mean_numbers(mechanism, survey.n).bias
+
+
+def _reaches(survey: Survey, numbers: FloatArray, quantile: float) -> tuple[float, float]:
+    """Return how far below and above its average a mean may lie, in the unit of the domain."""
+    _, below, above = reaches(survey, numbers, quantile)
+    return survey.mechanism.domain.length * below, survey.mechanism.domain.length * above
 
 
 def share_difference(first: Survey, second: Survey, low: float, high: float, *, level: float = 0.95) -> Value:
@@ -65,7 +211,7 @@ def share_difference(first: Survey, second: Survey, low: float, high: float, *, 
 
 
 def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the differences of the shares of `band.bins`, by "low:high", each at the level by itself."""
+    """Return the differences of the shares of `shares.bins`, by "low:high", each at the level by itself."""
     return {
         name: share_difference(first, second, *ends, level=level)
         for name, ends in bin_ends(second.mechanism).items()
@@ -80,7 +226,7 @@ def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
     together.
 
     Upper and lower bounds use the number of standard errors that their joint normal law requires, as in
-    `band.cdf_band`. A place between nodes is seen at both, so the places are nodes of the second mechanism.
+    `shares.cdf_band`. A place between nodes is seen at both, so the places are nodes of the second mechanism.
     """
     mechanism = second.mechanism
     if mechanism.kernel.circular:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from arcwise.analysis.estimators.smooth_test import SmoothTest, _scores, same_as, same_population
+from arcwise.analysis.estimators.same_population import SmoothTest, _scores, same_as, same_population
 from arcwise.analysis.likelihood.linear_maps import code_laws
 from arcwise.analysis.simulate import as_population, node_law, simulate_counts
 from arcwise.domains import Circle, Interval

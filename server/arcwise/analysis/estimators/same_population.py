@@ -38,11 +38,8 @@ _DRAWS, _FEWEST_DRAWS = 999, 199
 _CELLS = 1 << 22
 """Counts that are drawn at a time. Where all draws together would be more, there are fewer draws."""
 
-_NEVER = 1e-6
-"""How often codes that are taken for impossible are seen, all together and at most."""
-
-_LARGEST = 10**9
-"""Reports up to which numpy divides them at random."""
+_NEVER = 1e-6  # how often codes that are taken for impossible are seen, all together and at most
+_LARGEST = 10**9  # reports up to which numpy divides them at random
 
 
 @dataclass(frozen=True)
