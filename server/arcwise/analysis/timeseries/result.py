@@ -47,8 +47,7 @@ _LEAST_BAR = 12
 _MOST_NOTES = 6
 _NOT_DETERMINED = "undetermined"
 _THROUGH = " (through 0)"
-_HUGE = 4e307
-"""Numbers beyond it are drawn there: differences of what is left are floats."""
+_HUGE = 4e307  # numbers beyond it are drawn there: differences of what is left are floats
 
 
 @dataclass(frozen=True)
@@ -242,7 +241,22 @@ class Series(Shown):
         return short_repr(self, first)
 
     def __str__(self) -> str:
-        return _text(self)
+        lines = _head(self)
+        for name in self.columns():
+            rows = list(_table(self, name, _bar_width(self, name)))
+            widths = [max(len(row[i]) for row in rows) for i in range(4)]
+            lines.append("")
+            for row in rows:
+                time, n, value, interval = (
+                    cell.ljust(width) if i in (0, 3) else cell.rjust(width)
+                    for i, (cell, width) in enumerate(zip(row, widths, strict=False))
+                )
+                lines.append(f"{time}  {n}  {value}  {interval}  {row.bar}".rstrip())
+        if any(point.n and _is_few(point) for point in self.points):
+            lines.append(f"* fewer than {FEW} {'reports' if _least_devices(self) is None else 'devices'}")
+        if any(value.through_origin for point in self.points for value in point.values().values()):
+            lines.append(f"[LOW to HIGH]{_THROUGH}")
+        return "\n".join([*lines, *(f"note: {note}" for note in _said(self))])
 
 
 def unwrapped(directions: Sequence[Value | None], period: float) -> FloatArray:
@@ -273,26 +287,6 @@ class _Row(NamedTuple):
     value: str
     interval: str
     bar: str
-
-
-def _text(series: Series) -> str:
-    """Return the head, a table for each estimate, and the notes."""
-    lines = _head(series)
-    for name in series.columns():
-        rows = list(_table(series, name, _bar_width(series, name)))
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        lines.append("")
-        for row in rows:
-            time, n, value, interval = (
-                cell.ljust(width) if i in (0, 3) else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(row, widths, strict=False))
-            )
-            lines.append(f"{time}  {n}  {value}  {interval}  {row.bar}".rstrip())
-    if any(point.n and _is_few(point) for point in series.points):
-        lines.append(f"* fewer than {FEW} {'reports' if _least_devices(series) is None else 'devices'}")
-    if any(value.through_origin for point in series.points for value in point.values().values()):
-        lines.append(f"[LOW to HIGH]{_THROUGH}")
-    return "\n".join([*lines, *(f"note: {note}" for note in _said(series))])
 
 
 def _head(series: Series) -> list[str]:

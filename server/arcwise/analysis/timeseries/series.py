@@ -168,29 +168,21 @@ def series(
             f"no interval has a level above {HIGHEST_LEVEL}"
         )
     repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
-    asked = {"between": pairs, "target": target, "sampled": sampled, "origin": origin} if whole else {}
-    values: dict[int, dict[str, Any]] = {
-        place: point_values(
-            task,
-            numbers,
-            pointwise,
-            asked,
-            epochs=spans[place].last - spans[place].first + 1,
-            quantiles=quantiles,
-            **repeated,
-        )
-        for place, numbers in filled
-    }
+    asked = {"between": pairs, "origin": origin} if whole else None
+    values: dict[int, dict[str, Any]] = {}
+    for place, numbers in filled:
+        survey = Survey(task.mechanism, numbers, target=target, sampled=sampled, **repeated)
+        found = _point_values(task, survey, pointwise, asked, quantiles=quantiles)
+        epochs = spans[place].last - spans[place].first + 1
+        note = caps_note(unsaid_reports(reports_per_device, (task, epochs)))
+        values[place] = noted(found, note) | {"n": int(survey.reports), "devices": devices_of([survey])}
     empty = empty_series(
         task, spans, every=every, level=level, simultaneous=simultaneous, target=target, sampled=sampled
     )
     return replace(
         empty,
         n=int(sum(total.sum() for total in merged.values())),
-        points=tuple(
-            replace(point, n=int(merged[place].sum()), **values[place]) if place in merged else point
-            for place, point in enumerate(empty.points)
-        ),
+        points=tuple(replace(point, **values.get(place, {})) for place, point in enumerate(empty.points)),
         change=change_of(task.mechanism, [numbers for _, numbers in filled], **repeated),
     )
 
@@ -283,37 +275,20 @@ def _checked(counts: ArrayLike, task: Task) -> IntArray:
     return array.astype(np.int64, copy=False)
 
 
-def point_values(
-    task: Task,
-    counts: FloatArray,
-    level: float,
-    asked: Mapping[str, Any],
-    *,
-    epochs: int,
-    quantiles: bool,
-    **repeated: Any,
+def _point_values(
+    task: Task, survey: Survey, level: float, asked: Mapping[str, Any] | None, *, quantiles: bool
 ) -> dict[str, Any]:
     """Return the fields of a `Point`: a few averages, or parts of an estimate that is `asked` for more."""
-    if asked:
-        target, sampled, between, origin = (
-            asked[each] for each in ("target", "sampled", "between", "origin")
-        )
-        survey = Survey.of(task, counts.astype(np.int64), target=target, sampled=sampled, **repeated)
-        found = unwrapped_estimate(task, survey, level=level, between=between, origin=origin)
-        whole = wrapped(found, task)
-        values = {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length")}
-        values |= {"shares": whole.shares, "quantiles": whole.quantiles if quantiles else {}}
-    elif task.domain.circular:
-        survey = Survey(task.mechanism, counts, **repeated)
-        values = {
+    if asked is not None:
+        whole = wrapped(unwrapped_estimate(task, survey, level=level, **asked), task)
+        values = {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length", "shares")}
+        return values | {"quantiles": whole.quantiles if quantiles else {}}
+    if task.domain.circular:
+        return {
             "direction": direction.direction(survey, level=level).on_circle(task.domain.length),
             "resultant_length": direction.resultant_length(survey, level=level),
         }
-    else:
-        survey = Survey(task.mechanism, counts, **repeated)
-        values = {"mean": mean.mean(survey, level=level)}
-    note = caps_note(unsaid_reports(repeated["reports_per_device"], (task, epochs)))
-    return noted(values, note) | {"devices": devices_of([survey])}
+    return {"mean": mean.mean(survey, level=level)}
 
 
 def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: Any) -> Change | None:
