@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from arcwise.analysis.estimators.histogram import histogram
 from arcwise.analysis.likelihood.alternatives import maximum_likelihood, plain_em, smoothed_em
 from arcwise.analysis.likelihood.distribution import fit_held_out
-from arcwise.analysis.likelihood.em import fit
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import Mechanism, OptimalPiecewise
 from arcwise.typing import FloatArray, IntArray
 from tests.support.strategies import mechanisms
-from tests.support.surveys import drawn_counts, node_distribution
+from tests.support.surveys import drawn_counts, em_fit, node_distribution
 
 LINE = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
 
@@ -131,7 +130,7 @@ def test_the_most_likely_distribution_is_certified_and_no_em_is_above(
     assert best.gap <= 0.001
     assert best.probabilities.sum() == pytest.approx(1.0)
     assert best.probabilities.min() >= 0.0
-    em = fit(mechanism.kernel, counts, iterations=300)
+    em = em_fit(mechanism.kernel, counts, iterations=300)
     assert em.log_likelihood <= best.log_likelihood + best.gap + 1e-6
     assert best.log_likelihood <= em.log_likelihood + em.gap + 1e-6
 

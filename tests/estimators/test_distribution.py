@@ -13,13 +13,12 @@ from arcwise.analysis.estimators.wasserstein import wasserstein
 from arcwise.analysis.grid import cell_edges, first_cell
 from arcwise.analysis.likelihood.alternatives import plain_em
 from arcwise.analysis.likelihood.distribution import fit_held_out, thin, uniform_start
-from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.simulate import as_population, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from tests.support.known import there
 from tests.support.strategies import WINDOW_EXAMPLES, WindowExample, mechanisms
-from tests.support.surveys import drawn_counts, node_distribution, surveyed
+from tests.support.surveys import drawn_counts, em_fit, node_distribution, surveyed
 
 
 @given(mechanism=mechanisms(max_nodes=80))
@@ -107,7 +106,7 @@ def test_stopping_early_is_nearer_to_a_smooth_population(epsilon: float) -> None
     truth = node_distribution(mechanism, np.random.default_rng(0).beta(2, 5, 200_000))
     counts = drawn_counts(mechanism, truth, 100_000, 5)
     chosen = fit_held_out(mechanism, counts)
-    converged = fit(mechanism.kernel, counts, iterations=5000, start=uniform_start(mechanism))
+    converged = em_fit(mechanism.kernel, counts, iterations=5000, start=uniform_start(mechanism))
     assert chosen.log_likelihood < converged.log_likelihood
 
     def distance(f: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> float:
@@ -130,12 +129,12 @@ def test_few_reports_at_a_large_epsilon_are_not_a_uniform_population(epsilon: fl
 def test_notes_say_that_bins_have_no_band_and_when_nodes_are_few() -> None:
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=8)
     counts = np.full(mechanism.kernel.codes, 10.0)
-    note = histogram(mechanism, fit(mechanism.kernel, counts, iterations=0)).note
+    note = histogram(mechanism, em_fit(mechanism.kernel, counts, iterations=0)).note
     assert note.startswith("uniform: there are too few reports")
     assert "no band" in note
     assert "only 8 nodes" in note
     wide = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
-    fitted = fit(wide.kernel, np.ones(wide.kernel.codes), iterations=1)
+    fitted = em_fit(wide.kernel, np.ones(wide.kernel.codes), iterations=1)
     assert "nodes" not in histogram(wide, fitted).note
 
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from arcwise.analysis.likelihood.em import fit
 from arcwise.analysis.likelihood.maximum import (
     Face,
     Likelihood,
@@ -30,7 +29,7 @@ from arcwise.tasks import Task
 from arcwise.typing import FloatArray, IntArray
 from tests.support.cases import mostly_slow
 from tests.support.strategies import ALL_EXAMPLES, EXAMPLES, Example
-from tests.support.surveys import drawn_counts, expected_counts, node_distribution
+from tests.support.surveys import drawn_counts, em_fit, expected_counts, node_distribution
 
 LINE = OptimalPiecewise(Interval(0, 10), 1.0)
 SMALL = OptimalPiecewise(Interval(0, 1), 1.0, nodes=24)
@@ -50,7 +49,7 @@ def test_the_fit_is_the_certified_maximum() -> None:
     assert fitted.gap <= 0.001
     assert fitted.codes.sum() == pytest.approx(1.0, abs=1e-15)
     np.testing.assert_allclose(fitted.nodes @ SMALL.kernel.matrix(), fitted.codes, rtol=1e-12)
-    em = fit(SMALL.kernel, counts, iterations=20_000)
+    em = em_fit(SMALL.kernel, counts, iterations=20_000)
     assert float(counts @ np.log(fitted.codes)) >= em.log_likelihood - 0.001
     assert float(counts @ np.log(fitted.codes)) <= em.log_likelihood + em.gap
 

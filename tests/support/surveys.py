@@ -11,6 +11,7 @@ from scipy.stats import norm
 
 from arcwise.analysis.estimators.direction import direction, first_moment
 from arcwise.analysis.estimators.survey import Survey
+from arcwise.analysis.likelihood.em import EMFit, EMSteps
 from arcwise.analysis.simulate import Population, code_law, multinomial
 from arcwise.domains import Interval
 from arcwise.kernels.rounding import nearest_rows
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from arcwise.analysis import Value
+    from arcwise.kernels.base import Kernel
     from arcwise.mechanisms.circular import CircularMechanism
     from arcwise.typing import FloatArray, IntArray
 
@@ -30,6 +32,7 @@ __all__ = [
     "clamped_normal",
     "covered",
     "drawn_counts",
+    "em_fit",
     "expected_counts",
     "many_counts",
     "node_distribution",
@@ -59,6 +62,21 @@ def drawn_counts(mechanism: Mechanism, nodes: FloatArray, n: int, seed: int) -> 
     codes = nodes @ mechanism.kernel.matrix()
     drawn = np.random.default_rng(seed).multinomial(n, codes / codes.sum())
     return drawn.astype(np.float64)
+
+
+def em_fit(
+    kernel: Kernel,
+    counts: ArrayLike,
+    *,
+    iterations: int = 100_000,
+    gap: float = -1.0,
+    start: FloatArray | None = None,
+) -> EMFit:
+    """Return where so many steps of EM lead, or fewer that come within a gap."""
+    steps = EMSteps(kernel, counts, start=start)
+    while steps.iterations < iterations and steps.current(0).gap > gap:
+        steps.step()
+    return steps.current(0)
 
 
 def surveyed(mechanism: Mechanism, values: ArrayLike, n: int, seed: int) -> Survey:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.grid import cell_edges, first_cell, values_of
-from arcwise.analysis.likelihood.em import EMFit, EMSteps, fit, smoother
+from arcwise.analysis.likelihood.em import EMFit, EMSteps, smoother
 from arcwise.kernels.circulant import CirculantKernel
 from arcwise.kernels.window import WindowKernel
 
@@ -109,7 +109,7 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
         held = held[:1]
     training = counts - held
     if not training.sum(axis=1).all():  # a single report, or all in one fold
-        return fit(kernel, counts, iterations=0, start=start)
+        return EMSteps(kernel, counts, start=start).current(0)
     # All reports go along with the folds: one more row costs little, and nothing has to be run again.
     sets = np.vstack([training, counts])
     average = _Average(held, pseudo=min(kernel.nodes, _IMAGINED))

@@ -32,8 +32,11 @@ class EMFit:
     """A node distribution and how near it is to the most likely one.
 
     `log_likelihood` is ``sum_j counts_j log q_j``, and no node distribution has one above
-    ``log_likelihood + gap``: that is proved. `iterations` is the number of EM steps, or the number that
-    longer steps amount to.
+    ``log_likelihood + gap``. `iterations` is the number of EM steps, or the number that longer steps amount
+    to.
+
+    The log-likelihood is concave, so for every f*, ``L(f*) - L(f) <= n (grad . f* - grad . f)``; f* is on the
+    simplex, so ``grad . f* <= max_s grad_s``, and ``grad . f = sum_j counts_j/n = 1``.
     """
 
     probabilities: FloatArray
@@ -88,15 +91,6 @@ class EMSteps:
         """Return ``sum_j counts_j log q_j`` of each data set, shape (M,)."""
         value: FloatArray = self.totals * (self._weights * np.log(self._q)).sum(axis=1)
         return value
-
-    def gap(self) -> FloatArray:
-        """Return a bound on how much the log-likelihood of each data set can still grow, shape (M,).
-
-        The log-likelihood is concave, so for every f*, ``L(f*) - L(f) <= n (grad . f* - grad . f)``; f* is on
-        the simplex, so ``grad . f* <= max_s grad_s``, and ``grad . f = sum_j counts_j/n = 1``.
-        """
-        bound: FloatArray = self.totals * np.maximum(self._gradient.max(axis=1) - 1.0, 0.0)
-        return bound
 
     def current(self, which: int) -> EMFit:
         """Return where data set `which` stands."""
@@ -198,36 +192,3 @@ def smoother(kernel: Kernel) -> Callable[[FloatArray], FloatArray]:
 
     weights = add_up(np.ones(many))
     return lambda f: add_up(f) / weights
-
-
-def fit(
-    kernel: Kernel,
-    counts: ArrayLike,
-    *,
-    iterations: int | None = None,
-    gap: float | None = None,
-    start: FloatArray | None = None,
-    max_iterations: int = 100_000,
-) -> EMFit:
-    """Run EM for a number of iterations, or until the certified gap is small.
-
-    Exactly one of `iterations` and `gap` is given. With `gap`, EM stops when no distribution can have a
-    log-likelihood higher by more than this (nats, at least about 1e-13 times the number of reports: the
-    precision of floats), which is checked every 16 steps, or after `max_iterations`; the result has its own
-    `gap`. `counts` has the shape (K,), and `start` is as for `EMSteps`.
-    """
-    if (iterations is None) == (gap is None):
-        raise ParameterError("give exactly one of iterations and gap")
-    if np.ndim(counts) != 1:
-        raise ParameterError(f"counts must have one dimension, got {np.ndim(counts)}")
-    if iterations is not None and iterations < 0:
-        raise ParameterError(f"iterations must be at least 0, got {iterations!r}")
-    if gap is not None and not gap > 0:
-        raise ParameterError(f"gap must be positive, got {gap!r}")
-    steps = EMSteps(kernel, counts, start=start)
-    limit = max_iterations if iterations is None else iterations
-    while steps.iterations < limit:
-        if gap is not None and steps.iterations % 16 == 0 and steps.gap()[0] <= gap:
-            break
-        steps.step()
-    return steps.current(0)

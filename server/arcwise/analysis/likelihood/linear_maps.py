@@ -38,10 +38,12 @@ class Rows(ABC):
     """
 
     scale: float = 1.0
-    nodes: FloatArray
-    codes: FloatArray
-    residual: FloatArray
-    gradient: FloatArray
+
+    def __init__(self, kernel: Kernel, sets: int) -> None:
+        self.nodes: FloatArray = np.zeros((sets, kernel.nodes))
+        self.codes: FloatArray = np.empty((sets, kernel.codes))
+        self.residual: FloatArray = np.zeros((sets, kernel.codes))
+        self.gradient: FloatArray = np.empty((sets, kernel.nodes))
 
     @abstractmethod
     def forward(self) -> None:
@@ -52,7 +54,7 @@ class Rows(ABC):
         """Compute the mean of a function of the code for each node."""
 
 
-class WindowRows(Rows):
+class _WindowRows(Rows):
     """Every row is a constant plus a window, so both maps are differences of prefix sums: O(N + K).
 
         q_j = base_j + F(j) - F(j-W)                       codes from nodes, F the prefix sums of g f
@@ -63,12 +65,11 @@ class WindowRows(Rows):
     """
 
     def __init__(self, kernel: WindowKernel, sets: int) -> None:
+        super().__init__(kernel, sets)
         n, k, w = kernel.nodes, kernel.codes, kernel.window
         self._base = np.full((sets, k), kernel.background / UNIT)  # whole: to broadcast takes twice as long
         self._base[:, : kernel.leftover] += 1 / UNIT
         self.scale = kernel.extra / UNIT
-        self.nodes = np.zeros((sets, n))
-        self.codes = np.empty((sets, k))
         # Laid out so that q_j = base_j + prefix[W+j] - prefix[j]: on a line 0 stands before the sums, and the
         # scale, all mass, after them.
         prefix = np.zeros((sets, w + k))
@@ -77,8 +78,6 @@ class WindowRows(Rows):
         self._ahead, self._behind = prefix[:, w:], prefix[:, :k]
         # On a circle the sums of one turn earlier stand before them: less by all mass.
         self._turn = (prefix[:, k:], prefix[:, :w]) if kernel.circular else None
-        self.residual = np.zeros((sets, k))
-        self.gradient = np.empty((sets, n))
         self._background = self._base[0] / self.scale
         # Laid out so that grad_s = ... + tail[s+W] - tail[s]; on a circle the next turn's sums follow.
         tail = np.zeros((sets, k + (w if kernel.circular else 1)))
@@ -87,7 +86,6 @@ class WindowRows(Rows):
         self._tail_turn = (tail[:, 1:w], tail[:, k : k + 1], tail[:, k + 1 :]) if kernel.circular else None
 
     def forward(self) -> None:
-        """Compute the distributions of the codes from those of the nodes."""
         np.add.accumulate(self.nodes, axis=1, out=self._sums)
         if self._turn is not None:
             last, before = self._turn
@@ -96,7 +94,6 @@ class WindowRows(Rows):
         self.codes += self._base
 
     def backward(self) -> None:
-        """Compute the mean of a function of the code for each node."""
         constant = self.residual @ self._background
         np.add.accumulate(self.residual, axis=1, out=self._tail_sums)
         if self._tail_turn is not None:
@@ -106,7 +103,7 @@ class WindowRows(Rows):
         self.gradient += constant[:, None]
 
 
-class CirculantRows(Rows):
+class _CirculantRows(Rows):
     """One row turned with the node: both maps are circular convolutions, O(K log K) by Fourier transforms.
 
     The row's least weight is kept apart, so that an error of the transform is one of the rest only. The nodes
@@ -116,15 +113,12 @@ class CirculantRows(Rows):
     def __init__(self, kernel: CirculantKernel, sets: int) -> None:
         from scipy import fft
 
-        k = kernel.codes
+        super().__init__(kernel, sets)
         row = kernel.probabilities([0])[0]
         self._base = float(row.min())
         self._spectrum = fft.rfft(row - self._base)
-        self.nodes, self.codes = np.zeros((sets, k)), np.empty((sets, k))
-        self.residual, self.gradient = np.zeros((sets, k)), np.empty((sets, k))
 
     def forward(self) -> None:
-        """Compute the distributions of the codes from those of the nodes."""
         from scipy import fft
 
         k = self.codes.shape[1]
@@ -133,7 +127,6 @@ class CirculantRows(Rows):
         np.maximum(self.codes, _TINY, out=self.codes)
 
     def backward(self) -> None:
-        """Compute the mean of a function of the code for each node."""
         from scipy import fft
 
         k = self.codes.shape[1]
@@ -141,32 +134,28 @@ class CirculantRows(Rows):
         self.gradient += self._base * self.residual.sum(axis=1, keepdims=True)
 
 
-class DenseRows(Rows):
+class _DenseRows(Rows):
     """Rows without a structure to exploit: two products with the matrix."""
 
     def __init__(self, kernel: Kernel, sets: int) -> None:
+        super().__init__(kernel, sets)
         self._matrix = matrix_of(kernel)
-        n, k = self._matrix.shape
-        self.nodes, self.codes = np.zeros((sets, n)), np.empty((sets, k))
-        self.residual, self.gradient = np.zeros((sets, k)), np.empty((sets, n))
 
     def forward(self) -> None:
-        """Compute the distributions of the codes from those of the nodes."""
         np.matmul(self.nodes, self._matrix, out=self.codes)
         np.maximum(self.codes, _TINY, out=self.codes)
 
     def backward(self) -> None:
-        """Compute the mean of a function of the code for each node."""
         np.matmul(self.residual, self._matrix.T, out=self.gradient)
 
 
 def rows_of(kernel: Kernel, sets: int) -> Rows:
     """Return the two maps of a kernel for `sets` vectors at a time, in the cheapest way that its kind has."""
     if isinstance(kernel, WindowKernel):
-        return WindowRows(kernel, sets)
+        return _WindowRows(kernel, sets)
     if isinstance(kernel, CirculantKernel):
-        return CirculantRows(kernel, sets)
-    return DenseRows(kernel, sets)
+        return _CirculantRows(kernel, sets)
+    return _DenseRows(kernel, sets)
 
 
 class _Itself:
