@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.counts import check_counts
-from arcwise.analysis.likelihood.em import EMFit, smoother
-from arcwise.analysis.likelihood.linear_maps import rows_of
+from arcwise.analysis.likelihood.em import EMFit, EMSteps, smoother
 from arcwise.analysis.likelihood.maximum import Model
 from arcwise.analysis.threads import one_thread
 from arcwise.errors import ParameterError
@@ -98,30 +97,10 @@ def _run(
         raise ParameterError(f"tolerance must be positive, got {tolerance!r}")
     if max_iterations < 1:
         raise ParameterError(f"max_iterations must be at least 1, got {max_iterations!r}")
-    kernel = mechanism.kernel
-    numbers = check_counts(counts, kernel.codes)
-    n = float(numbers.sum())
-    weights = numbers / n
-    rows = rows_of(kernel, 1)
-    scaled = rows.scale * weights
-    f, q, gradient = rows.nodes[0], rows.codes[0], rows.gradient[0]
-
-    def likelihood() -> float:
-        """Bring q and the gradient up to date, and return the log-likelihood of all reports."""
-        rows.forward()
-        np.divide(scaled, q, out=rows.residual[0])
-        rows.backward()
-        return n * float(weights @ np.log(q))
-
-    f[:] = rows.scale / kernel.nodes
-    value = likelihood()
-    iterations, change = 0, math.inf
-    while change >= tolerance and iterations < max_iterations:
-        f *= gradient
-        if smooth is not None:
-            f[:] = smooth(f)
-        f *= rows.scale / f.sum()
-        before, value = value, likelihood()
+    steps = EMSteps(mechanism.kernel, check_counts(counts, mechanism.kernel.codes))
+    value, change = float(steps.log_likelihood()[0]), math.inf
+    while change >= tolerance and steps.iterations < max_iterations:
+        steps.step(smooth)
+        before, value = value, float(steps.log_likelihood()[0])
         change = abs(value - before)
-        iterations += 1
-    return EMFit(f / rows.scale, value, n * max(float(gradient.max()) - 1.0, 0.0), iterations)
+    return steps.current(0)
