@@ -52,7 +52,6 @@ CALLABLES: dict[str, tuple[Callable[..., Any], list[str]]] = {
         ["fixed"],
     ),
     "figures": (partial(design.figures, [1.0]), ["cache"]),
-    "piecewise_gaps": (partial(design.piecewise_gaps, [1.0]), ["cache"]),
     "search_pieces": (partial(design.search_pieces, 3, [1.0]), ["circular"]),
     "FileLedger": (partial(FileLedger, "telemetry.db"), ["create"]),
     "PostgresLedgers": (partial(PostgresLedgers, "postgresql:///app"), ["create", "relaxed"]),

@@ -19,7 +19,6 @@ from arcwise.mechanisms.closed_forms.finite import (
     three_outputs_worst_variance,
 )
 from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter, piecewise_worst_variance
-from arcwise.mechanisms.closed_forms.published import best_published_variance
 from arcwise.papers.base import Outcome, Progress, Table, in_unit, reproduction
 from arcwise.papers.interval_laws import EPSILONS
 from arcwise.papers.pictures import EPSILON, FAMILY_DASHES, Panel, Picture, family_look, mark
@@ -91,8 +90,7 @@ def _variance(full: bool, progress: Progress) -> Outcome:
     marks.append(mark("axhline", 1.0, **thin))
     lower = Panel(marks, EPSILON, "relative to the bound", xlim=(0.1, 8.0), ylim=(0.98, 2.0), log="x")
 
-    published = [best_published_variance(epsilon) for epsilon in epsilons]
-    found = {"bound": bounds, "design": designs, "best_published": published}
+    found = {"bound": bounds, "design": designs, "best_published": [row.published for row in rows]}
     sizes = {"codes": [row.codes for row in rows], "nodes": [row.nodes for row in rows]}
     return Outcome(
         {
@@ -124,7 +122,7 @@ def _findings(rows: list[Row]) -> list[str]:
         f"{piecewise_worst_variance(epsilon) / at[epsilon].worst:.2f} times as many users)"
         for epsilon in _TABLE
     )
-    savings = {row.epsilon: best_published_variance(row.epsilon) / row.worst for row in rows}
+    savings = {row.epsilon: row.saving for row in rows}
     least = min(savings, key=savings.__getitem__)
     most = max(savings, key=savings.__getitem__)
     return [

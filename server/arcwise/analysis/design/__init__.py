@@ -3,23 +3,20 @@
 Solvers run here, where tasks are made; devices only sample from the integers and check their certificate.
 """
 
-from arcwise.analysis.design.designer import minimax
+from arcwise.analysis.design.designer import Figure, figures, minimax
 from arcwise.analysis.design.measures import lower_bound, worst_case
 from arcwise.analysis.design.pieces_search import FoundPieces, search_pieces
 from arcwise.analysis.design.piecewise import Pieces, TwoAtoms, optimal_pieces, randomized_response
-from arcwise.analysis.design.reports import Figure, Gap, figures, piecewise_gaps
 
 __all__ = [
     "Figure",
     "FoundPieces",
-    "Gap",
     "Pieces",
     "TwoAtoms",
     "figures",
     "lower_bound",
     "minimax",
     "optimal_pieces",
-    "piecewise_gaps",
     "randomized_response",
     "search_pieces",
     "worst_case",

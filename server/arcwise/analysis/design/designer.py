@@ -15,25 +15,29 @@ With a population the goal "mean" minimises the variance that is expected there.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from arcwise.analysis.design.cache import Design, load, save
 from arcwise.analysis.design.circle import CircularLoss, find_row
 from arcwise.analysis.design.integers import exact_bias, integer_table, symmetric_row
-from arcwise.analysis.design.measures import worst_case
+from arcwise.analysis.design.measures import lower_bound, worst_case
 from arcwise.analysis.design.program import Goal
 from arcwise.analysis.design.request import Request, check_request
 from arcwise.analysis.design.search import find_table
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, explained
+from arcwise.digits import rounded_up
+from arcwise.domains import Interval
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError
 from arcwise.kernels.rounding import integer_row
+from arcwise.mechanisms.closed_forms.published import best_published_variance
 from arcwise.mechanisms.designed import DesignedCircular, DesignedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from arcwise.domains import Circle, Domain, Interval
+    from arcwise.domains import Circle, Domain
 
     Progress = Callable[[float, str], None]
 
@@ -208,3 +212,72 @@ def _holds(request: Request, design: Design) -> bool:
     except (ParameterError, CertificateError, ValueError, OverflowError):
         return False
     return math.isclose(again.worst, design.worst, rel_tol=1e-9)
+
+
+class Figure(NamedTuple):
+    """The figures of a design for means at one epsilon, on values in [0, 1].
+
+    `bound` is a recomputed `lower_bound` on the worst case of every mechanism; `worst` is that of the design
+    over all inputs, from its integers; `published` is that of the best published mechanism. `bias` is the
+    largest bias at a node, exact. `spent` is the log of the exact largest ratio of weights, at most epsilon.
+    `seconds` is the time that the design took.
+    """
+
+    epsilon: float
+    bound: float
+    worst: float
+    published: float
+    bias: float
+    spent: float
+    codes: int
+    nodes: int
+    seconds: float
+
+    @property
+    def excess(self) -> float:
+        """By what share the design's worst case is above the bound."""
+        return self.worst / self.bound - 1.0
+
+    @property
+    def saving(self) -> float:
+        """How many times as large the best published worst case is."""
+        return self.published / self.worst
+
+
+@one_thread()
+def figures(
+    epsilons: Iterable[float],
+    *,
+    inputs: int | None = None,
+    cache: bool = True,
+    progress: Progress | None = None,
+) -> list[Figure]:
+    """Return a row for each epsilon: designed, measured, and bounded from below.
+
+    `inputs` is as for `lower_bound`; `cache` and `progress` are as for `minimax`.
+    """
+    domain, wanted = Interval(0.0, 1.0), list(epsilons)
+    report: Progress = progress or (lambda share, text: None)
+    rows = []
+    for number, epsilon in enumerate(wanted):
+        report(number / len(wanted), f"epsilon {rounded_up(epsilon)}")
+        begin = time.perf_counter()
+        mechanism = minimax(domain, epsilon, cache=cache)
+        seconds = time.perf_counter() - begin
+        kernel = mechanism.kernel
+        weights = [kernel.row(node) for node in range(kernel.nodes)]
+        rows.append(
+            Figure(
+                epsilon=epsilon,
+                bound=lower_bound(domain, epsilon, inputs=inputs),
+                worst=worst_case(mechanism),
+                published=best_published_variance(epsilon),
+                bias=exact_bias(weights, mechanism.code_units().tolist()),
+                spent=mechanism.certificate().spent_epsilon,
+                codes=kernel.codes,
+                nodes=kernel.nodes,
+                seconds=seconds,
+            )
+        )
+    report(1.0, "done")
+    return rows
