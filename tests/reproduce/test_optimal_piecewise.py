@@ -20,14 +20,17 @@ from arcwise.mechanisms.closed_forms.optimal import (
 from arcwise.mechanisms.closed_forms.piecewise import square_wave_expected_error
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.noise import Laplace, Staircase
-from arcwise.papers.exact import bounded_noise_error, circular_error, interval_error, truncated_noise_error
 from arcwise.papers.interval_laws import (
     EPSILONS,
     LINES,
     below,
+    bounded_noise_error,
+    circular_error,
+    interval_error,
     optimal_pieces,
     piecewise_pieces,
     square_wave_pieces,
+    truncated_noise_error,
 )
 from tests.support.closed_forms import bounded_laplace_error, clamped_laplace_error
 from tests.support.outcomes import outcome, records

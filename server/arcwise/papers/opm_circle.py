@@ -11,8 +11,14 @@ from arcwise.analysis.design.circle import CircularLoss, circle_bound
 from arcwise.mechanisms.closed_forms.directional import purkayastha, von_mises
 from arcwise.mechanisms.closed_forms.optimal import circle_expected_error
 from arcwise.papers.base import Check, Outcome, Progress, Table, formula, in_unit, reproduction
-from arcwise.papers.exact import circular_error
-from arcwise.papers.interval_laws import EPSILONS, SOURCE, Line, optimal_pieces, window_check
+from arcwise.papers.interval_laws import (
+    EPSILONS,
+    SOURCE,
+    Line,
+    circular_error,
+    optimal_pieces,
+    window_check,
+)
 from arcwise.papers.pictures import BELOW, EPSILON, Mark, Panel, Picture, mark
 
 if TYPE_CHECKING:

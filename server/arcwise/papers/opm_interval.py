@@ -16,7 +16,6 @@ from arcwise.analysis.charts.look import COLOURS
 from arcwise.mechanisms.closed_forms.optimal import interval_expected_error, interval_mean, optimal_levels
 from arcwise.noise import Laplace
 from arcwise.papers.base import Check, Outcome, Progress, Table, formula, in_unit, reproduction, steps
-from arcwise.papers.exact import interval_error
 from arcwise.papers.interval_laws import (
     EPSILONS,
     LINES,
@@ -25,6 +24,7 @@ from arcwise.papers.interval_laws import (
     UNIT,
     below,
     bound_epsilons,
+    interval_error,
     least_error,
     optimal_pieces,
     piecewise_pieces,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from arcwise.analysis.charts.model import Axis, Chart, Layer
-from arcwise.analysis.charts.parts import row, span, zones
+from arcwise.analysis.charts.model import Axis, Chart, Layer, row, span, zones
 from arcwise.analysis.estimators.result import numbers_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from arcwise.analysis.charts.look import circle_marks
-from arcwise.analysis.charts.model import Axis, Chart, Layer, merged
-from arcwise.analysis.charts.parts import heading, row, span, zones
+from arcwise.analysis.charts.model import Axis, Chart, Layer, heading, merged, row, span, zones
 from arcwise.analysis.estimators.histogram import as_drawn
 from arcwise.analysis.estimators.result import numbers_of
 from arcwise.digits import counted, written

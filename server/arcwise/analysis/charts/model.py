@@ -1,4 +1,4 @@
-"""Charts as data: layers of marks in the units of the result, axes, and the same in words."""
+"""Charts as data: layers of marks in the units of the result, axes, and what charts of all results share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from arcwise.digits import counted, rounded_up
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+    from arcwise.analysis.estimators.result import Estimate, Value
+    from arcwise.analysis.timeseries.result import Series
 
 Shape: TypeAlias = Literal[
     "cells", "outline", "ribbon", "whiskers", "ranges", "spans", "rules", "levels", "dashes", "line", "zones"
@@ -116,3 +121,24 @@ def merged(
             y = last[2] * (one / total) + point[2] * (two / total) if total else last[2]
             found[-1] = last[0], point[1], y
     return found
+
+
+def heading(result: Estimate | Series) -> str:
+    """Return what stands over the picture."""
+    return f"{result.task}: {counted(result.n, 'report')} at epsilon {rounded_up(result.epsilon)}"
+
+
+def zones(found: Iterable[tuple[tuple[float, ...], str]]) -> Layer:
+    """Return the layer of the texts that areas ``(x0, x1, y0, y1)`` show under the pointer."""
+    found = list(found)
+    return Layer("zones", "hover", tuple(area for area, _ in found), "", tuple(text for _, text in found))
+
+
+def row(name: str, value: Value) -> tuple[str, str, str]:
+    """Return the cells of a value in a table: its name, its number and its interval."""
+    return name, value.written()[0], value.interval_words()
+
+
+def span(name: str) -> str:
+    """Return a bin's or a share's name in words: a single value of a lattice once."""
+    return " to ".join(dict.fromkeys(name.split(":")))

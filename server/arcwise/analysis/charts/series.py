@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from arcwise.analysis.charts.model import Axis, Chart, Layer
-from arcwise.analysis.charts.parts import heading, row, zones
+from arcwise.analysis.charts.model import Axis, Chart, Layer, heading, row, zones
 from arcwise.analysis.timeseries.epochs import utc
 from arcwise.analysis.timeseries.result import shown_range
 from arcwise.digits import counted
