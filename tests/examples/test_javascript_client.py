@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import tempfile
@@ -11,13 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import arcwise.client
+from arcwise import errors
+from arcwise.client.uplink import UplinkOptions
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedCircular
 from arcwise.tasks import Caps, Task
+from arcwise.version import __version__
 from arcwise.wire import MEDIA_TYPE, decode_batch
 from tests.support import nodejs
 from tests.support.cases import mostly_slow
-from tests.support.nodejs import DRIVE, run_json
+from tests.support.nodejs import DRIVE, JAVASCRIPT, run_json
 from tests.support.scripted import Answer, Request, serving
 
 if TYPE_CHECKING:
@@ -79,15 +84,6 @@ def test_an_app_that_fails_at_the_news_stops_nothing(deaf: str) -> None:
     assert result["results"] == [True] * 4
 
 
-def test_a_value_between_two_steps_costs_nothing() -> None:
-    steps = [["report", "score", 2.6], ["spent", "score"], ["counters"], ["report", "score", 2.5]]
-    result = drive(NOWHERE, *steps, tasks=(SCORE,))["results"]
-    assert result[0].startswith("DomainError: value must be a whole number of steps of 0.5")
-    assert result[1] == 0
-    assert result[2]["pending"] == 0
-    assert result[3] is True
-
-
 def test_a_key_is_one_header_more() -> None:
     def headers(**options: Any) -> dict[str, str]:
         with serving() as (url, requests):
@@ -140,59 +136,82 @@ def test_a_value_that_is_refused_costs_nothing() -> None:
     assert speed == "UnknownTaskError: no task speed; this client has heading, delay"
     assert a_number == "UnknownTaskError: no task is a number; this client has heading, delay"
     assert (spent, counters["pending"]) == (0, 0)
+    steps = [["report", "score", 2.6], ["spent", "score"], ["pending"], ["report", "score", 2.5]]
+    refused, *others = drive(NOWHERE, *steps, tasks=(SCORE,))["results"]
+    assert refused.startswith("DomainError: value must be a whole number of steps of 0.5")
+    assert others == [0, 0, True]
 
 
-@pytest.mark.parametrize("what", ["flush", "close"])
-def test_a_timeout_that_is_none_is_refused(what: str) -> None:
-    """A deadline that never comes would keep an app waiting for ever."""
-    refused = [[what, timeout] for timeout in ("NaN", "Infinity", -1, "soon")]
-    results = drive(NOWHERE, *refused, ["report", "delay", 1])["results"]
-    assert results == ["ParameterError: timeout must be a number of at least 0"] * 4 + [True]
+NO_TIMEOUT = "ParameterError: timeout must be a number of at least 0"
+SPENT = {"epsilon": 3, "epsilonLeft": 2, "reportsLeft": 2}
+STEPS: dict[str, tuple[dict[str, Any], list[tuple[list[Any], Any]]]] = {
+    # A deadline that never comes would keep an app waiting for ever.
+    "no timeouts": (
+        {},
+        [
+            *(
+                ([what, time], NO_TIMEOUT)
+                for what in ("flush", "close")
+                for time in ("NaN", "Infinity", -1, "soon")
+            ),
+            (["report", "delay", 1], True),
+        ],
+    ),
+    "no clock": (
+        {},
+        [
+            (["report", "heading", 1], True),
+            (["clock", "NaN"], None),
+            (["report", "heading", 1], False),
+            (["clock", -1], None),
+            (["report", "heading", 1], False),
+            (["clock", 2e12], None),
+            (["spent", "heading"], 1),
+            (["counters"], {"sent": 0, "dropped": {}, "refused": {"failed": 2}, "pending": 1}),
+        ],
+    ),
+    "caps": (
+        {},
+        [
+            (["reportAll", "heading", [1] * 9], 5),
+            (["reportAll", "delay", [1] * 9], 9),
+            (["spent", "heading"], 5),
+            (["counters"], {"sent": 0, "dropped": {}, "refused": {"capped": 4}, "pending": 14}),
+        ],
+    ),
+    "a full queue": (
+        {"options": {"maxPending": 4}},
+        [
+            (["reportAll", "delay", [1] * 9], 4),
+            (["spent", "delay"], 2),
+            (["counters"], {"sent": 0, "dropped": {}, "refused": {"full": 5}, "pending": 4}),
+        ],
+    ),
+    # What waits is dropped, what was spent is not given back.
+    "opting out": (
+        {},
+        [
+            (["reportAll", "heading", [1, 2]], 2),
+            (["optOut"], None),
+            (["pending"], 0),
+            (["report", "heading", 3], False),
+            (
+                ["counters"],
+                {"pending": 0, "sent": 0, "dropped": {"opted-out": 2}, "refused": {"opted-out": 1}},
+            ),
+            (["optIn"], None),
+            (["report", "heading", 3], True),
+            (["budget", "heading"], dict.fromkeys(("recentEpsilon", "recentEpsilonLeft", "window")) | SPENT),
+        ],
+    ),
+}
 
 
-def test_without_a_clock_nothing_is_charged() -> None:
-    steps = [["report", "heading", 1], ["clock", "NaN"], ["report", "heading", 1], ["clock", -1]]
-    result = drive(
-        NOWHERE, *steps, ["report", "heading", 1], ["clock", 2e12], ["spent", "heading"], ["counters"]
-    )
-    first, _, second, _, third, _, spent, counters = result["results"]
-    assert (first, second, third, spent, counters["refused"]) == (True, False, False, 1, {"failed": 2})
-
-
-def test_caps_hold_and_a_report_beyond_them_is_not_made() -> None:
-    steps = [["reportAll", "heading", [1] * 9], ["reportAll", "delay", [1] * 9], ["spent", "heading"]]
-    granted, others, spent, counters = drive(NOWHERE, *steps, ["counters"])["results"]
-    assert (granted, others, spent) == (5, 9, 5)
-    assert counters.pop("refused").keys() == {"capped"}
-    assert counters == {"sent": 0, "dropped": {}, "pending": 14}
-
-
-def test_opting_out_drops_what_waits_and_keeps_what_was_spent() -> None:
-    steps = [
-        ["reportAll", "heading", [1, 2]],
-        ["optOut"],
-        ["pending"],
-        ["report", "heading", 3],
-        ["counters"],
-    ]
-    result = drive(NOWHERE, *steps, ["optIn"], ["report", "heading", 3], ["budget", "heading"])["results"]
-    assert result == [
-        2,
-        None,
-        0,
-        False,
-        {"pending": 0, "sent": 0, "dropped": {"opted-out": 2}, "refused": {"opted-out": 1}},
-        None,
-        True,
-        {
-            "epsilon": 3,
-            "epsilonLeft": 2,
-            "recentEpsilon": None,
-            "recentEpsilonLeft": None,
-            "window": None,
-            "reportsLeft": 2,
-        },
-    ]
+@pytest.mark.parametrize(("given", "steps"), STEPS.values(), ids=STEPS)
+def test_what_a_client_without_a_server_answers(
+    given: dict[str, Any], steps: list[tuple[list[Any], Any]]
+) -> None:
+    assert drive(NOWHERE, *(step for step, _ in steps), **given)["results"] == [told for _, told in steps]
 
 
 @pytest.mark.parametrize("how", ["throws", "is missing"])
@@ -220,13 +239,6 @@ def test_an_answer_that_cannot_be_noted_is_not_asked_for_at_once() -> None:
     assert len(requests) == 1
 
 
-def test_a_full_queue_charges_nothing() -> None:
-    steps = [["reportAll", "delay", [1] * 9], ["spent", "delay"], ["counters"]]
-    granted, spent, counters = drive(NOWHERE, *steps, options={"maxPending": 4})["results"]
-    assert (granted, spent) == (4, 2)
-    assert counters == {"sent": 0, "dropped": {}, "refused": {"full": 5}, "pending": 4}
-
-
 def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> None:
     file: dict[str, Any] = {"file": str(tmp_path / "state.json")}
     assert drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], **file)["results"] == [3]
@@ -246,7 +258,7 @@ def test_a_changed_bit_is_noticed_and_nothing_is_reported(tmp_path: Path) -> Non
     path = tmp_path / "state.json"
     drive(NOWHERE, ["reportAll", "heading", [1, 2, 3]], ["flush", 1], file=str(path))
     text = path.read_text(encoding="utf-8")
-    found = run_json(DRIVE.with_name("damage.mjs"), given={"text": text})
+    found = nodejs.ask("damage", {"text": text})
     assert found["bits"] > 2000
     assert found["unnoticed"] == []
 
@@ -550,7 +562,7 @@ def test_what_makes_no_client_is_refused() -> None:
         return {"url": url, "tasks": [task.to_json() for task in tasks], "options": options}
 
     given = [written(**each) for each in (*MADE, *(each for each, _ in NO_CLIENTS))]
-    told = run_json(DRIVE.with_name("made.mjs"), given=given)
+    told = nodejs.ask("made", given)
     assert told[: len(MADE)] == [""] * len(MADE)
     for (options, message), error in zip(NO_CLIENTS, told[len(MADE) :], strict=True):
         assert re.search(message, error), options
@@ -561,7 +573,7 @@ def test_what_makes_no_client_is_refused() -> None:
 def test_a_wait_that_a_server_names_does_not_name_the_device(status: int) -> None:
     """Each device is told a number of its own, all of one step; none is known by how long it waited."""
     told = [60 + 10 * place for place in range(1, 301)]
-    waited = run_json(DRIVE.with_name("told.mjs"), given={"status": status, "told": told})
+    waited = nodejs.ask("told", {"status": status, "told": told})
     assert all(3600 <= wait <= 7201 for wait in waited)
     # Of 300 in a random order, 11 or more are at their place once in 10^8 runs.
     order = sorted(range(300), key=waited.__getitem__)
@@ -581,7 +593,7 @@ def test_a_file_with_anything_in_any_place_is_a_task_error() -> None:
 
     tasks = [HEADING, SCORE, Task("table", Circle(2), 1.0, epoch_seconds=3600, lateness_seconds=60)]
     files = [file for task in tasks for file in spoiled(task.to_json())]
-    thrown = run_json(DRIVE.with_name("fuzz_json.mjs"), given=files)
+    thrown = nodejs.ask("fuzz", files)
     assert len(thrown) > 500
     assert set(thrown) <= {"", "TaskError", "CertificateError"}, [
         (file, name) for file, name in zip(files, thrown, strict=True) if "T" not in name and name
@@ -598,3 +610,54 @@ def test_clients_of_one_ledger_send_their_own_tasks() -> None:
     assert found["moved"] == [f"https://moved.example {one.id}"]
     assert found["updated"] == [to_here]  # by a version of the app without the task
     assert 0 < found["left"] <= 120
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+ONLY_IN_JAVASCRIPT = {"fetch", "IndexedDBLedger", "read_state", "write_state"}
+ONLY_IN_JAVASCRIPT |= {"bytes", "kernel", "placement", "micro_epsilon"}
+"""What to send with, a ledger of browsers, and what others read; what Python's `mechanism`, `charge` hold."""
+
+
+def snake(name: str) -> str:
+    return name if name[0].isupper() else re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", name)
+
+
+def names() -> dict[str, set[str]]:
+    found = nodejs.ask("names", HEADING.to_json())
+    return {kind: {snake(name) for name in given} - ONLY_IN_JAVASCRIPT for kind, given in found.items()}
+
+
+def test_names_are_those_of_python() -> None:
+    found = names()
+    client = arcwise.client.Client
+    assert found["exports"] <= {*arcwise.client.__all__, *errors.__all__}
+    public = {name for name in dir(client) if not name.startswith("_")}
+    assert found["methods"] == public
+    options = {*inspect.signature(client).parameters, *UplinkOptions.__annotations__} - {"server", "options"}
+    options |= set(UplinkOptions.__mro__[0].__annotations__)
+    assert found["options"] <= options
+    assert found["counters"] == set(arcwise.client.Counters._fields)
+    without_delta = {name for name in arcwise.client.accounts.Budget._fields if "delta" not in name}
+    assert found["budget"] == without_delta
+    assert found["task"] <= {name for name in dir(Task) if not name.startswith("_")}
+
+
+def test_the_page_says_which_names_are_missing() -> None:
+    """The last row of the table in the README is about all options that are not here."""
+    found = names()
+    options = {*inspect.signature(arcwise.client.Client).parameters, *UplinkOptions.__annotations__}
+    missing = options - found["options"] - {"server", "options"}
+    text = (JAVASCRIPT / "README.md").read_text(encoding="utf-8")
+    (row,) = re.findall(r"^\| (.*) \| \| not here \|$", text, re.MULTILINE)
+    stated = {name.strip("`") for name in row.split(", ")}
+    assert missing <= stated
+    assert stated - missing == {"groups"}
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
+    assert package["version"] == __version__
+    assert f'"arcwise-js/{__version__}"' in (JAVASCRIPT / "arcwise" / "transport.js").read_text(
+        encoding="utf-8"
+    )

