@@ -236,16 +236,21 @@ def sampler(mechanism: object, *, vectorised: bool, seed: int | None) -> Sampler
 
 def _many(function: Callable[[Any], Any]) -> Sampler:
     def sample(value: float, count: int) -> Outputs:
-        return read_outputs(_guarded(function, value, np.full(count, value)), count)
+        try:
+            raw = function(np.full(count, value))
+        except ArcwiseError:
+            raise
+        except Exception as error:  # it is somebody's function, and may raise anything
+            raise ParameterError(
+                f"mechanism raised {type(error).__name__} with the input {value!r}: {error}"
+            ) from error
+        return read_outputs(raw, count)
 
     return sample
 
 
 def _single(function: Callable[[float], Any]) -> Sampler:
-    def sample(value: float, count: int) -> Outputs:
-        return read_outputs(_guarded(lambda _: [function(value) for _ in range(count)], value, None), count)
-
-    return sample
+    return _many(lambda values: [function(value) for value in values.tolist()])
 
 
 def _group(group: Group, source: Randomness) -> Sampler:
@@ -269,17 +274,6 @@ def _value(domain: Domain, unit: float) -> float:
         values = domain.values()
         return float(values[round(unit * (values.size - 1))])
     return float(domain.from_unit(np.asarray(unit if not domain.circular else unit % 1.0)))
-
-
-def _guarded(function: Callable[[Any], Any], value: float, argument: Any) -> Any:
-    try:
-        return function(argument)
-    except ArcwiseError:
-        raise
-    except Exception as error:  # it is somebody's function, and may raise anything
-        raise ParameterError(
-            f"mechanism raised {type(error).__name__} with the input {value!r}: {error}"
-        ) from error
 
 
 def _parameters(function: Any) -> frozenset[str]:

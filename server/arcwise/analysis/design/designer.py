@@ -142,7 +142,8 @@ def minimax(
 def _table(request: Request, report: Progress) -> Design:
     """Design a table on the unit interval."""
     unbiased = request.goal == "mean"
-    scale = 0.5**request.loss_power
+    power = cast("float", request.power)  # which intervals always have
+    scale = 0.5**power
     what = "worst case" if request.prior is None else "expected variance"
 
     def notify(share: float, worst: float) -> None:
@@ -153,7 +154,7 @@ def _table(request: Request, report: Progress) -> Design:
         goal = Goal(
             epsilon * (1.0 - margin),
             request.nodes,
-            request.loss_power,
+            power,
             unbiased,
             rounds=request.rounds,
             prior=request.prior,

@@ -64,12 +64,6 @@ class Request(NamedTuple):
         prior = None if self.prior is None else list(self.prior)
         return {**self._asdict(), "prior": prior, "version": _VERSION}
 
-    @property
-    def loss_power(self) -> float:
-        """The exponent of the loss where there is one."""
-        assert self.power is not None  # noqa: S101 -- for the type checker; intervals always have one
-        return self.power
-
 
 def designable(domain: Domain) -> bool:
     """Return whether the domain is a lattice of few enough values for a design with a node for each."""

@@ -52,7 +52,8 @@ def find_table(goal: Goal, outputs: int, notify: Callable[[float, float], None])
     if not (goal.unbiased or goal.rounds) and goal.power == 1.0 and goal.nodes <= outputs:
         # For any weights of the inputs an output loses nothing when it moves to its weighted median, a node.
         notify(0.1, 1.0)
-        return _used(goal, _must(program.solve(goal, goal.positions)))
+        table = _must(program.solve(goal, goal.positions))
+        return _must(program.solve(goal, table.outputs[table.top > _USED]))
     table = _descend(goal, _must(program.solve(goal, _start(goal, outputs))), notify, 0.1, 0.5)
     if goal.prior is not None:
         return _tidy(goal, table)
@@ -198,11 +199,6 @@ def _reduced_costs(goal: Goal, table: Table, grid: FloatArray) -> FloatArray:
     both = best + best[:, ::-1]
     column: FloatArray = both.sum(axis=0)[len(grid) :]
     return column
-
-
-def _used(goal: Goal, table: Table) -> Table:
-    """Return the table without unused outputs, the others where they are."""
-    return _must(program.solve(goal, table.outputs[table.top > _USED]))
 
 
 def _tidy(goal: Goal, table: Table) -> Table:

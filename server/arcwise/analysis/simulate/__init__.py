@@ -7,7 +7,6 @@ quantiles and trigonometric moments to compare estimates with. The random number
 
 from __future__ import annotations
 
-from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.counts import (
     MAX_DEVICES,
     as_population,
@@ -21,6 +20,7 @@ from arcwise.analysis.simulate.grammar import parse_population
 from arcwise.analysis.simulate.laws import (
     Atoms,
     Beta,
+    Continuous,
     CutNormal,
     Histogram,
     Mixture,

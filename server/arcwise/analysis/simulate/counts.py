@@ -13,9 +13,8 @@ import numpy as np
 from arcwise.analysis.counts import mechanism_of
 from arcwise.analysis.grid import values_of
 from arcwise.analysis.likelihood.linear_maps import code_laws
-from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.grammar import parse_population
-from arcwise.analysis.simulate.laws import Atoms, Mixture, Population
+from arcwise.analysis.simulate.laws import Atoms, Continuous, Mixture, Population
 from arcwise.analysis.threads import one_thread
 from arcwise.checks import checked_bool, checked_integer, explained
 from arcwise.errors import ParameterError

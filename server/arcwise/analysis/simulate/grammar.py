@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from arcwise.analysis.simulate.continuous import Continuous
 from arcwise.analysis.simulate.laws import (
     Atoms,
     Beta,
+    Continuous,
     CutNormal,
     Histogram,
     Mixture,
