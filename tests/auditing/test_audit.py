@@ -7,18 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy.stats import binom
 
 from arcwise.analysis import Audit, audit
 from arcwise.analysis.auditing.audit import binomial_bounds
 from arcwise.analysis.auditing.calls import default_inputs, read_outputs
-from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Group, Task
 from tests.support.audited import RIGHT, UNIT, WRONG, Audited, naive_laplace, right, warner
+from tests.support.commands import run
 
 LEVEL = 1 - 1e-5
 """Each audit of a right mechanism raises a false alarm with a probability of at most 1e-5."""
@@ -147,45 +146,38 @@ def test_errors_name_what_is_wrong(mechanism: object, options: dict[str, object]
         audit(mechanism, **given)  # type: ignore[arg-type]
 
 
-def run(*arguments: str) -> tuple[int, str]:
-    random.seed(1)
-    done = CliRunner().invoke(main, ["audit", *arguments], catch_exceptions=False)
-    return done.exit_code, done.output
-
-
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_noise.py").write_text("def noisy(v, rng): return v + rng.laplace(0, 1, v.shape)\n")
     Task("heading", Circle(360), 1.0).save("heading.json")
     Group.share_budget("two", {"a": UNIT, "b": Circle(24)}, 2.0).save("two.json")
     claim = ("--epsilon", "1", "--domain", "0:1")
-    some = ("--vectorised", "--input", "0", "--input", "1", "--samples", "1e4", "--seed", "1")
     few = ("--samples", "1e4", "--seed", "1")
-    code, text = run("own_noise:noisy", *claim, *some)
-    assert code == 1
-    assert "support leak: the lowest bits of floats tell input" in text
-    code, text = run("own_noise:noisy", *claim, *some, "--json")
-    assert code == 1
-    found = json.loads(text)
-    assert found["above"]
-    assert found["support_leaks"][0] in found["findings"]
-    for arguments in (("laplace", *claim), ("--task", "heading.json"), ("--group", "two.json")):
-        code, text = run(*arguments, *few)
-        assert code == 0, text
-        assert "nothing found: epsilon is at least" in text
-    code, text = run("--task", "heading.json", "--epsilon", "0.1", *few)
-    assert code == 1
-    refused: list[tuple[list[str], str]] = [
-        ([], "give one of"),
-        (["laplace"], "give --epsilon and --domain"),
-        (["laplas", *claim], "neither MODULE:FUNCTION nor a mechanism"),
-        (["own_noise:noise", *claim], "has no 'noise'"),
-        (["no_such_module:f", *claim], "cannot import 'no_such_module'"),
-        (["own_noise:noisy"], "domain and epsilon must be given"),
-        (["--task", "heading.json", "--circle", "360"], "not for a file"),
-        (["--task", "two.json"], "group"),
+    some = ("own_noise:noisy", *claim, "--vectorised", "--input", "0", "--input", "1", *few)
+    heading = ("--task", "heading.json")
+    # What is given, the exit status (1 says that epsilon is above the claim) and words.
+    cases: list[tuple[tuple[str, ...], int, str]] = [
+        (some, 1, "support leak: the lowest bits of floats tell input"),
+        *(
+            ((*given, *few), 0, "nothing found: epsilon is at least")
+            for given in (("laplace", *claim), heading, ("--group", "two.json"))
+        ),
+        ((*heading, "--epsilon", "0.1", *few), 1, "ABOVE THE CLAIM"),
+        ((), 2, "give one of"),
+        (("laplace",), 2, "give --epsilon and --domain"),
+        (("laplas", *claim), 2, "neither MODULE:FUNCTION nor a mechanism"),
+        (("own_noise:noise", *claim), 2, "has no 'noise'"),
+        (("no_such_module:f", *claim), 2, "cannot import 'no_such_module'"),
+        (("own_noise:noisy",), 2, "domain and epsilon must be given"),
+        ((*heading, "--circle", "360"), 2, "not for a file"),
+        (("--task", "two.json"), 2, "group"),
     ]
-    for given, words in refused:
-        code, text = run(*given)
-        assert code == 2, text  # 1 says that epsilon is above the claim
-        assert words in text
+    for given, code, words in cases:
+        random.seed(1)
+        done = run("audit", *given)
+        assert done.exit_code == code, done.output
+        assert words in done.output
+    done = run("audit", *some, "--json")
+    found = json.loads(done.stdout)
+    assert (done.exit_code, found["above"]) == (1, True)
+    assert found["support_leaks"][0] in found["findings"]

@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from arcwise.analysis import central, plan
 from arcwise.analysis.central_privacy.promise import check_promise, largest_local
-from arcwise.cli import main
 from arcwise.cli.privacy import privacy_page
 from arcwise.client import Client, MemoryLedger, RecordingTransport
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CertificateError, ParameterError
 from arcwise.tasks import Caps, CentralStatement, Group, Task
+from tests.support.commands import good, run
 from tests.support.known import there
 
 AGE = Interval(0, 100)
@@ -23,12 +22,6 @@ ONCE = CentralStatement(1.0, 1e-8, 10_000)
 
 def kernel(epsilon: float) -> Any:
     return Task("age", AGE, epsilon).mechanism.kernel
-
-
-def invoke(*args: str, code: int = 0) -> str:
-    done = CliRunner().invoke(main, args)
-    assert done.exit_code == code, done.output
-    return done.output
 
 
 # --- the local epsilon that a promise allows -------------------------------------------------------------
@@ -117,14 +110,14 @@ def test_a_plan_for_a_promise_has_the_error_of_the_local_epsilon() -> None:
 
 def test_the_command_of_a_plan_makes_its_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = json.loads(invoke("plan", "--circle", "360", "--central", "1", "--reports", "1e4", "--json"))
+    said = json.loads(good("plan", "--circle", "360", "--central", "1", "--reports", "1e4", "--json"))
     assert said["epsilon"] >= 5.1
     command = said["mechanisms"][0]["command"].split()
-    invoke(*command[1:])
+    good(*command[1:])
     task = Task.load("NAME.json")
     assert (task.epsilon, task.central) == (said["epsilon"], ONCE)
     assert task.caps == Caps(lifetime=5.17, rolling=5.17)
-    assert "central epsilon 0.99" in invoke("task", "verify", "NAME.json")
+    assert "central epsilon 0.99" in good("task", "verify", "NAME.json")
 
 
 def test_a_new_task_finds_its_local_epsilon_and_its_caps(
@@ -132,7 +125,7 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     new = ("task", "new", "age", "--domain", "0:100", "--central", "1", "--reports", "1e4")
-    shown = invoke(*new, "--epoch-seconds", "3600", "--lateness-seconds", "7200")
+    shown = good(*new, "--epoch-seconds", "3600", "--lateness-seconds", "7200")
     task = Task.load("age.json")
     assert (task.epsilon, task.central, task.lateness_seconds) == (5.18, ONCE, 7200)
     assert task.caps == Caps(lifetime=5.18, rolling=5.18, window=3600)
@@ -142,9 +135,9 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
     assert f"\n{'':<13}{gateway}: epsilon = 5.18 per report, without its address\n" in shown
     assert f"\n{'':<13}{released}: epsilon = 1, delta = 1e-08, for the counts of one epoch" in shown
     assert "holds at least 10,000 reports; batches are taken until 7200 s after their epoch" in shown
-    window = invoke(*new, "--rolling-window", "86400", "--dry-run", "--epoch-seconds", "3600")
+    window = good(*new, "--rolling-window", "86400", "--dry-run", "--epoch-seconds", "3600")
     assert "within any 86400 s" in window
-    assert "closed" in invoke(
+    assert "closed" in good(
         "task", "new", "b", "--circle", "360", "--epsilon", "1", "--release", "closed-epochs"
     )
 
@@ -177,7 +170,7 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
     ],
 )
 def test_bad_options(args: list[str], message: str) -> None:
-    done = CliRunner().invoke(main, ["task", "new", "age", "--domain", "0:100", "--dry-run", *args])
+    done = run("task", "new", "age", "--domain", "0:100", "--dry-run", *args)
     assert done.exit_code == (2 if "-" in message[:3] or message.startswith(("give", "needs")) else 1)
     assert message in " ".join(done.output.split())
 
@@ -185,7 +178,9 @@ def test_bad_options(args: list[str], message: str) -> None:
 def test_a_plan_finds_epsilon_and_error_of_a_promise() -> None:
     args = ["plan", "--circle", "360", "--central", "1", "--reports", "1e4"]
     for beside in (["--epsilon", "1"], ["--error", "1"]):
-        assert "--central takes --reports, without --epsilon and --error" in invoke(*args, *beside, code=2)
+        done = run(*args, *beside)
+        assert done.exit_code == 2
+        assert "--central takes --reports, without --epsilon and --error" in done.output
 
 
 @pytest.mark.slow
@@ -246,17 +241,17 @@ def test_outcomes_and_groups_name_each_reader(tmp_path: Path, monkeypatch: pytes
     Group("both", [task, plain]).save("both.json")
     lines = [f"Against {who}: {what}." for who, what in task.readers.items()]
     args = ("--distribution", "normal:40,10", "--estimate")
-    enough = invoke("simulate", "age.json", "--reports", "10000", *args, "-o", "counts.json")
+    enough = run("simulate", "age.json", "--reports", "10000", *args, "-o", "counts.json").output
     assert enough.rstrip().endswith("\n".join(lines)), enough
     estimated = ("estimate", "age.json", "--counts", "counts.json")
-    assert "\n".join(lines) in invoke(*estimated)
-    assert json.loads(invoke(*estimated, "--json"))["readers"] == task.readers
-    few = invoke("simulate", "age.json", "--reports", "9999", *args)
+    assert "\n".join(lines) in good(*estimated)
+    assert json.loads(good(*estimated, "--json"))["readers"] == task.readers
+    few = run("simulate", "age.json", "--reports", "9999", *args).output
     assert few.endswith("9,999 reports are fewer than 10,000: a server does not release them.\n")
-    other = invoke(
+    other = good(
         "simulate", "heading.json", "--reports", "100", "--distribution", "vonmises:90,1", "--estimate"
     )
     assert "Against" not in other
-    shown = invoke("group", "show", "both.json")
+    shown = good("group", "show", "both.json")
     assert shown.count("epsilon = 5.17 per report") == 2
     assert shown.index(next(iter(task.readers))) < shown.index(str(ONCE))

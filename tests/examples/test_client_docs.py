@@ -1,4 +1,4 @@
-"""docs/howto/embed-a-client.md, the first example of overview.md and the smallest app, with a real server.
+"""docs/howto/embed-a-client.md and hosted-app.md, the first example of overview.md and the smallest app.
 
 A comment behind a `print` says what it prints.
 """
@@ -11,6 +11,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -23,9 +24,11 @@ from arcwise.client.delivery import Verdict, classify
 from arcwise.client.event_log import _MESSAGES
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
+from tests.support.ledgers import ledger_schema, ledger_url
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "howto" / "embed-a-client.md").read_text(encoding="utf-8")
+HOSTED = (ROOT / "docs" / "howto" / "hosted-app.md").read_text(encoding="utf-8")
 OVERVIEW = (ROOT / "docs" / "explanation" / "overview.md").read_text(encoding="utf-8")
 
 
@@ -147,3 +150,23 @@ def test_all_of_the_overview_asks_one_task(tmp_path: Path, monkeypatch: pytest.M
     (source,) = re.findall(r"^task = (Task\(.*?\))(?:  #.*)?$", OVERVIEW, re.MULTILINE)
     task = eval(source, {"Task": Task, "Circle": Circle, "Caps": Caps})
     assert Task.load("tasks/heading.json").id == task.id
+
+
+def test_the_page_of_hosted_apps_holds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its ledgers are in a schema of their own, and its requests are recorded."""
+    found = blocks(HOSTED, "python")
+    monkeypatch.setenv("DATABASE_URL", ledger_url())
+    names: dict[str, Any] = {}
+    with ledger_schema() as schema:
+        for block in found:
+            text = block.replace("create=True)", f"create=True, schema={schema!r})")
+            text = text.replace("ledger=ledgers)", "ledger=ledgers, transport=RecordingTransport())")
+            text = text.replace(
+                "from arcwise.client import ", "from arcwise.client import RecordingTransport, "
+            )
+            exec(compile(text, "hosted-app.md", "exec"), names)
+            said = re.findall(r"^print\(.*\)  # (.*)$", block, re.MULTILINE)
+            assert capsys.readouterr().out.splitlines() == said
+    assert len(found) == 5

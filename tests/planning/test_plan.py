@@ -1,5 +1,6 @@
-"""`plan`: every permutation of the three, what it says, and that its commands make what it planned with."""
+"""Plans, in Python and by the command: all three unknowns, what plans say, and what their commands make."""
 
+import csv
 import json
 import math
 import shlex
@@ -9,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,11 +18,11 @@ from arcwise.analysis.planning.curve import HIGHEST, LOWEST, fewest_reports, sma
 from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.further import further_reports
 from arcwise.analysis.planning.mean import MeanCurve
-from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.tasks import Task
+from tests.support.commands import bad, good, run
 
 MINUTES, HEADING = Interval(0, 180), Circle(360)
 
@@ -30,6 +30,17 @@ MINUTES, HEADING = Interval(0, 180), Circle(360)
 @pytest.fixture(scope="module")
 def reports_needed() -> Plan:
     return plan(MINUTES, epsilon=1.0, error=0.5, delta=1e-6)
+
+
+@pytest.fixture(scope="module")
+def error_reached() -> Plan:
+    return plan(MINUTES, epsilon=1.0, reports=10**5)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def test_an_error_gives_reports_and_they_the_error(reports_needed: Plan) -> None:
@@ -82,17 +93,16 @@ def test_rows_are_sorted_and_in_relation_to_the_best(reports_needed: Plan) -> No
     assert any("duchi needs 0.9" in note for note in reports_needed.notes)
 
 
-def test_without_a_delta_no_mechanism_spends_one() -> None:
-    made = plan(MINUTES, epsilon=1.0, reports=10**5)  # the design is there from the tests before
-    assert not any(row.delta for row in made.rows)
-    left_out = {label for label, why in made.left_out.items() if "delta" in why}
+def test_without_a_delta_no_mechanism_spends_one(error_reached: Plan) -> None:
+    assert not any(row.delta for row in error_reached.rows)
+    left_out = {label for label, why in error_reached.left_out.items() if "delta" in why}
     assert {"gaussian", "truncated-laplace", "uniform-atom"} <= left_out
 
 
 def test_every_registered_mechanism_of_the_domain_is_planned_or_left_out_with_a_reason(
-    reports_needed: Plan,
+    reports_needed: Plan, error_reached: Plan
 ) -> None:
-    for made in (reports_needed, plan(MINUTES, epsilon=1.0, reports=10**5)):
+    for made in (reports_needed, error_reached):
         told = {row.label for row in made.rows} | set(made.left_out)
         names = {name for (name, _), cls in MECHANISMS.items() if cls.domain_type is Interval}
         assert names - {"designed-table"} == {label.partition(", ")[0] for label in told} - {"LP design"}
@@ -110,10 +120,7 @@ def test_the_clamp_is_left_out_and_the_plan_says_why(reports_needed: Plan) -> No
 
 
 @pytest.mark.slow
-def test_every_command_makes_the_mechanism_that_was_planned_with(
-    reports_needed: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_every_command_makes_the_mechanism_that_was_planned_with(reports_needed: Plan, folder: Path) -> None:
     circle = plan(HEADING, epsilon=1.0, error=3.0)
     ran = 0
     for made in (reports_needed, circle):
@@ -123,9 +130,8 @@ def test_every_command_makes_the_mechanism_that_was_planned_with(
                 continue
             arguments = shlex.split(row.command)
             assert arguments[0] == "arcwise"
-            done = CliRunner().invoke(main, [*arguments[1:], "--force"])
-            assert done.exit_code == 0, done.output
-            task = Task.load(Path("NAME.json"))
+            good(*arguments[1:], "--force")
+            task = Task.load(folder / "NAME.json")
             assert task.domain == made.domain
             assert task.goal == made.goal
             mechanism: Any = task.mechanism
@@ -140,15 +146,12 @@ def test_every_command_makes_the_mechanism_that_was_planned_with(
 
 
 @pytest.mark.slow
-def test_many_reports_plan_with_the_grid_that_they_get(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_many_reports_plan_with_the_grid_that_they_get(folder: Path) -> None:
     given: dict[str, Any] = {"goal": "distribution", "population": "beta:2,5", "compare": False}
     made = plan(MINUTES, epsilon=8.0, reports=2 * 10**6, **given)
     assert made.chosen.nodes == 512
-    assert CliRunner().invoke(main, shlex.split(made.chosen.command)[1:]).exit_code == 0
-    assert Task.load(Path("NAME.json")).mechanism.kernel.nodes == 512
+    good(*shlex.split(made.chosen.command)[1:])
+    assert Task.load(folder / "NAME.json").mechanism.kernel.nodes == 512
     assert plan(MINUTES, epsilon=8.0, reports=300, **given).chosen.nodes == 251
     assert plan(MINUTES, epsilon=2.0, reports=1000, **given).chosen.nodes == 128
 
@@ -235,16 +238,12 @@ def test_the_smallest_epsilon_may_be_enough() -> None:
         (MINUTES, {"epsilon": 1, "error": 1, "population": "gauss"}, "a part must be one of"),
         (HEADING, {"epsilon": 1, "error": 1, "population": "uniform"}, "population must have a direction"),
         (HEADING, {"epsilon": 1, "reports": 4}, "4 reports are too few to estimate a direction"),
+        ((0, 1), {"epsilon": 1, "error": 0.1}, "domain must be an Interval or a Circle"),
     ],
 )
 def test_errors_say_what_is_wrong(domain: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         plan(domain, compare=False, **given)
-
-
-def test_a_domain_is_asked_for() -> None:
-    with pytest.raises(ParameterError, match="domain must be an Interval or a Circle"):
-        plan((0, 1), epsilon=1, error=0.1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("fewest", range(2, 20))  # an interval needs two reports
@@ -292,18 +291,89 @@ def test_the_answer_reaches_and_a_smaller_one_does_not(
     assert found.tried == tuple(sorted((epsilon, error(epsilon)) for epsilon in seen))
 
 
-def test_nothing_reaches() -> None:
+def test_errors_that_all_or_none_reach_and_infinite_ones() -> None:
     found = smallest_epsilon(lambda epsilon: 5.0 + 1 / epsilon, 1.0, start=1.0, tolerance=0.005)
-    assert found.epsilon is None
-    assert found.tried[-1][0] == HIGHEST
-
-
-def test_even_the_smallest_reaches() -> None:
+    assert (found.epsilon, found.tried[-1][0]) == (None, HIGHEST)
     assert smallest_epsilon(lambda _: 0.5, 1.0, start=1.0, tolerance=0.005).epsilon == LOWEST
-
-
-def test_errors_may_be_infinite_below() -> None:
     found = smallest_epsilon(
         lambda epsilon: math.inf if epsilon < 2 else 1 / epsilon, 1.0, start=0.3, tolerance=0.005
     )
     assert found.epsilon == pytest.approx(2.0, rel=0.01)
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+
+def test_the_table_is_that_of_python() -> None:
+    text = good("plan", "--domain", "0:180", "--epsilon", "1", "--error", "0.5")
+    made = plan(MINUTES, epsilon=1, error=0.5)
+    assert text.startswith(f"{made.reports:,} reports at epsilon 1: error 0.5; the interval at level 0.95")
+    lines = text.splitlines()
+    for row in made.rows:
+        (line,) = [line for line in lines if line.startswith(f"{row.label}{' *' if row.chosen else ''}  ")]
+        assert f"{row.reports:,}" in line
+        assert f"{row.relative:.3f}" in line
+    assert "* what a task with this goal gets" in text
+
+
+def test_a_share_is_one_of_the_range() -> None:
+    args = ["--epsilon", "1", "--no-compare", "--json"]
+    first = json.loads(good("plan", "--domain", "0:180", "--error", "1%", *args))
+    second = json.loads(good("plan", "--domain", "0:180", "--error", "1.8", *args))
+    assert first == second
+    assert first["asked"] == pytest.approx(1.8)
+    assert [row["label"] for row in first["mechanisms"]] == ["LP design, mean"]
+
+
+def test_directions_say_what_was_assumed() -> None:
+    text = good("plan", "--circle", "360", "--reports", "1e5", "--error", "2")
+    assert "for every population with a resultant length of at least 0.5" in text
+    text = good(
+        "plan", "--domain", "circle:360", "--reports", "1e5", "--error", "2", "--population", "vonmises:90,1"
+    )
+    assert "for vonmises:90,1" in text
+
+
+@pytest.mark.slow
+def test_distributions_tell_each_population() -> None:
+    given = "--domain 0:1 --goal distribution --epsilon 4 --reports 300 --no-compare"
+    text = good("plan", *given.split())
+    assert "expected Wasserstein-1 distance" in text
+    assert "by case    uniform 0." in text
+    assert "two-bumps 0." in text
+
+
+@pytest.mark.slow
+def test_files_are_written(folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    result = run(
+        "plan", "--circle", "24", "--epsilon", "1", "--error", "0.1", "--csv", "a.csv", "--plot", "a.svg"
+    )
+    assert result.exit_code == 0, result.output
+    assert "wrote a.csv" in result.stderr
+    with Path("a.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert "optimal-circular" in [row["label"] for row in rows]
+    assert all(float(row["error"]) <= 0.1 for row in rows)
+    assert "<svg" in Path("a.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--domain", "0:1", "--epsilon", "1"], "give two of --epsilon, --error and --reports"),
+        (["--epsilon", "1", "--error", "1"], "give one of --domain"),
+        (["--domain", "0:1", "--epsilon", "1", "--reports", "many"], "'many' is not a whole number"),
+        (["--domain", "0:1", "--epsilon", "1", "--reports", "1.5"], "'1.5' is not a whole number"),
+        (["--domain", "0:1", "--epsilon", "1", "--error", "2"], "error must be at most the range 1"),
+        (["--domain", "0:1", "--epsilon", "1", "--error", ".1", "--plot", "a.doc"], "--plot takes a file"),
+        (["--circle", "1", "--epsilon", "1", "--error", ".1", "--csv", "no/a.csv"], "cannot write no/a.csv"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_errors_of_the_command_say_what_is_wrong(args: list[str], message: str) -> None:
+    assert message in bad("plan", *args)
+
+
+def test_it_is_listed() -> None:
+    assert "plan" in good("--help")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from scipy.stats import chi2, wasserstein_distance
 
 from arcwise.analysis import estimate
@@ -23,12 +22,12 @@ from arcwise.analysis.planning.direction import DirectionCurve
 from arcwise.analysis.planning.distribution import survey_error
 from arcwise.analysis.planning.mean import MeanCurve
 from arcwise.analysis.simulate import as_population, code_law, simulate_counts
-from arcwise.cli import main
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise, RandomizedResponse
 from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
 from tests.support.cases import mostly_slow
+from tests.support.commands import good, run
 from tests.support.known import bounded, there
 from tests.support.surveys import many_counts, turns_of
 
@@ -241,18 +240,14 @@ def test_an_estimate_on_a_lattice_costs_its_own_variance() -> None:
 
 
 def test_the_commands_take_a_step() -> None:
-    run = CliRunner().invoke
     args = ["--domain", "0:10", "--step", "1", "--epsilon", "1"]
-    done = run(main, ["plan", *args, "--error", "0.1", "--json", "--no-compare"])
-    assert done.exit_code == 0, done.output
-    answer = json.loads(done.stdout)
+    answer = json.loads(good("plan", *args, "--error", "0.1", "--json", "--no-compare"))
     assert answer["domain"] == "[0, 10] in steps of 1"
     assert answer["reports"] == plan(RATINGS, epsilon=1, error=0.1, compare=False).reports
-    done = run(main, ["compare", *args, "--rounding", "nearest", "--no-designs"])
-    assert done.exit_code == 0, done.output
-    assert "values in [0, 10] in steps of 1" in done.stdout
-    assert "Left out: three-outputs: ThreeOutputs must have 11 nodes" in done.stdout.replace("\n", " ")
-    done = run(main, ["plan", *args[:2], "--rounding", "nearest", "--epsilon", "1", "--error", "0.1"])
+    said = good("compare", *args, "--rounding", "nearest", "--no-designs")
+    assert "values in [0, 10] in steps of 1" in said
+    assert "Left out: three-outputs: ThreeOutputs must have 11 nodes" in said.replace("\n", " ")
+    done = run("plan", *args[:2], "--rounding", "nearest", "--epsilon", "1", "--error", "0.1")
     assert done.exit_code == 2
     assert "--rounding is for a domain with a --step" in done.output
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from arcwise.client.accounts import EVERYTHING
 from arcwise.tasks import Task
 from arcwise.wire import decode_batch
-from tests.simulation.server import Report, reports_of
-from tests.simulation.tasks import CAPS, GROUP, SOLO, TASKS
+from tests.simulation.network import Report, reports_of
+from tests.simulation.world import CAPS, GROUP, SOLO, TASKS
 
 __all__ = ["Books", "Charge", "Contents", "costs_of", "read"]
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from arcwise.client import FileLedger, Outcome, Uplink
 from arcwise.client.file.database import Database
 from tests.simulation.books import Charge, costs_of, read
-from tests.simulation.tasks import CAPS, GROUP, SOLO, Draws, Replay, value_of
-from tests.simulation.world import Killed
+from tests.simulation.world import CAPS, GROUP, SOLO, Draws, Killed, Replay, value_of
 from tests.support.unlimited import Client
 
 if TYPE_CHECKING:

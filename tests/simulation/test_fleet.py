@@ -22,10 +22,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from arcwise.errors import LedgerError
 from arcwise.tasks import DAY
 from tests.simulation.device import MOST_PROCESSES, Device, Model
-from tests.simulation.network import FATES, Fate, Network
-from tests.simulation.server import Server
-from tests.simulation.tasks import GROUP, NUMBERS, SOLO, TASKS
-from tests.simulation.world import World
+from tests.simulation.network import FATES, Fate, Network, Server
+from tests.simulation.world import GROUP, NUMBERS, SOLO, TASKS, World
 
 MORE = int(os.environ.get("ARCWISE_SIMULATIONS", "0"))
 HOUR = 3600
