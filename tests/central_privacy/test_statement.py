@@ -3,6 +3,7 @@
 import math
 import tracemalloc
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -15,12 +16,13 @@ from arcwise.analysis.central_privacy.inversion import log_positive_part, log_po
 from arcwise.digits import rounded_up
 from arcwise.domains import Circle, Interval
 from arcwise.errors import ParameterError
-from arcwise.kernels import CirculantKernel, TableKernel
+from arcwise.kernels import CirculantKernel, Kernel, TableKernel
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms import Hybrid, OptimalPiecewise, Piecewise, ThreeOutputs
 from arcwise.tasks import CentralStatement, Task
 from arcwise.typing import FloatArray
 from benchmarks.speed.certificates import random_table
+from tests.central_privacy.test_enumeration import Law, with_report
 from tests.support.cases import mostly_slow
 
 
@@ -90,18 +92,10 @@ def test_a_positive_part_lies_between_its_bounds(values: list[float], weights: l
     assert truth - 1e-11 <= above <= truth + 0.01
 
 
-def laws(kernel: TableKernel | CirculantKernel, others: tuple[int, ...]) -> list[dict[tuple[int, ...], int]]:
-    """Return the law of the counts for every value of device 1, by every code of everybody."""
-    found = []
-    for own in range(kernel.nodes):
-        law: dict[tuple[int, ...], int] = {}
-        rows = [kernel.row(node) for node in (own, *others)]
-        for codes in product(range(kernel.codes), repeat=len(rows)):
-            counts = tuple(codes.count(code) for code in range(kernel.codes))
-            mass = math.prod(row[code] for row, code in zip(rows, codes, strict=True))
-            law[counts] = law.get(counts, 0) + mass
-        found.append(law)
-    return found
+def laws(kernel: Kernel, others: tuple[int, ...]) -> list[Law]:
+    """Return the law of the counts for every value of device 1."""
+    law = reduce(with_report, map(kernel.row, others), {(0,) * kernel.codes: 1})
+    return [with_report(law, kernel.row(own)) for own in range(kernel.nodes)]
 
 
 QUARTER = UNIT // 4
