@@ -10,17 +10,52 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.optimize import linprog
 
 from arcwise.analysis.design import lower_bound, minimax, worst_case
 from arcwise.analysis.design.bound import Multipliers, certified_bound
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import circle_attenuation, circle_expected_error, interval_expected_error
 from arcwise.mechanisms.closed_forms.published import best_published_variance
-from tests.design.plain import brute_force
 from tests.support.cases import mostly_slow
 
 REFERENCE: dict[str, Any] = json.loads((Path(__file__).parent / "reference_design.json").read_text())
 UNIT = Interval(0, 1)
+
+
+def brute_force(epsilon: float, inputs: int, outputs: NDArray[Any], *, unbiased: bool) -> float:
+    """Return the least worst case at the inputs with these outputs, on [-1, 1].
+
+    By one plain linear program, without symmetry, cuts or multipliers.
+    """
+    x = np.linspace(-1, 1, inputs)
+    k, power = len(outputs), 2 if unbiased else 1
+    columns = inputs * k + k + 1
+    cost = np.zeros(columns)
+    cost[-1] = 1
+    upper, equal, right = [], [], []
+    for i in range(inputs):
+        row = np.zeros(columns)
+        row[i * k : (i + 1) * k] = np.abs(outputs - x[i]) ** power
+        row[-1] = -1
+        upper.append(row)
+        total = np.zeros(columns)
+        total[i * k : (i + 1) * k] = 1
+        equal.append(total)
+        right.append(1.0)
+        if unbiased:
+            mean = np.zeros(columns)
+            mean[i * k : (i + 1) * k] = outputs
+            equal.append(mean)
+            right.append(x[i])
+        for j in range(k):
+            low, high = np.zeros(columns), np.zeros(columns)
+            low[[i * k + j, inputs * k + j]] = -1, 1
+            high[[i * k + j, inputs * k + j]] = 1, -math.exp(epsilon)
+            upper += [low, high]
+    result = linprog(cost, A_ub=np.array(upper), b_ub=np.zeros(len(upper)), A_eq=np.array(equal), b_eq=right)
+    return float(result.fun)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])

@@ -20,7 +20,7 @@ from arcwise.analysis.design.worst import (
 )
 from arcwise.errors import ParameterError
 from arcwise.kernels.certificate import UNIT, exp_lower_bound
-from tests.design.plain import brute_force
+from tests.design.test_design_bound import brute_force
 from tests.support.known import there
 
 seeds = st.integers(0, 2**32 - 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, wasserstein_distance
+from scipy.stats import wasserstein_distance
 
 from arcwise.analysis import estimate
 from arcwise.analysis.design import minimax, worst_case
@@ -26,6 +26,7 @@ from arcwise.domains import Circle, Domain, Interval
 from arcwise.mechanisms import Duchi, OptimalCircular, OptimalPiecewise, RandomizedResponse
 from arcwise.mechanisms.moments import variances
 from arcwise.tasks import Task
+from tests.planning.test_plan_mean import within_chance
 from tests.support.cases import mostly_slow
 from tests.support.commands import good, run
 from tests.support.known import bounded, there
@@ -71,8 +72,7 @@ def test_surveys_have_the_planned_error(name: str, population: str) -> None:
     numbers = np.array([result.value for result in results], dtype=np.float64)
     decoded = counts @ mechanism.values / n
     assert numbers == pytest.approx(decoded[:5], abs=1e-9)
-    low, high = chi2.ppf([5e-7, 1 - 5e-7], SURVEYS) / SURVEYS
-    assert low <= float(((decoded - truth) ** 2).mean()) / (10 * curve.error(n)) ** 2 <= high
+    assert within_chance(float(((decoded - truth) ** 2).mean()), 10 * curve.error(n))
 
 
 @pytest.mark.parametrize("rounding", ["refuse", "stochastic"])
@@ -95,8 +95,7 @@ def test_the_error_for_users_has_no_rounding() -> None:
     generator = np.random.default_rng(4)
     counts = [simulate_counts(mechanism, values, n, generator, fixed=True) for _ in range(1500)]
     squares = (np.array(counts) @ mechanism.values / n - 2.0) ** 2
-    low, high = chi2.ppf([5e-7, 1 - 5e-7], 1500) / 1500
-    assert low <= squares.mean() / (4 * curve.error(n)) ** 2 <= high
+    assert within_chance(float(squares.mean()), 4 * curve.error(n), 1500)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
