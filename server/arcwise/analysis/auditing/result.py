@@ -14,18 +14,10 @@ from arcwise.digits import rounded_down, rounded_up
 class Finding:
     """One event that was chosen on one half of the outputs and counted in the other.
 
-    Attributes
-    ----------
-    kind
-        "range", "value", "low bits" or "low bits of the distance".
-    event
-        The outputs, in words.
-    input, other
-        The two inputs.
-    count, other_count, calls
-        How often each gave such an output, in so many calls each.
-    epsilon
-        The lower bound from this event, at least 0. It holds together with those of the other events.
+    `kind` is "range", "value", "low bits" or "low bits of the distance"; `event` is the outputs in words.
+    `count` and `other_count` say how often each input, `input` and `other`, gave such an output in `calls`
+    calls. `epsilon`, at least 0, is the lower bound from this event. It holds together with those of the
+    other events.
     """
 
     kind: str

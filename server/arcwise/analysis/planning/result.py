@@ -20,28 +20,13 @@ if TYPE_CHECKING:
 class PlannedMechanism:
     """What one mechanism needs, or reaches.
 
-    Attributes
-    ----------
-    label
-        The mechanism's name and what distinguishes this member of its family.
-    chosen
-        Whether it is what `arcwise task new --goal` takes.
-    reports, epsilon
-        As asked, or found.
-    error
-        Expected from these reports at this epsilon, in the unit of the domain.
-    half_width
-        Of the interval at the plan's level; None for a distribution.
-    relative
-        What the plan compares by, over the smallest of all mechanisms.
-    delta
-        That its reports spend as well, as the certificate has it; 0 for pure mechanisms.
-    nodes, codes
-        N and K.
-    command
-        That makes the task; empty where there is none: then ``Task(..., mechanism=...)`` does.
-    points
-        Pairs (reports, error), or (epsilon, error) where epsilon was looked for: for pictures.
+    `label` is the mechanism's name and what distinguishes this member of its family; `chosen` marks what
+    `arcwise task new --goal` takes. `reports` and `epsilon` are as asked, or found; the `error` is expected
+    from them, in the unit of the domain. `half_width` is that of the interval at the plan's level, None for a
+    distribution. `relative` is what the plan compares by, over the smallest of all mechanisms. `delta` is
+    spent by the reports as well, as the certificate has it: 0 for pure mechanisms. `nodes` and `codes` are N
+    and K. `command` makes the task; where it is empty, ``Task(..., mechanism=...)`` does. `points` are for
+    pictures: pairs (reports, error), or (epsilon, error) where epsilon was looked for.
     """
 
     label: str

@@ -40,12 +40,9 @@ _SCANNED = 1024
 class Reach(NamedTuple):
     """Where lies about the input can put one estimate.
 
-    value
-        Of the distribution as it is given; None where the reports do not tell it.
-    honest
-        Between which numbers the honest population's lies, if that share of these reports are lies.
-    moved
-        Between which numbers such liars can put the estimate, if the distribution is the honest one.
+    `value` is that of the distribution as it is given, None where the reports do not tell it. The honest
+    population's lies within `honest`, if that share of these reports are lies. Such liars can put the
+    estimate anywhere within `moved`, if the distribution is the honest one.
     """
 
     value: float | None
