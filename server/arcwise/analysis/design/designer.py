@@ -9,7 +9,8 @@ goal        domain   minimises over all inputs the largest                      
 "direction" Circle   ``1 - rho_1``, rho_1 the attenuation of the first moment         `DesignedCircular`
 =========== ======== ================================================================ ==================
 
-With a population the goal "mean" minimises the variance that is expected there.
+With a population the goal "mean" minimises the variance that is expected there. `figures` sets what designs
+for means reach beside what no mechanism can.
 """
 
 from __future__ import annotations
