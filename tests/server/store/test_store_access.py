@@ -7,7 +7,7 @@ import pytest
 
 from arcwise.errors import ParameterError
 from arcwise.server.store import Store, StoredAction, StoredKey, StoredSession
-from arcwise.server.store.access import MOST_SESSIONS
+from arcwise.server.store.base import MOST_SESSIONS
 from tests.support.store_samples import DELAY, HEADING
 from tests.support.stores import Opener
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.store.access import MOST_SESSIONS
+from arcwise.server.store.base import MOST_SESSIONS
 from arcwise.server.store.problems import key_exists, load_task, refuse_taken_name
 from arcwise.server.store.records import DeletedData, StoredAction, StoredKey, StoredSession, StoredTask
 from arcwise.server.store.releases import Decided
