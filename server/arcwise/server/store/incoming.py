@@ -12,7 +12,7 @@ from arcwise.errors import ParameterError
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import GAP_SECONDS, last_open_from, last_taken
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
-from arcwise.server.store.merging import Brought
+from arcwise.server.store.problems import Brought
 from arcwise.server.store.releases import least_released
 from arcwise.server.store.sources import checked_name
 from arcwise.tasks import DAY

@@ -12,8 +12,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from arcwise.errors import StoreError
+from arcwise.server.store.connection import SqlConnection
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
-from arcwise.server.store.sql.connection import SqlConnection
 from arcwise.urls import libpq_settings, without_password
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ import numpy as np
 from psycopg.errors import DeadlockDetected
 
 from arcwise.server.store.postgres.locks import keep_open, let_others_pass, lock_sources
-from arcwise.server.store.sources import checked_ids, refuse_twice
-from arcwise.server.store.sql.sources import SqlSource, TaskRow
+from arcwise.server.store.sources import SqlSource, TaskRow, checked_ids, refuse_twice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -11,6 +11,7 @@ import psycopg
 from psycopg.errors import DeadlockDetected
 
 from arcwise.errors import StoreError
+from arcwise.server.store import releases
 from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import summed_counts
 from arcwise.server.store.epochs import last_closable
@@ -26,8 +27,7 @@ from arcwise.server.store.postgres.arrays import (
 from arcwise.server.store.postgres.database import Connection, Database, Link
 from arcwise.server.store.postgres.locks import alone, let_others_pass, lock_folding, lock_sources
 from arcwise.server.store.releases import Closing
-from arcwise.server.store.sql import releases
-from arcwise.server.store.sql.store import REGISTER, SqlStore
+from arcwise.server.store.sql import REGISTER, SqlStore
 from arcwise.server.store.staging import Staged
 from arcwise.wire import BATCH_ID_BYTES, Batch
 

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from arcwise.server.store import releases
 from arcwise.server.store.epochs import last_open_from
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
 from arcwise.server.store.incoming import checked_incoming, taken_clock
-from arcwise.server.store.merging import (
+from arcwise.server.store.postgres.locks import alone, lock_folding, lock_sources
+from arcwise.server.store.problems import (
     MOST_MERGED,
+    load_task,
     refuse_known_batches,
     refuse_known_origins,
     refuse_more_than_most,
 )
-from arcwise.server.store.postgres.locks import alone, lock_folding, lock_sources
-from arcwise.server.store.problems import load_task
 from arcwise.server.store.sources import refuse_known_sources
-from arcwise.server.store.sql import releases
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from psycopg.errors import InsufficientPrivilege
 
-from arcwise.server.store.merging import MOST_REPORTS
+from arcwise.server.store import releases
 from arcwise.server.store.postgres.locks import lock_folding, lock_sources
-from arcwise.server.store.problems import counts_problems, task_problems, time_problems
+from arcwise.server.store.problems import MOST_REPORTS, counts_problems, task_problems, time_problems
 from arcwise.server.store.releases import release_problems
-from arcwise.server.store.sql import releases
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,17 +7,17 @@ import re
 import sqlite3
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
 from arcwise.errors import ArcwiseError, StoreError
+from arcwise.server.store.connection import SqlConnection
 from arcwise.server.store.migrations import Migration, pending, read_migrations, refuse_version
-from arcwise.server.store.sql.connection import SqlConnection
 from arcwise.server.store.sqlite.rows import pack, unpack
 
 if TYPE_CHECKING:
@@ -320,6 +320,70 @@ class Database:
             self.writer.close()
 
 
+class ReadOnlyDatabase(Database):
+    """A store's file, opened for each reading and closed after it.
+
+    A connection that stays open would keep the last server from folding its log into the file. Without a log
+    beside it nobody writes the file, and SQLite is told that it is immutable: otherwise it would make a log.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"sqlite:///{path}"
+        self.path = Path(os.path.realpath(path))
+        if not self.path.exists():
+            raise StoreError(f"there is no store at {path}: check the path; `arcwise serve` makes one")
+        _refuse_names(self.path)
+        self._log = self.path.with_name(f"{self.path.name}-wal")
+        self._reading = threading.Lock()
+        if self.version == 0:
+            raise StoreError(f"{self.path} is not a store of arcwise")
+
+    def connect(self) -> Connection:
+        """Return a new connection that cannot write; the caller closes it."""
+        quiet = "" if self._log.exists() else "&immutable=1"
+        return self._connect(f"{self.path.as_uri()}?mode=ro{quiet}", uri=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Lend a connection that reads what is committed, to one thread at a time.
+
+        Raises `StoreError` also when a server begins to write the file meanwhile, because the data may then
+        be of two moments.
+        """
+        with self.errors("read"), self._reading:
+            before = self._moment()
+            with closing(self.connect()) as connection:
+                yield connection
+            if before is not None and before != self._moment():
+                raise StoreError(f"a server began to write {self.path} while it was read; try again")
+
+    def _moment(self) -> tuple[int, int] | None:
+        """Return what changes when the file is written; None where somebody keeps a log."""
+        if self._log.exists():
+            return None
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise StoreError(f"cannot read {self.path}: {error.strerror}") from error
+        return found.st_size, found.st_mtime_ns
+
+    @property
+    def version(self) -> int:
+        """The version of the schema."""
+        with self.read() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def transaction(self) -> NoReturn:
+        """Refuse: nothing is written."""
+        raise StoreError(f"{self.path} is open for reading only")
+
+    alone = transaction
+
+    def close(self) -> None:
+        """Nothing is open between two readings."""
+
+
 def _make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is one.
 
@@ -358,10 +422,10 @@ def _refuse_links(path: Path) -> None:
                 with suppress(FileNotFoundError):
                     if draft.samefile(path):
                         draft.unlink()
-        refuse_names(path)
+        _refuse_names(path)
 
 
-def refuse_names(path: Path) -> None:
+def _refuse_names(path: Path) -> None:
     """Raise `StoreError` when a file that exists has a second name."""
     if (names := path.stat().st_nlink) > 1:
         raise StoreError(

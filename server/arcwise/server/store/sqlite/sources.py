@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from arcwise.server.store.sources import checked_ids, refuse_twice
-from arcwise.server.store.sql.sources import SqlSource, TaskRow
+from arcwise.server.store.sources import SqlSource, TaskRow, checked_ids, refuse_twice
 from arcwise.server.store.sqlite.rows import pack, spread
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from arcwise.errors import ParameterError
+from arcwise.server.store import releases
 from arcwise.server.store.base import Outcome
 from arcwise.server.store.counting import count_codes
 from arcwise.server.store.releases import Closing
-from arcwise.server.store.sql import releases
-from arcwise.server.store.sql.store import REGISTER, SqlStore
+from arcwise.server.store.sql import REGISTER, SqlStore
 from arcwise.server.store.sqlite import sources, transfer, upkeep
-from arcwise.server.store.sqlite.database import Database
-from arcwise.server.store.sqlite.read_only import ReadOnlyDatabase
+from arcwise.server.store.sqlite.database import Database, ReadOnlyDatabase
 from arcwise.server.store.sqlite.rows import spread, unpack
 from arcwise.server.store.staging import Staged
 from arcwise.wire import Batch

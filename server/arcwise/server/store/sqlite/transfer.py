@@ -8,14 +8,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
+from arcwise.server.store import releases
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_open_from
 from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
 from arcwise.server.store.incoming import checked_incoming, taken_clock
-from arcwise.server.store.merging import refuse_known_batches, refuse_known_origins, refuse_more_than_most
-from arcwise.server.store.problems import load_task
+from arcwise.server.store.problems import (
+    load_task,
+    refuse_known_batches,
+    refuse_known_origins,
+    refuse_more_than_most,
+)
 from arcwise.server.store.sources import refuse_known_sources
-from arcwise.server.store.sql import releases
 from arcwise.server.store.sqlite.rows import row_problem, spread
 
 if TYPE_CHECKING:

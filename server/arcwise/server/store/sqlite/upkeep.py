@@ -9,11 +9,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
+from arcwise.server.store import releases
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.problems import counts_problems, task_problems, time_problems
 from arcwise.server.store.releases import release_problems
-from arcwise.server.store.sql import releases
 from arcwise.server.store.sqlite.database import LOG_PAGES, build
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES

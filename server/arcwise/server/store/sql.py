@@ -1,4 +1,4 @@
-"""The part of a store that SQLite and PostgreSQL share."""
+"""What SQLite and PostgreSQL share: a statement that both understand is written here, once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from arcwise.server.store.base import Outcome
+    from arcwise.server.store.connection import SqlConnection
     from arcwise.server.store.records import SourceReport, StoredSource
     from arcwise.server.store.sources import Cell
-    from arcwise.server.store.sql.connection import SqlConnection
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
     from arcwise.wire import Batch

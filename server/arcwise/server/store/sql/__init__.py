@@ -1,3 +1,0 @@
-"""What SQLite and PostgreSQL share: a statement that both understand is written here, once."""
-
-__all__: list[str] = []
