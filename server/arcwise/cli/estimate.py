@@ -1,8 +1,9 @@
-"""`arcwise estimate`: estimates from a store or from a bare file of counts."""
+"""`arcwise estimate`: estimates from a store or from a bare file of counts, and comparisons of these."""
 
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
@@ -11,6 +12,7 @@ import click
 from arcwise.analysis import estimate as estimate_counts
 from arcwise.analysis.counts import same_codes, same_units
 from arcwise.analysis.csv_rows import write_csv
+from arcwise.analysis.estimators.comparison import compare_reference, compare_samples
 from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.analysis.estimators.groups import group_reports
 from arcwise.analysis.estimators.inference_target import TARGETS
@@ -19,12 +21,21 @@ from arcwise.analysis.estimators.survey import most_reports
 from arcwise.analysis.plotting.pictures import plot_rows
 from arcwise.analysis.robustness.fit_test import fit_test
 from arcwise.analysis.tidy import COLUMNS, tidy_rows
-from arcwise.analysis.timeseries.epochs import Span, epochs_across, epochs_in_step, merged, span_to_dict
+from arcwise.analysis.timeseries.epochs import (
+    Span,
+    epoch_start,
+    epochs_across,
+    epochs_in_step,
+    merged,
+    span_to_dict,
+    utc,
+)
 from arcwise.analysis.timeseries.series import series
-from arcwise.cli.against import Against, against_options
 from arcwise.cli.counts import CountFile, opened_counts, read_counts, read_span, stored_counts
-from arcwise.cli.options import EXISTING, NEW, checked_picture
+from arcwise.cli.options import EXISTING, NEW, checked_picture, together
+from arcwise.cli.stored_tasks import reports_of_namesakes
 from arcwise.cli.terminal import progress_bar, reader_lines, writing_files
+from arcwise.server.store import open_store
 from arcwise.tasks import Group, Task
 
 if TYPE_CHECKING:
@@ -36,6 +47,104 @@ if TYPE_CHECKING:
     from arcwise.analysis.plotting.pictures import Drawing
     from arcwise.analysis.robustness.fit_test import FitTest
     from arcwise.typing import IntArray
+
+
+_against_options = together(
+    click.option(
+        "--against",
+        type=click.File("r"),
+        help="Counts of other devices, as for --counts: how far their estimates are from these, with "
+        "intervals, and a test whether both come from one population.",
+    ),
+    click.option(
+        "--against-task",
+        type=EXISTING,
+        help="The task of the other devices, on the same domain; alone with --store, its reports there.",
+    ),
+    click.option(
+        "--against-from",
+        metavar="TIME",
+        help="With --store: the other reports are those of epochs that start then or later.",
+    ),
+    click.option(
+        "--against-to",
+        metavar="TIME",
+        help="With --store: the other reports are those of epochs that start before then.",
+    ),
+    click.option(
+        "--reference",
+        metavar="DISTRIBUTION",
+        help='A given population such as "normal:40,12" (see arcwise simulate --help): how far it is from '
+        "these estimates, and a test whether the reports come from it.",
+    ),
+)
+
+
+class _Against(NamedTuple):
+    """What the estimates are compared with: the values of `_against_options`, by their names."""
+
+    against: TextIO | None
+    against_task: Path | None
+    against_from: str | None
+    against_to: str | None
+    reference: str | None
+
+    def given(self) -> dict[str, Any]:
+        """Return the options as they are written, with what was given."""
+        return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
+
+    def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray, int] | None:
+        """Return the task of the other reports, these and their epochs; None with none to compare with.
+
+        `task`, `span` and `store` are those of the first sample; no report may be in both samples.
+        """
+        times = self.against_from, self.against_to
+        other_task = task if self.against_task is None else Task.load(self.against_task)
+        if self.against is not None:
+            if times != (None, None):
+                raise click.UsageError("--against-from and --against-to are for --store, not for --against")
+            given = opened_counts(self.against, "--against")
+            if isinstance(given, CountFile):
+                by_epoch = given.by_epoch(other_task)
+                return other_task, merged(other_task, by_epoch, Span()), epochs_across(by_epoch)
+            return other_task, read_counts(given, "--against"), 1
+        if self.against_task is None and times == (None, None):
+            return None
+        if store is None:
+            raise click.UsageError(
+                "--against-task, --against-from and --against-to need --store or --against"
+            )
+        others = read_span(other_task, *times, options=("--against-from", "--against-to"))
+        with closing(open_store(store, create=False)) as opened:
+            epochs = list(opened.reports_by_epoch(other_task, *others))
+            (counts,) = opened.sums(other_task, dict.fromkeys(epochs, 0))
+            namesakes = reports_of_namesakes(opened, other_task)
+        both = [epoch for epoch in epochs if epoch in span]
+        if task == other_task and both:
+            raise click.UsageError(
+                f"no report may be in both samples, but those of {utc(epoch_start(task, both[0]))} are: give "
+                "--from and --to, or --against-from and --against-to, that leave out the other sample"
+            )
+        if not counts.any():
+            raise click.ClickException(
+                f"{other_task.name}: {namesakes or 'no other reports to compare with'}"
+            )
+        return other_task, counts, epochs_across(epochs)
+
+    def comparisons(
+        self, task: Task, counts: IntArray, span: Span, store: str | None, **options: Any
+    ) -> dict[str, Comparison]:
+        """Return the comparisons that were asked for, by name; `options` are those of `compare_samples`."""
+        found = {}
+        other = self.others(task, span, store)
+        if other is not None:
+            other_task, others, epochs = other
+            found["difference"] = compare_samples(
+                task, counts, others, other_task=other_task, other_epochs=epochs, **options
+            )
+        if self.reference is not None:
+            found["reference"] = compare_reference(task, counts, self.reference, **options)
+        return found
 
 
 class Outcome(NamedTuple):
@@ -104,7 +213,7 @@ class Outcome(NamedTuple):
     metavar="LOW:HIGH",
     help="Also estimate the share of values in between. Repeatable.",
 )
-@against_options
+@_against_options
 @click.option(
     "--weights",
     type=click.File("r"),
@@ -176,7 +285,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     given = None if counts is None else opened_counts(counts, "--counts")
     if (bare := isinstance(given, str)) and (start is not None or end is not None):
         raise click.UsageError("--from and --to are for --store: this file of counts has no epochs")
-    compare = Against(**against)
+    compare = _Against(**against)
     alone = {"--counts": bare, **compare.given()}
     over_time = {"simultaneous": simultaneous, "quantiles": quantiles}
     _check_step(step, over_time, {**alone, "--fit-test": tested, "--bands": bands})
