@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
+from arcwise.extras import check_extra
 from arcwise.server.administration import Administration
 from arcwise.server.archive.archiver import Archiver
-from arcwise.server.archive.folder import require_pyarrow
 from arcwise.server.catalogue import Catalogue
 from arcwise.server.clock import EpochClock
 from arcwise.server.estimates.service import Estimates
@@ -67,7 +67,7 @@ class Runtime:
 
     def __init__(self, settings: Settings, clock: Clock = time, *, read_only: bool = False) -> None:
         if settings.archive:
-            require_pyarrow()
+            check_extra("lake", "pyarrow", user="an archive")
         self._settings = settings
         self.pages = Pages()
         self.read_only = read_only

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from arcwise.errors import MissingExtraError, StoreError
+from arcwise.errors import StoreError
 from arcwise.wire import code_format
 
 if TYPE_CHECKING:
@@ -44,14 +44,6 @@ _MOST_VALUES = 2**28
 """Likewise, in all columns together."""
 
 _log = logging.getLogger("arcwise.server")
-
-
-def require_pyarrow() -> None:
-    """Raise `MissingExtraError`, with the command that installs it, unless pyarrow is installed."""
-    try:
-        import pyarrow.parquet  # noqa: F401
-    except ImportError:
-        raise MissingExtraError("an archive needs pyarrow: pip install 'arcwise[lake]'") from None
 
 
 class _Marker(NamedTuple):
@@ -217,8 +209,13 @@ class Folder:
                 with os.scandir(of_task) as entries:
                     names = sorted(each.name for each in entries if each.name.isdecimal())
                 for name in names:
-                    if int(name) < epoch and (error := _failed_to_remove(name, of_task)):
-                        kept[self.path / task.id / name] = error  # the others go all the same
+                    try:
+                        if int(name) < epoch:
+                            _remove(name, of_task)
+                    except FileNotFoundError:  # noqa: PERF203 (the others go all the same)
+                        pass
+                    except OSError as error:
+                        kept[self.path / task.id / name] = error
         except FileNotFoundError:
             pass
         except OSError as error:
@@ -322,17 +319,6 @@ def _opened(name: Path | str, at: int | None, *, make: bool = False) -> Iterator
         yield folder
     finally:
         os.close(folder)
-
-
-def _failed_to_remove(name: str, at: int) -> OSError | None:
-    """Remove a folder; return why it stays."""
-    try:
-        _remove(name, at)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return error
-    return None
 
 
 def _remove(name: str, at: int) -> None:

@@ -5,23 +5,35 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from arcwise.errors import ParameterError, StoreError
+from arcwise.server.store import releases
 from arcwise.server.store.base import MOST_SESSIONS
-from arcwise.server.store.problems import key_exists, load_task, refuse_taken_name
+from arcwise.server.store.export import BatchIds, Header, TaskState
+from arcwise.server.store.problems import (
+    counts_problems,
+    key_exists,
+    load_task,
+    refuse_taken_name,
+    task_problems,
+    time_problems,
+)
 from arcwise.server.store.records import DeletedData, StoredAction, StoredKey, StoredSession, StoredTask
-from arcwise.server.store.releases import Decided
+from arcwise.server.store.releases import Decided, release_problems
 from arcwise.server.store.sources import checked_counts, checked_name, stored_sources
 from arcwise.server.store.staging import ROW_BYTES, ArchiveFile, StagedSize, StagingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
     from arcwise.server.store.base import Outcome
     from arcwise.server.store.connection import SqlConnection
+    from arcwise.server.store.export import Counts, Record
     from arcwise.server.store.records import SourceReport, StoredSource
     from arcwise.server.store.sources import Cell
     from arcwise.tasks import Task
@@ -411,3 +423,58 @@ class SqlStore(StagingStore):
     def recall(self, name: str) -> int | None:
         row = self._row("SELECT value FROM remembered WHERE name = :name", name=name)
         return None if row is None else int(row[0])
+
+
+def exported(
+    connection: SqlConnection,
+    counts: Callable[[int, Task], Iterable[Counts]],
+    id_chunks: Callable[[int], Iterable[list[tuple[int, str, bytes]]]] | None,
+) -> Generator[Record, None, None]:
+    """Yield the records of `Store.export`, in a transaction that sees one moment.
+
+    `counts` returns those of a task, by its number, and `id_chunks` rows of epoch, source ("" for servers)
+    and id of its batches, some thousand at a time.
+    """
+    origins = connection.rows("SELECT id FROM origin ORDER BY own DESC, id")
+    (reports,) = connection.row("SELECT cast(coalesce(sum(reports), 0) AS bigint) FROM total")
+    sources = sorted(connection.rows("SELECT name, replaced FROM source"))
+    (clock,) = connection.row("SELECT CASE WHEN EXISTS (SELECT 1 FROM decided) THEN clock END FROM state")
+    yield Header(
+        tuple(origin for (origin,) in origins), reports, id_chunks is not None, tuple(sources), clock
+    )
+    for number, key, definition, closed, open_from in connection.rows(
+        "SELECT number, id, definition, closed, open_from FROM task ORDER BY number"
+    ):
+        task = load_task(key, definition)
+        yield TaskState(task, closed, open_from, *releases.state(connection, number))
+        yield from counts(number, task)
+        for chunk in id_chunks(number) if id_chunks is not None else ():
+            for (epoch, source), members in groupby(sorted(chunk), itemgetter(0, 1)):
+                yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
+
+
+def checked_tasks(
+    connection: SqlConnection, counts: Callable[[int, Task, list[str]], Iterable[tuple[int, IntArray]]]
+) -> list[str]:
+    """Return what is wrong with tasks, their counts and releases, in a transaction that sees one moment.
+
+    `counts` yields the epochs of a task, by its number, with their counts, and adds what is wrong with its
+    rows to the problems.
+    """
+    # Numbers of PostgreSQL come as decimals: they may be out of the range of a bigint.
+    totals = dict(connection.rows("SELECT task, sum(reports) FROM total GROUP BY task"))
+    problems: list[str] = []
+    for number, key, closed, open_from, definition in connection.rows(
+        "SELECT number, id, closed, open_from, definition FROM task"
+    ):
+        task, found = task_problems(key, definition)
+        problems += found
+        if task is not None:
+            rows = connection.rows(
+                "SELECT epoch, sum(reports) FROM counts WHERE task = :task GROUP BY epoch", task=number
+            )
+            reports = {epoch: int(n) for epoch, n in rows}
+            problems += release_problems(task, open_from, *releases.state(connection, number), reports)
+            problems += time_problems(task, closed, open_from, max(reports, default=None), time.time())
+            problems += counts_problems(task, counts(number, task, problems), int(totals.get(number, 0)))
+    return problems

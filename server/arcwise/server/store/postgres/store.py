@@ -13,7 +13,7 @@ from psycopg.errors import DeadlockDetected
 from arcwise.errors import StoreError
 from arcwise.server.store import releases
 from arcwise.server.store.base import Outcome
-from arcwise.server.store.counting import summed_counts
+from arcwise.server.store.counting import count_codes
 from arcwise.server.store.epochs import last_closable
 from arcwise.server.store.postgres import sources, transfer, upkeep
 from arcwise.server.store.postgres.arrays import (
@@ -213,8 +213,13 @@ class PostgresStore(SqlStore):
         groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
             groups.setdefault((batch.task_id, batch.epoch), []).append(batch)
-        numbered = {(self._number(connection, key), epoch): each for (key, epoch), each in groups.items()}
-        numbers, epochs, codes, reports = summed_counts(numbered, self._tasks)
+        parts = []
+        for (key, epoch), group in groups.items():
+            number = self._number(connection, key)
+            counts = count_codes([batch.codes for batch in group], self._tasks[key].mechanism.kernel.codes)
+            found = np.flatnonzero(counts)
+            parts.append((np.full(len(found), number), np.full(len(found), epoch), found, counts[found]))
+        numbers, epochs, codes, reports = (np.concatenate(column) for column in zip(*parts, strict=True))
         return integer_array(numbers), bigint_array(epochs), integer_array(codes), bigint_array(reports)
 
     def _number(self, connection: Connection, key: bytes) -> int:

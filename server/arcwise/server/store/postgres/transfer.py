@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-from operator import itemgetter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from arcwise.server.store import releases
 from arcwise.server.store.epochs import last_open_from
-from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
+from arcwise.server.store.export import Counts, Header, TaskState
 from arcwise.server.store.incoming import checked_incoming, taken_clock
 from arcwise.server.store.postgres.locks import alone, lock_folding, lock_sources
 from arcwise.server.store.problems import (
     MOST_MERGED,
-    load_task,
     refuse_known_batches,
     refuse_known_origins,
     refuse_more_than_most,
 )
 from arcwise.server.store.sources import refuse_known_sources
+from arcwise.server.store.sql import exported
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
@@ -34,50 +33,32 @@ _CHUNK = 4096
 
 def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None]:
     """Yield tasks and counts, all of one moment; see `Store.export`."""
+
+    def counts(number: int, task: Task) -> Iterator[Counts]:
+        rows = connection.execute(
+            "SELECT epoch, name, array_agg(code), array_agg(reports)"
+            " FROM counts LEFT JOIN source ON number = -shard AND shard < 0 WHERE task = %s"
+            " GROUP BY epoch, number ORDER BY epoch, number NULLS FIRST",
+            (number,),
+        )
+        for epoch, source, codes, reports in rows:
+            per_code = np.zeros(task.mechanism.kernel.codes, np.int64)
+            np.add.at(per_code, codes, reports)  # a code has a row per shard
+            yield Counts(epoch, per_code, source)
+
+    def id_chunks(number: int) -> Iterator[list[tuple[int, str, bytes]]]:
+        with connection.cursor("ids") as cursor:  # on the server: there may be hundreds of millions
+            cursor.execute(
+                "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
+                " WHERE task = %s",
+                (number,),
+            )
+            yield from iter(partial(cursor.fetchmany, _CHUNK), [])
+
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # the reader sets the pace
-        origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()
-        ((reports,),) = connection.execute("SELECT coalesce(sum(reports), 0)::bigint FROM total").fetchall()
-        sources = connection.execute('SELECT name, replaced FROM source ORDER BY name COLLATE "C"').fetchall()
-        ((clock,),) = connection.execute(
-            "SELECT CASE WHEN EXISTS (SELECT FROM decided) THEN clock END FROM state"
-        ).fetchall()
-        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources), clock)
-        tasks = connection.execute(
-            "SELECT number, id, definition, closed, open_from FROM task ORDER BY number"
-        )
-        for number, key, definition, closed, open_from in tasks.fetchall():
-            task = load_task(key, definition)
-            yield TaskState(task, closed, open_from, *releases.state(connection, number))
-            yield from _counts(connection, number, task)
-            if ids:
-                yield from _ids(connection, number)
-
-
-def _counts(connection: Connection, number: int, task: Task) -> Iterator[Counts]:
-    rows = connection.execute(
-        "SELECT epoch, name, array_agg(code), array_agg(reports)"
-        " FROM counts LEFT JOIN source ON number = -shard AND shard < 0 WHERE task = %s"
-        " GROUP BY epoch, number ORDER BY epoch, number NULLS FIRST",
-        (number,),
-    )
-    for epoch, source, codes, reports in rows:
-        counts = np.zeros(task.mechanism.kernel.codes, np.int64)
-        np.add.at(counts, codes, reports)  # a code has a row per shard
-        yield Counts(epoch, counts, source)
-
-
-def _ids(connection: Connection, number: int) -> Iterator[BatchIds]:
-    with connection.cursor("ids") as cursor:  # on the server: there may be hundreds of millions
-        cursor.execute(
-            "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
-            " WHERE task = %s",
-            (number,),
-        )
-        while chunk := cursor.fetchmany(_CHUNK):
-            for (epoch, source), members in groupby(sorted(chunk), itemgetter(0, 1)):
-                yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
+        yield from exported(connection, counts, id_chunks if ids else None)
 
 
 def merge(connection: Connection, records: Iterable[Record], now: int) -> int:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from psycopg.errors import InsufficientPrivilege
 
-from arcwise.server.store import releases
 from arcwise.server.store.postgres.locks import lock_folding, lock_sources
-from arcwise.server.store.problems import MOST_REPORTS, counts_problems, task_problems, time_problems
-from arcwise.server.store.releases import release_problems
+from arcwise.server.store.problems import MOST_REPORTS
+from arcwise.server.store.sql import checked_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,25 +118,7 @@ def check(connection: Connection) -> list[str]:
             f"table {table} names source {number}, which is not there"
             for table, number in connection.execute(_STRANGE_SOURCES).fetchall()
         ]
-        # As numeric: it may be out of the range of a bigint.
-        rows = connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall()
-        totals = {number: int(reports) for number, reports in rows}
-        for number, key, closed, open_from, definition in connection.execute(
-            "SELECT number, id, closed, open_from, definition FROM task"
-        ).fetchall():
-            task, found = task_problems(key, definition)
-            problems += found
-            if task is not None:
-                rows = connection.execute(
-                    "SELECT epoch, sum(reports) FROM counts WHERE task = %s GROUP BY epoch", (number,)
-                ).fetchall()
-                state = releases.state(connection, number)
-                problems += release_problems(task, open_from, *state, {e: int(n) for e, n in rows})
-                newest = max((epoch for epoch, _ in rows), default=None)
-                problems += time_problems(task, closed, open_from, newest, time.time())
-                problems += _strange_rows(connection, number, task)
-                problems += counts_problems(task, _counts(connection, number, task), totals.get(number, 0))
-    return problems
+        return problems + checked_tasks(connection, partial(_counts, connection))
 
 
 _STRANGE_SOURCES = """
@@ -150,25 +131,24 @@ _STRANGE_SOURCES = """
 """
 
 
-def _strange_rows(connection: Connection, number: int, task: Task) -> list[str]:
-    rows = connection.execute(
-        "SELECT DISTINCT code FROM counts WHERE task = %s AND (code < 0 OR code >= %s)",
-        (number, task.mechanism.kernel.codes),
+def _counts(
+    connection: Connection, number: int, task: Task, problems: list[str]
+) -> Iterator[tuple[int, IntArray]]:
+    """Yield the epochs of a task with their counts; add what is wrong with its rows to `problems`."""
+    codes = task.mechanism.kernel.codes
+    strange = connection.execute(
+        "SELECT DISTINCT code FROM counts WHERE task = %s AND (code < 0 OR code >= %s)", (number, codes)
     ).fetchall()
-    problems = [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in rows]
+    problems += [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in strange]
     # Of single rows: those of several shards could hide one another.
-    rows = connection.execute(
+    strange = connection.execute(
         "SELECT DISTINCT epoch FROM counts WHERE task = %s AND reports NOT BETWEEN 0 AND %s ORDER BY epoch",
         (number, MOST_REPORTS),
     ).fetchall()
-    return problems + [
+    problems += [
         f"task {task.id}, epoch {epoch}: negative counts in a shard, or counts above 2^53"
-        for (epoch,) in rows
+        for (epoch,) in strange
     ]
-
-
-def _counts(connection: Connection, number: int, task: Task) -> Iterator[tuple[int, IntArray]]:
-    codes = task.mechanism.kernel.codes
     rows = connection.execute(
         "SELECT epoch, array_agg(code), array_agg(reports) FROM counts"
         " WHERE task = %s AND code >= 0 AND code < %s GROUP BY epoch",

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 from contextlib import closing
-from itertools import groupby
-from operator import itemgetter
+from functools import partial
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 from arcwise.server.store import releases
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_open_from
-from arcwise.server.store.export import BatchIds, Counts, Header, TaskState
+from arcwise.server.store.export import Counts, Header, TaskState
 from arcwise.server.store.incoming import checked_incoming, taken_clock
 from arcwise.server.store.problems import (
-    load_task,
     refuse_known_batches,
     refuse_known_origins,
     refuse_more_than_most,
 )
 from arcwise.server.store.sources import refuse_known_sources
+from arcwise.server.store.sql import exported
 from arcwise.server.store.sqlite.rows import row_problem, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
+    from collections.abc import Generator, Iterable, Iterator
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.sqlite.database import Database
+    from arcwise.tasks import Task
 
 _CHUNK = 4096
 
@@ -35,38 +35,27 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
     """Yield tasks and counts, all of one moment; see `Store.export`."""
     with database.errors("export"), closing(database.connect()) as connection:
         connection.execute("BEGIN")
-        origins = connection.execute("SELECT id FROM origin ORDER BY own DESC, id").fetchall()
-        (reports,) = connection.execute("SELECT coalesce(sum(reports), 0) FROM total").fetchone()
-        sources = connection.execute("SELECT name, replaced FROM source ORDER BY name").fetchall()
-        (clock,) = connection.execute(
-            "SELECT CASE WHEN EXISTS (SELECT 1 FROM decided) THEN clock END FROM state"
-        ).fetchone()
-        yield Header(tuple(origin for (origin,) in origins), reports, ids, tuple(sources), clock)
-        tasks = connection.execute(
-            "SELECT number, id, definition, closed, open_from FROM task ORDER BY number"
-        )
-        for number, key, definition, closed, open_from in tasks.fetchall():
-            task = load_task(key, definition)
-            yield TaskState(task, closed, open_from, *releases.state(connection, number))
+
+        def counts(number: int, task: Task) -> Iterator[Counts]:
+            codes = task.mechanism.kernel.codes
             for epoch, source, *row in connection.execute(
                 "SELECT epoch, name, codes, per_code FROM counts LEFT JOIN source ON number = source"
                 " WHERE task = ? ORDER BY epoch, source",
                 (number,),
             ):
-                codes = task.mechanism.kernel.codes
                 if wrong := row_problem(codes, *row):
                     raise StoreError(f"cannot export {database.path}: task {task.id}, epoch {epoch}: {wrong}")
                 yield Counts(epoch, spread(codes, *row), source)
-            if not ids:
-                continue
+
+        def id_chunks(number: int) -> Iterator[list[tuple[int, str, bytes]]]:
             rows = connection.execute(
                 "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
                 " WHERE task = ? ORDER BY id",
                 (number,),
             )
-            while chunk := rows.fetchmany(_CHUNK):
-                for (epoch, source), members in groupby(sorted(chunk), itemgetter(0, 1)):
-                    yield BatchIds(epoch, [batch_id for *_, batch_id in members], source or None)
+            return iter(partial(rows.fetchmany, _CHUNK), [])
+
+        yield from exported(connection, counts, id_chunks if ids else None)
 
 
 def merge(database: Database, records: Iterable[Record], now: int) -> int:

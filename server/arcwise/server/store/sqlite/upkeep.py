@@ -6,14 +6,13 @@ import shutil
 import sqlite3
 import time
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
-from arcwise.server.store import releases
 from arcwise.server.store.counting import exact_sum
 from arcwise.server.store.epochs import last_closable
-from arcwise.server.store.problems import counts_problems, task_problems, time_problems
-from arcwise.server.store.releases import release_problems
+from arcwise.server.store.sql import checked_tasks
 from arcwise.server.store.sqlite.database import LOG_PAGES, build
 from arcwise.server.store.sqlite.rows import row_problem, spread
 from arcwise.wire import BATCH_ID_BYTES
@@ -142,27 +141,11 @@ def check(database: Database) -> list[str]:
             return [*problems, *strange]  # a table of others has names and types that nobody knows
         if strange := list(_strange_types(connection)):
             return [*problems, *strange]
-        totals = dict(connection.execute("SELECT task, sum(reports) FROM total GROUP BY task").fetchall())
         problems += [
             f"table {table} names source {source}, which is not there"
             for table, source in connection.execute(_STRANGE_SOURCES)
         ]
-        for number, key, closed, open_from, definition in connection.execute(
-            "SELECT number, id, closed, open_from, definition FROM task"
-        ):
-            task, found = task_problems(key, definition)
-            problems += found
-            if task is not None:
-                rows = connection.execute(
-                    "SELECT epoch, sum(reports) FROM counts WHERE task = ? GROUP BY epoch", (number,)
-                ).fetchall()
-                state = releases.state(connection, number)
-                problems += release_problems(task, open_from, *state, dict(rows))
-                newest = max((epoch for epoch, _ in rows), default=None)
-                problems += time_problems(task, closed, open_from, newest, time.time())
-                counts = _counts(connection, number, task, problems)
-                problems += counts_problems(task, counts, totals.get(number, 0))
-        return problems
+        return problems + checked_tasks(connection, partial(_counts, connection))
 
 
 _NOT_SQLITES = "substr(name, 1, 7) <> 'sqlite_'"
