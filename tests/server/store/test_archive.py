@@ -51,7 +51,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def staged_store(store: Store) -> StagingStore:
+def store(store: Store) -> StagingStore:
     return staging(store)
 
 
@@ -61,8 +61,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def writing(staged_store: StagingStore, path: Path) -> Archiver:
-    return archiver(staged_store, path)
+def writing(store: StagingStore, path: Path) -> Archiver:
+    return archiver(store, path)
 
 
 def archiver(store: Store, path: Path, **options: Any) -> Archiver:
@@ -93,54 +93,54 @@ def agree(store: Store, path: Path) -> None:
         assert counts == {epoch: counted(task, codes) for epoch, codes in by_epoch.items()}
 
 
-def test_what_is_counted_waits_and_what_is_not_does_not(staged_store: StagingStore) -> None:
+def test_what_is_counted_waits_and_what_is_not_does_not(store: StagingStore) -> None:
     first, second = batch(DELAY, [3, 1]), batch(WIDE, [300], number=1, epoch=101)
-    assert staged_store.add_staged([first, second]) == [COUNTED, COUNTED]
-    assert staged_store.add_staged([first]) == [REPLAYED]
+    assert store.add_staged([first, second]) == [COUNTED, COUNTED]
+    assert store.add_staged([first]) == [REPLAYED]
     third = batch(DELAY, [2], number=2)
-    assert staged_store.add_staged([first, third, third]) == [REPLAYED, COUNTED, REPLAYED]
-    staged_store.close_task(DELAY.id, 9_000)
-    assert staged_store.add_staged([batch(DELAY, [2], number=3)]) == [CLOSED]
-    staged_store.open_task(DELAY.id)
-    assert staged_store.add([batch(DELAY, [2], number=4)]) == [COUNTED]
-    waiting = staged_store.staged(-1, 10, 1000)
+    assert store.add_staged([first, third, third]) == [REPLAYED, COUNTED, REPLAYED]
+    store.close_task(DELAY.id, 9_000)
+    assert store.add_staged([batch(DELAY, [2], number=3)]) == [CLOSED]
+    store.open_task(DELAY.id)
+    assert store.add([batch(DELAY, [2], number=4)]) == [COUNTED]
+    waiting = store.staged(-1, 10, 1000)
     assert {each.batch for each in waiting} == {first, second, third}
-    assert staged_store.staged_size() == StagedSize(3, 300 + 2 + 2 + 1)
+    assert store.staged_size() == StagedSize(3, 300 + 2 + 2 + 1)
     assert [each.number for each in waiting] == sorted(each.number for each in waiting)
-    assert staged_store.staged(waiting[0].number, 10, 1000) == waiting[1:]
-    assert staged_store.staged(-1, 2, 1000) == waiting[:2]
-    assert staged_store.staged(-1, 10, 2) == waiting[: 1 + (len(waiting[0].batch.codes) < 2)]
-    staged_store.unstage([each.number for each in waiting[:2]], None)
-    assert staged_store.staged(-1, 10, 1000) == waiting[2:]
-    assert staged_store.check() == []
+    assert store.staged(waiting[0].number, 10, 1000) == waiting[1:]
+    assert store.staged(-1, 2, 1000) == waiting[:2]
+    assert store.staged(-1, 10, 2) == waiting[: 1 + (len(waiting[0].batch.codes) < 2)]
+    store.unstage([each.number for each in waiting[:2]], None)
+    assert store.staged(-1, 10, 1000) == waiting[2:]
+    assert store.check() == []
 
 
 @pytest.mark.parametrize("replays", [0, 1])
-def test_large_groups(staged_store: StagingStore, replays: int) -> None:
+def test_large_groups(store: StagingStore, replays: int) -> None:
     group = [batch(DELAY, [n % 7] * (1 + n % 3), number=n, epoch=100 + n % 2) for n in range(1500)]
-    staged_store.add_staged(group + group[:replays])
-    assert {each.batch for each in staged_store.staged(-1, 5000, 1 << 20)} == set(group)
-    assert staged_store.staged_size().batches == 1500
+    store.add_staged(group + group[:replays])
+    assert {each.batch for each in store.staged(-1, 5000, 1 << 20)} == set(group)
+    assert store.staged_size().batches == 1500
 
 
-def test_archive_and_counts_agree(staged_store: StagingStore, path: Path, writing: Archiver) -> None:
+def test_archive_and_counts_agree(store: StagingStore, path: Path, writing: Archiver) -> None:
     group = [batch(DELAY, [n % 7, n % 5], number=n, epoch=100 + n % 2) for n in range(40)]
     writing.add([*group, batch(WIDE, [300, 0, 479], number=1), batch(HEADING, [1], number=2)])
     writing.turn()
-    agree(staged_store, path)
+    agree(store, path)
     assert len(rows(path)) == 42
     writing.add([group[0], batch(DELAY, [9], number=99)])
     writing.turn()
-    agree(staged_store, path)
-    assert staged_store.staged_size() == StagedSize(0, 0)
-    assert staged_store.begun_files() == []
+    agree(store, path)
+    assert store.staged_size() == StagedSize(0, 0)
+    assert store.begun_files() == []
     assert writing.written == 43
     found = count_table(path, TASKS)
     assert not found.rejected
     counts = {(bytes.fromhex(task_id), epoch): row for (task_id, epoch), row in found.counts.items()}
     ids = [(bytes.fromhex(task_id), epoch, name) for task_id, epoch, name in found.batch_ids]
     with pytest.raises(ParameterError, match="43 batches are counted by the server"):
-        staged_store.replace_source("archive", counts, ids)
+        store.replace_source("archive", counts, ids)
     with opened(f"sqlite:///{path.with_name('lake.db')}") as lake:
         lake.replace_source("archive", counts, ids)
         agree(lake, path)
@@ -150,7 +150,7 @@ def test_archive_and_counts_agree(staged_store: StagingStore, path: Path, writin
 
 
 def test_files_tell_nothing_of_when_and_in_which_order_batches_came(
-    staged_store: StagingStore, path: Path, writing: Archiver
+    store: StagingStore, path: Path, writing: Archiver
 ) -> None:
     writing.add([batch(DELAY, [1], number=n) for n in range(300)])
     old = os.umask(0)
@@ -257,9 +257,9 @@ def test_one_process_writes_at_a_time(opener: Opener, path: Path) -> None:
 
 
 def test_batches_are_gathered_until_it_is_time_or_there_are_enough(
-    staged_store: StagingStore, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: StagingStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing = archiver(staged_store, path, seconds=3600.0)
+    writing = archiver(store, path, seconds=3600.0)
     writing.turn()
     writing.add([batch(DELAY, [1], number=n) for n in range(3)])
     writing.turn()
@@ -271,11 +271,11 @@ def test_batches_are_gathered_until_it_is_time_or_there_are_enough(
     writing.add([batch(DELAY, [1], number=6)])
     writing.turn()
     writing.turn(last=True)
-    agree(staged_store, path)
+    agree(store, path)
 
 
 def test_a_folder_that_is_another_one_is_not_written_to(
-    staged_store: StagingStore, path: Path, writing: Archiver
+    store: StagingStore, path: Path, writing: Archiver
 ) -> None:
     writing.turn()
     writing.add([batch(DELAY, [1])])
@@ -285,29 +285,29 @@ def test_a_folder_that_is_another_one_is_not_written_to(
     path.mkdir()
     with pytest.raises(OSError, match="No such file"):
         writing.turn()
-    refused(staged_store, path, "is not the archive of this store: is its disk mounted")
+    refused(store, path, "is not the archive of this store: is its disk mounted")
     path.rmdir()
     path.with_name("moved").rename(path)
     writing.turn()
-    agree(staged_store, path)
+    agree(store, path)
     (path / "_arcwise_archive").write_text("00" * 16)
-    refused(staged_store, path, "is not the archive of this store")
+    refused(store, path, "is not the archive of this store")
 
 
-def test_an_archive_begins_in_an_empty_folder(staged_store: StagingStore, tmp_path: Path) -> None:
+def test_an_archive_begins_in_an_empty_folder(store: StagingStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused(staged_store, tmp_path, "must be an empty folder at first")
-    refused(staged_store, tmp_path / "no" / "archive", r"cannot use the archive .*: No such file")
-    refused(staged_store, tmp_path / "file", r"cannot use the archive .*: ")
-    archiver(staged_store, tmp_path / "archive")
-    refused(staged_store, tmp_path / "other", "is not the archive of this store")
-    assert staged_store.archive_id(bytes(16)) != bytes(16)
-    staged_store.forget_archive()
-    archiver(staged_store, tmp_path / "another")
+    refused(store, tmp_path, "must be an empty folder at first")
+    refused(store, tmp_path / "no" / "archive", r"cannot use the archive .*: No such file")
+    refused(store, tmp_path / "file", r"cannot use the archive .*: ")
+    archiver(store, tmp_path / "archive")
+    refused(store, tmp_path / "other", "is not the archive of this store")
+    assert store.archive_id(bytes(16)) != bytes(16)
+    store.forget_archive()
+    archiver(store, tmp_path / "another")
 
 
 @pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "folder"])
-def test_a_marker_is_a_file_of_the_folder(staged_store: StagingStore, path: Path, kind: str) -> None:
+def test_a_marker_is_a_file_of_the_folder(store: StagingStore, path: Path, kind: str) -> None:
     path.mkdir()
     marker = path / "_arcwise_archive"
     if kind == "pipe":
@@ -318,27 +318,25 @@ def test_a_marker_is_a_file_of_the_folder(staged_store: StagingStore, path: Path
         marker.symlink_to(elsewhere := path.with_name("elsewhere"))
         if kind == "link":
             elsewhere.write_text("")
-    refused(staged_store, path, "archive")
-    assert staged_store.archive_id() is None
+    refused(store, path, "archive")
+    assert store.archive_id() is None
 
 
 @pytest.mark.usefixtures("writing")
-def test_a_crash_between_the_marker_and_the_store_is_made_good(
-    staged_store: StagingStore, path: Path
-) -> None:
-    known = staged_store.archive_id()
-    staged_store.forget_archive()
-    archiver(staged_store, path)
-    assert staged_store.archive_id() == known
+def test_a_crash_between_the_marker_and_the_store_is_made_good(store: StagingStore, path: Path) -> None:
+    known = store.archive_id()
+    store.forget_archive()
+    archiver(store, path)
+    assert store.archive_id() == known
 
 
 def test_a_full_disk_stops_the_archive_and_not_the_counting(
-    staged_store: StagingStore,
+    store: StagingStore,
     path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    writing = archiver(staged_store, path, seconds=0.01)
+    writing = archiver(store, path, seconds=0.01)
     full = threading.Event()
     real = Folder.write
 
@@ -360,7 +358,7 @@ def test_a_full_disk_stops_the_archive_and_not_the_counting(
         wait_until(lambda: writing.written == 2 and not writing.failing)
     finally:
         writing.stop()
-    agree(staged_store, path)
+    agree(store, path)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -370,25 +368,25 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_what_waits_is_bounded(staged_store: StagingStore, path: Path) -> None:
-    writing = archiver(staged_store, path, most_bytes=1000)
+def test_what_waits_is_bounded(store: StagingStore, path: Path) -> None:
+    writing = archiver(store, path, most_bytes=1000)
     first, second, third = ([batch(DELAY, [1] * 500, number=number)] for number in range(3))
     assert writing.add(first) == writing.add(second) == [COUNTED]
     words = r"1,200 bytes wait for the archive .*: it cannot be written as fast"
     with pytest.raises(StoreError, match=words):
         writing.add(third)
-    assert staged_store.report_count(DELAY) == 1000
+    assert store.report_count(DELAY) == 1000
     writing.turn()
     assert writing.add(third) == [COUNTED]
     writing.turn()
-    agree(staged_store, path)
+    agree(store, path)
 
 
 TEN_DAYS: dict[str, Any] = {"retention_days": 10, "believed": lambda: float(DELAY.epoch_seconds * 120)}
 
 
-def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, path: Path) -> None:
-    writing = archiver(staged_store, path, **TEN_DAYS)
+def test_files_are_kept_as_long_as_asked_for(store: StagingStore, path: Path) -> None:
+    writing = archiver(store, path, **TEN_DAYS)
     writing.add([batch(DELAY, [1], number=epoch, epoch=epoch) for epoch in (108, 109, 110, 120)])
     writing.turn()
     assert sorted(epoch for _, epoch, *_ in rows(path)) == [110, 120]
@@ -396,9 +394,9 @@ def test_files_are_kept_as_long_as_asked_for(staged_store: StagingStore, path: P
 
 
 def test_what_cannot_be_removed_is_named_and_the_rest_goes(
-    staged_store: StagingStore, path: Path, caplog: pytest.LogCaptureFixture
+    store: StagingStore, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    writing = archiver(staged_store, path, **TEN_DAYS)
+    writing = archiver(store, path, **TEN_DAYS)
     (elsewhere := path.with_name("elsewhere")).mkdir()
     (path / DELAY.id).mkdir()
     (path / DELAY.id / "5").symlink_to(elsewhere)
@@ -501,31 +499,31 @@ def test_an_archive_can_be_forgotten(url: str, tmp_path: Path) -> None:
 
 
 def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
-    staged_store: StagingStore, tmp_path: Path
+    store: StagingStore, tmp_path: Path
 ) -> None:
     """Numbers of batches that wait are used again: another batch has the number of one that was written."""
-    one = archiver(staged_store, tmp_path / "one")
+    one = archiver(store, tmp_path / "one")
     one.add([batch(DELAY, [1])])
     write = one._folder.write
     others: list[Archiver] = []
 
     def late(*given: Any) -> None:
         write(*given)
-        assert not staged_store.forget_archive(begun_too=False)
-        staged_store.forget_archive()
-        others.append(archiver(staged_store, tmp_path / "two"))
+        assert not store.forget_archive(begun_too=False)
+        store.forget_archive()
+        others.append(archiver(store, tmp_path / "two"))
         others[0].turn()
-        staged_store.add_staged([batch(DELAY, [2], number=1)])
+        store.add_staged([batch(DELAY, [2], number=1)])
 
     one._folder.write = late  # type: ignore[method-assign, assignment]
     with pytest.raises(StoreError, match="has forgotten this archive"):
         one.turn()
     one._folder.write = write  # type: ignore[method-assign]
-    assert [each.batch for each in staged_store.staged(-1, 10, 100)] == [batch(DELAY, [2], number=1)]
+    assert [each.batch for each in store.staged(-1, 10, 100)] == [batch(DELAY, [2], number=1)]
     with pytest.raises(StoreError, match="has forgotten this archive"):
         one.turn()
     others[0].turn()
-    agree(staged_store, tmp_path / "two")
+    agree(store, tmp_path / "two")
 
 
 @pytest.fixture
@@ -536,17 +534,17 @@ def second(tmp_path: Path) -> Iterator[StagingStore]:
 
 
 def test_of_two_stores_that_begin_in_one_folder_one_is_refused(
-    staged_store: StagingStore, second: StagingStore, path: Path
+    store: StagingStore, second: StagingStore, path: Path
 ) -> None:
-    archiver(staged_store, path)  # has written no file yet
+    archiver(store, path)  # has written no file yet
     refused(second, path, "is the archive of another store: name a new folder")
     assert second.archive_id() is None
     archiver(second, path.with_name("own"))
-    archiver(staged_store, path).turn()  # its own, again
+    archiver(store, path).turn()  # its own, again
 
 
 def test_of_two_stores_that_begin_at_the_same_moment_one_is_refused(
-    staged_store: StagingStore, second: StagingStore, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: StagingStore, second: StagingStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.link
 
@@ -556,23 +554,21 @@ def test_of_two_stores_that_begin_at_the_same_moment_one_is_refused(
         real(draft, marker)
 
     monkeypatch.setattr(os, "link", overtaken)
-    refused(staged_store, path, "is the archive of another store")
+    refused(store, path, "is the archive of another store")
     archiver(second, path)
 
 
-def test_an_archive_of_an_earlier_version_opens(
-    staged_store: StagingStore, path: Path, writing: Archiver
-) -> None:
+def test_an_archive_of_an_earlier_version_opens(store: StagingStore, path: Path, writing: Archiver) -> None:
     """Its marker holds nothing but the id."""
     writing.add([batch(DELAY, [1])])
     writing.turn()
     writing._folder.unlock()
     marker = path / "_arcwise_archive"
     marker.write_text(marker.read_text().splitlines()[0] + "\n")
-    again = archiver(staged_store, path)
+    again = archiver(store, path)
     again.add([batch(DELAY, [2], number=1)])
     again.turn()
-    agree(staged_store, path)
+    agree(store, path)
     assert len(rows(path)) == 2
 
 
@@ -581,17 +577,17 @@ LINKS = {"of a task": f"{DELAY.id}", "of an epoch": f"{DELAY.id}/5"}
 
 @pytest.mark.parametrize("what", LINKS)
 def test_a_folder_that_is_a_link_is_not_followed(
-    staged_store: StagingStore, path: Path, caplog: pytest.LogCaptureFixture, what: str
+    store: StagingStore, path: Path, caplog: pytest.LogCaptureFixture, what: str
 ) -> None:
     elsewhere = path.with_name("elsewhere")
     for epoch in ("5", "100"):
         (elsewhere / epoch).mkdir(parents=True)
         (elsewhere / epoch / "mine.parquet").write_text("precious")
-    writing = archiver(staged_store, path, **TEN_DAYS)
+    writing = archiver(store, path, **TEN_DAYS)
     link = path / LINKS[what]
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(elsewhere if what == "of a task" else elsewhere / "5")
-    refused(staged_store, path, f"{link} is a symbolic link")
+    refused(store, path, f"{link} is a symbolic link")
     writing.turn()
     kept = f"cannot remove {link}, which is older than archive_retention_days: it is a symbolic"
     assert kept in caplog.text
@@ -606,7 +602,7 @@ def test_a_folder_that_is_a_link_is_not_followed(
     assert len(list(elsewhere.rglob("*"))) == 4
     link.unlink()
     writing.turn()
-    assert staged_store.staged_size().batches == 0
+    assert store.staged_size().batches == 0
 
 
 def test_deleting_a_task_takes_a_link_in_it_and_not_what_it_leads_to(path: Path, writing: Archiver) -> None:
@@ -687,7 +683,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("how", mostly_slow(DAMAGE, every=3))
 def test_a_damaged_file_that_was_begun_is_set_aside(
-    staged_store: StagingStore,
+    store: StagingStore,
     path: Path,
     writing: Archiver,
     monkeypatch: pytest.MonkeyPatch,
@@ -699,13 +695,13 @@ def test_a_damaged_file_that_was_begun_is_set_aside(
     writing._folder.unlock()
     (file,) = path.rglob("*.parquet")
     DAMAGE[how](file)
-    again = archiver(staged_store, path)
+    again = archiver(store, path)
     again.add([batch(DELAY, [1], number=99)])
     again.turn()
     assert len(rows(path)) == 31
-    agree(staged_store, path)
+    agree(store, path)
     assert again.set_aside == 1
-    assert staged_store.begun_files() == []
+    assert store.begun_files() == []
     found = count_table(path, TASKS)
     assert (found.reports, found.rejected) == (31, ())
     (aside,) = path.rglob("*.damaged")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import Connection
 
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError, StoreError
@@ -26,26 +27,23 @@ PASSWORD = "hunter2"
 
 
 @pytest.fixture
-def store(postgres_url: str) -> Iterator[Store]:
-    with opened(postgres_url) as store:
-        yield store
+def url(postgres_url: str) -> str:
+    return postgres_url
 
 
 @pytest.fixture
-def connection(postgres_url: str) -> Iterator[psycopg.Connection]:
-    with contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as opened:
+def connection(url: str) -> Iterator[Connection]:
+    with contextlib.closing(psycopg.connect(url, autocommit=True)) as opened:
         yield opened
 
 
-def shards(connection: psycopg.Connection) -> list[int]:
+def shards(connection: Connection) -> list[int]:
     return [shard for (shard,) in connection.execute("SELECT DISTINCT shard FROM counts ORDER BY 1")]
 
 
-def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    with opened(postgres_url) as first:
-        with opened(postgres_url) as second:
+def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(url: str, connection: Connection) -> None:
+    with opened(url) as first:
+        with opened(url) as second:
             first.add([batch(DELAY, [1])])
             second.add([batch(DELAY, [2], number=1)])
             first.vacuum()
@@ -56,12 +54,12 @@ def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
             first.vacuum()
         assert len(shards(connection)) == 2
         assert shards(connection)[0] == 0  # the second one's
-        with opened(postgres_url) as third:
+        with opened(url) as third:
             third.add([batch(DELAY, [3], number=2)])
         first.prune(DELAY, before=1)  # what a server does every hour
         assert len(shards(connection)) == 2
         first.add([batch(DELAY, [1], number=3)])
-    with opened(postgres_url) as last:
+    with opened(url) as last:
         last.vacuum()
         assert shards(connection) == [0]
         assert last.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2, 3])
@@ -69,7 +67,7 @@ def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(
         assert last.check() == []
 
 
-def test_reports_are_counted_while_ids_are_forgotten(store: Store, connection: psycopg.Connection) -> None:
+def test_reports_are_counted_while_ids_are_forgotten(store: Store, connection: Connection) -> None:
     store.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
     store.add([batch(DELAY, [2], number=100, epoch=20)])
     forgotten: list[int] = []
@@ -87,7 +85,7 @@ def test_reports_are_counted_while_ids_are_forgotten(store: Store, connection: p
     assert store.check() == []
 
 
-def until(connection: psycopg.Connection, query: str, *given: object) -> None:
+def until(connection: Connection, query: str, *given: object) -> None:
     """Wait until a query says so."""
     deadline = time.monotonic() + 60
     while connection.execute(query.encode(), given).fetchone() != (True,):
@@ -95,7 +93,7 @@ def until(connection: psycopg.Connection, query: str, *given: object) -> None:
         time.sleep(0.01)
 
 
-def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241, table: str = "task") -> None:
+def waiting(connection: Connection, number: int, *, lock: int = 7241, table: str = "task") -> None:
     """Wait until so many others wait for the lock that closings take, another one, a row or a table."""
     query = """
         SELECT count(DISTINCT pid) = %s FROM pg_locks
@@ -105,16 +103,16 @@ def waiting(connection: psycopg.Connection, number: int, *, lock: int = 7241, ta
     until(connection, query, number, lock, table)
 
 
-def waiting_for_another(connection: psycopg.Connection) -> None:
+def waiting_for_another(connection: Connection) -> None:
     """Wait until somebody waits for the end of this transaction."""
     waits = "NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
     until(connection, f"SELECT count(*) > 0 FROM pg_locks WHERE {waits}")
 
 
 def test_reports_go_on_while_somebody_waits_to_close_a_task(
-    postgres_url: str, store: Store, connection: psycopg.Connection
+    url: str, store: Store, connection: Connection
 ) -> None:
-    with opened(postgres_url) as other, ThreadPoolExecutor(1) as threads:
+    with opened(url) as other, ThreadPoolExecutor(1) as threads:
         with connection.transaction():  # a statement of another process that takes long
             connection.execute("SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)")
             closed = threads.submit(other.close_task, HEADING.id, 1)
@@ -141,10 +139,10 @@ def replace_lake(store: Store) -> object:
     ids=["replace", "drop", "delete"],
 )
 def test_nobody_waits_for_a_change_that_takes_long(
-    postgres_url: str, connection: psycopg.Connection, change: Callable[[Store], object], refusal: str | None
+    url: str, connection: Connection, change: Callable[[Store], object], refusal: str | None
 ) -> None:
     """What is closed meanwhile stays as it was."""
-    with opened(postgres_url) as store, opened(postgres_url) as other, ThreadPoolExecutor(1) as threads:
+    with opened(url) as store, opened(url) as other, ThreadPoolExecutor(1) as threads:
         store.replace_source("lake", *lake(batch(DELAY, [1], number=1)))
         store.add([batch(WIDE, [1], number=2)])
         assert store.close_task(WIDE.id, 1)
@@ -170,7 +168,7 @@ _INSERT = """
 FIRST, SECOND = (batch(DELAY, [1], number=number) for number in (1, 2))
 
 
-def insert(connection: psycopg.Connection, *batches: Batch) -> None:
+def insert(connection: Connection, *batches: Batch) -> None:
     for each in batches:
         connection.execute(_INSERT, (each.batch_id, each.task_id))
 
@@ -180,10 +178,8 @@ def in_the_way(url: str) -> str:
     return f"{url}%20-cdeadlock_timeout%3D2s"
 
 
-def test_reports_that_were_in_the_way_of_an_import_are_counted(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    with opened(in_the_way(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+def test_reports_that_were_in_the_way_of_an_import_are_counted(url: str, connection: Connection) -> None:
+    with opened(in_the_way(url)) as store, ThreadPoolExecutor(1) as threads:
         connection.execute("SET deadlock_timeout = '60s'")
         insert(connection, SECOND)
         with connection.transaction():
@@ -194,10 +190,8 @@ def test_reports_that_were_in_the_way_of_an_import_are_counted(
         assert added.result() == [REPLAYED, COUNTED]
 
 
-def test_an_import_that_was_in_the_way_of_reports_is_made(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    with opened(in_the_way(postgres_url)) as store, ThreadPoolExecutor(1) as threads:
+def test_an_import_that_was_in_the_way_of_reports_is_made(url: str, connection: Connection) -> None:
+    with opened(in_the_way(url)) as store, ThreadPoolExecutor(1) as threads:
         connection.execute("SET deadlock_timeout = '60s'")
         store.replace_source("lake", *lake(SECOND))
         with connection.transaction(force_rollback=True):
@@ -223,7 +217,7 @@ def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_i
 
 
 def test_who_is_alone_and_suspended_keeps_nobody_waiting(
-    store: Store, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    store: Store, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locks, "_IDLE", "SET LOCAL idle_in_transaction_session_timeout = '100ms'")
     connection.execute("BEGIN")
@@ -235,10 +229,10 @@ def test_who_is_alone_and_suspended_keeps_nobody_waiting(
 
 
 def test_no_report_waits_for_a_merge_that_waits_for_a_fold(
-    postgres_url: str, connection: psycopg.Connection, tmp_path: Path
+    url: str, connection: Connection, tmp_path: Path
 ) -> None:
     with (
-        opened(postgres_url) as store,
+        opened(url) as store,
         opened(f"sqlite:///{tmp_path / 'other.db'}") as other,
         ThreadPoolExecutor(1) as threads,
     ):
@@ -254,12 +248,12 @@ def test_no_report_waits_for_a_merge_that_waits_for_a_fold(
 
 
 def test_workers_that_tidy_at_the_same_moment_leave_the_ids_to_one_of_them(
-    postgres_url: str, connection: psycopg.Connection
+    url: str, connection: Connection
 ) -> None:
     with (
-        opened(postgres_url) as first,
-        opened(postgres_url) as second,
-        contextlib.closing(psycopg.connect(postgres_url)) as holder,
+        opened(url) as first,
+        opened(url) as second,
+        contextlib.closing(psycopg.connect(url)) as holder,
         ThreadPoolExecutor(2) as threads,
     ):
         first.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
@@ -277,10 +271,10 @@ def test_workers_that_tidy_at_the_same_moment_leave_the_ids_to_one_of_them(
 
 @pytest.mark.parametrize("level", ["read%5C%20committed", "repeatable%5C%20read", "serializable"])
 def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
-    postgres_url: str, connection: psycopg.Connection, level: str
+    url: str, connection: Connection, level: str
 ) -> None:
     with (
-        opened(f"{postgres_url}%20-cdefault_transaction_isolation%3D{level}") as store,
+        opened(f"{url}%20-cdefault_transaction_isolation%3D{level}") as store,
         ThreadPoolExecutor(1) as threads,
     ):
         with connection.transaction():
@@ -292,7 +286,7 @@ def test_a_task_that_is_closed_meanwhile_is_closed_at_every_isolation(
         assert store.report_count(DELAY) == 0
 
 
-def test_nobody_waits_for_counts_who_looks_up_a_key(store: Store, connection: psycopg.Connection) -> None:
+def test_nobody_waits_for_counts_who_looks_up_a_key(store: Store, connection: Connection) -> None:
     with ThreadPoolExecutor(3) as threads:
         store.add([batch(DELAY, [1])])
         with connection.transaction():
@@ -307,11 +301,11 @@ def test_nobody_waits_for_counts_who_looks_up_a_key(store: Store, connection: ps
         assert sums.result().sum() == epochs.result()[100].sum() == reports.result()[100] == 1
 
 
-def test_one_replay_makes_a_group_of_large_batches_no_dearer(postgres_url: str) -> None:
+def test_one_replay_makes_a_group_of_large_batches_no_dearer(url: str) -> None:
     """The codes of each batch by itself would take a hundred times as much as what they add up to."""
     fine = Task("fine", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=20_000))
     codes = list(range(fine.mechanism.kernel.codes))
-    with opened(postgres_url) as store:
+    with opened(url) as store:
         store.register([fine])
         peaks = []
         for first in (0, 99):
@@ -326,9 +320,9 @@ def test_one_replay_makes_a_group_of_large_batches_no_dearer(postgres_url: str) 
 
 
 def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(
-    postgres_url: str, store: Store, connection: psycopg.Connection
+    url: str, store: Store, connection: Connection
 ) -> None:
-    with opened(postgres_url) as other:
+    with opened(url) as other:
         store.add([batch(DELAY, [1])])
         connection.execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_locks"
@@ -341,10 +335,8 @@ def test_a_shard_that_was_folded_while_its_process_was_away_loses_nothing(
         assert store.report_count(DELAY) == 3
 
 
-def test_a_database_that_is_set_to_lose_commits_is_told_not_to(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    with opened(postgres_url + "%20-csynchronous_commit%3Doff") as store:
+def test_a_database_that_is_set_to_lose_commits_is_told_not_to(url: str, connection: Connection) -> None:
+    with opened(url + "%20-csynchronous_commit%3Doff") as store:
         connection.execute(
             "CREATE TABLE seen AS SELECT 'x' AS setting;"
             "CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
@@ -357,10 +349,10 @@ def test_a_database_that_is_set_to_lose_commits_is_told_not_to(
 
 @pytest.mark.slow
 def test_a_statement_that_takes_too_long_ends(
-    postgres_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    url: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arcwise.server.store.postgres.database._STATEMENT_SECONDS", 1)
-    with opened(postgres_url) as store:
+    with opened(url) as store:
         store.add([batch(DELAY, [1])])
         with connection.transaction():
             connection.execute("LOCK TABLE batch")
@@ -369,7 +361,7 @@ def test_a_statement_that_takes_too_long_ends(
         assert store.add([batch(DELAY, [2], number=1)]) == [COUNTED]
 
 
-def test_an_ordinary_role_is_enough(postgres_url: str, connection: psycopg.Connection) -> None:
+def test_an_ordinary_role_is_enough(url: str, connection: Connection) -> None:
     schema = connection.execute("SELECT current_schema()").fetchone()
     assert schema is not None
     role = f"role_{schema[0]}"
@@ -378,8 +370,8 @@ def test_an_ordinary_role_is_enough(postgres_url: str, connection: psycopg.Conne
         f"GRANT ALL ON SCHEMA {schema[0]} TO {role}".encode()
     )
     try:
-        separator = "&" if "?" in postgres_url else "?"
-        url = f"{postgres_url}{separator}user={role}&password={PASSWORD}"
+        separator = "&" if "?" in url else "?"
+        url = f"{url}{separator}user={role}&password={PASSWORD}"
         with opened(url) as store:
             store.add([batch(DELAY, [1])])
             store.prune(DELAY, before=1)
@@ -391,15 +383,15 @@ def test_an_ordinary_role_is_enough(postgres_url: str, connection: psycopg.Conne
         connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
-def test_another_programs_tables_are_left_alone(postgres_url: str, connection: psycopg.Connection) -> None:
+def test_another_programs_tables_are_left_alone(url: str, connection: Connection) -> None:
     connection.execute("CREATE TABLE task (theirs int)")
     with pytest.raises(StoreError, match='has a table "task" that arcwise did not make; give'):
-        open_store(postgres_url)
+        open_store(url)
 
 
 @pytest.mark.parametrize("when", ["before it is looked at", "afterwards"])
 def test_tables_that_another_process_makes_at_the_same_moment_are_of_arcwise(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch, when: str
+    url: str, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     look = database._version
     made: list[Store] = []
@@ -408,32 +400,28 @@ def test_tables_that_another_process_makes_at_the_same_moment_are_of_arcwise(
         version = look(connection) if when == "afterwards" else 0
         if not made:
             monkeypatch.setattr(database, "_version", look)
-            made.append(open_store(postgres_url))
+            made.append(open_store(url))
         return version if when == "afterwards" else look(connection)
 
     monkeypatch.setattr(database, "_version", look_while_they_are_made)
-    with opened(postgres_url) as store:
+    with opened(url) as store:
         assert store.add([batch(DELAY, [1])]) == [COUNTED]
         assert store.check() == []
     made[0].close()
 
 
 @pytest.mark.parametrize(("version", "says"), [(0, "there is no store"), (99, "has schema 99; .*upgrade")])
-def test_other_schemas_are_refused(
-    postgres_url: str, connection: psycopg.Connection, version: int, says: str
-) -> None:
-    open_store(postgres_url).close()
+def test_other_schemas_are_refused(url: str, connection: Connection, version: int, says: str) -> None:
+    open_store(url).close()
     connection.execute("UPDATE arcwise_schema SET version = %s", (version,))
     if version == 0:
         connection.execute("DROP TABLE arcwise_schema, task")
     with pytest.raises(StoreError, match=says):
-        open_store(postgres_url, create=False)
+        open_store(url, create=False)
 
 
-def test_a_dry_run_of_the_first_migration_leaves_an_empty_database(
-    postgres_url: str, connection: psycopg.Connection
-) -> None:
-    assert database.Database(postgres_url).migrate(dry_run=True) == database._MIGRATIONS
+def test_a_dry_run_of_the_first_migration_leaves_an_empty_database(url: str, connection: Connection) -> None:
+    assert database.Database(url).migrate(dry_run=True) == database._MIGRATIONS
     made = connection.execute("SELECT to_regclass('task'), to_regclass('arcwise_schema')").fetchone()
     assert made == (None, None)
 
@@ -493,7 +481,7 @@ def test_no_password_in_refusals(given: str) -> None:
     ],
 )
 def test_check_finds_rows_that_cannot_be(
-    store: Store, connection: psycopg.Connection, damage: str, problem: str
+    store: Store, connection: Connection, damage: str, problem: str
 ) -> None:
     store.add([batch(DELAY, [1, 1, 2])])
     assert store.check() == []
