@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
-from arcwise.cli import main
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError
 from arcwise.server.archive.folder import Folder
@@ -18,6 +17,7 @@ from arcwise.server.store import DeletedData, Store, open_store
 from arcwise.server.store.sqlite import database
 from arcwise.server.store.staging import ArchiveFile, StagingStore, staging
 from arcwise.tasks import Task
+from tests.support import commands
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, TASKS, batch, counted
 from tests.support.stores import opened
 
@@ -41,12 +41,18 @@ def filled(url: str) -> str:
     return url
 
 
-def run(*args: str, text: str = "") -> Result:
-    return CliRunner().invoke(main, ["store", "delete-data", *args], input=text)
+run = partial(commands.run, "store", "delete-data")
+good = partial(commands.good, "store", "delete-data")
+bad = partial(commands.bad, "store", "delete-data")
 
 
-def test_nothing_of_a_task_is_left_and_nothing_else_goes(filled: str) -> None:
+def test_nothing_of_a_closed_task_is_left_and_nothing_else_goes(filled: str) -> None:
     with contextlib.closing(open_store(filled)) as store:
+        with pytest.raises(ParameterError, match="is open: close it first"):
+            store.delete_data(DELAY.id)
+        with pytest.raises(ParameterError, match="has no task"):
+            store.delete_data("00" * 32)
+        assert store.report_count(DELAY) == 5
         before = store.revision(DELAY)
         store.close_task(DELAY.id, 86_400)
         assert store.delete_data(DELAY.id) == DeletedData(reports=5, batch_ids=3, staged=1)
@@ -57,47 +63,26 @@ def test_nothing_of_a_task_is_left_and_nothing_else_goes(filled: str) -> None:
         assert store.report_count(HEADING) == 1
         assert store.check() == []
         assert store.delete_data(DELAY.id) == DeletedData(0, 0, 0)
-
-
-def test_what_comes_again_does_not_bring_it_back(filled: str) -> None:
-    """A device that has heard no answer sends a batch again, perhaps when the task is open again."""
-    with contextlib.closing(open_store(filled)) as store:
-        store.close_task(DELAY.id, 86_400)
-        store.delete_data(DELAY.id)
+        # A device that has heard no answer sends a batch again, perhaps when the task is open again.
         assert store.add([batch(DELAY, [1, 1, 2])]) == [CLOSED]
         assert store.open_task(DELAY.id)
-        assert store.add([batch(DELAY, [1, 1, 2])]) == [CLOSED]
-        assert store.add([batch(DELAY, [5], number=1, epoch=103)]) == [CLOSED]
-        assert store.add([batch(DELAY, [7], number=9, epoch=104)]) == [COUNTED]
+        again = [batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)]
+        assert store.add([*again, batch(DELAY, [7], number=9, epoch=104)]) == [CLOSED, CLOSED, COUNTED]
         np.testing.assert_array_equal(store.counts(DELAY), counted(DELAY, [7]))
 
 
-def test_an_open_task_and_one_that_is_not_there_are_refused(filled: str) -> None:
-    with contextlib.closing(open_store(filled)) as store:
-        with pytest.raises(ParameterError, match="is open: close it first"):
-            store.delete_data(DELAY.id)
-        with pytest.raises(ParameterError, match="has no task"):
-            store.delete_data("00" * 32)
-        assert store.report_count(DELAY) == 5
-
-
 def test_the_command_asks_deletes_and_says_what_it_cannot(filled: str) -> None:
-    refused = run(filled, "delay", "--yes")
-    assert refused.exit_code == 1
-    assert "task delay is open: close it first" in refused.stderr
-    assert "no task 'dealy'" in run(filled, "dealy", "--yes").stderr
+    assert "task delay is open: close it first" in bad(filled, "delay", "--yes")
+    assert "no task 'dealy'" in bad(filled, "dealy", "--yes")
     with contextlib.closing(open_store(filled)) as store:
         store.close_task(DELAY.id, 86_400)
-    asked = run(filled, "delay", text="n\n")
-    assert asked.exit_code == 1
-    assert f"Delete 5 reports of task delay ({DELAY.id})" in asked.output
+    assert f"Delete 5 reports of task delay ({DELAY.id})" in bad(filled, "delay", text="n\n")
     with contextlib.closing(open_store(filled)) as store:
         assert store.report_count(DELAY) == 5
-    done = run(filled, DELAY.id, text="y\n")
-    assert done.exit_code == 0, done.output
-    assert "deleted: 5 reports, 3 batch ids, 1 batches that waited for an archive" in done.output
-    assert "backups, exports" in done.output
-    assert "archives of batches, which need --archive" in done.output
+    done = good(filled, DELAY.id, text="y\n")
+    assert "deleted: 5 reports, 3 batch ids, 1 batches that waited for an archive" in done
+    assert "backups, exports" in done
+    assert "archives of batches, which need --archive" in done
     with contextlib.closing(open_store(filled)) as store:
         assert store.report_count(DELAY) == 0
         ((_, action),) = store.actions(10)
@@ -107,9 +92,7 @@ def test_the_command_asks_deletes_and_says_what_it_cannot(filled: str) -> None:
 def test_two_tasks_of_one_name_need_an_id(url: str) -> None:
     with opened(url, [Task("same", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)]):
         pass
-    assert (
-        "TASK must name one task, but 2 have the name 'same': give an id" in run(url, "same", "--yes").stderr
-    )
+    assert "TASK must name one task, but 2 have the name 'same': give an id" in bad(url, "same", "--yes")
 
 
 def test_the_files_of_an_archive_go_too(filled: str, tmp_path: Path) -> None:
@@ -121,16 +104,12 @@ def test_the_files_of_an_archive_go_too(filled: str, tmp_path: Path) -> None:
         for task in (DELAY, HEADING):
             folder.write(ArchiveFile("aa" * 16, bytes.fromhex(task.id), 100), task, [batch(task, [1])])
         assert folder.lock()
-        busy = run(filled, "delay", "--yes", "--archive", str(path))
-        assert "a server writes to" in busy.stderr
+        assert "a server writes to" in bad(filled, "delay", "--yes", "--archive", str(path))
         folder.unlock()
-        (tmp_path / "other").mkdir()
-        wrong = run(filled, "delay", "--yes", "--archive", str(tmp_path / "other"))
-        assert "is not the archive of this store" in wrong.output + wrong.stderr
+        (other := tmp_path / "other").mkdir()
+        assert "is not the archive of this store" in bad(filled, "delay", "--yes", "--archive", str(other))
         assert store.report_count(DELAY) == 5
-    done = run(filled, "delay", "--yes", "--archive", str(path))
-    assert done.exit_code == 0, done.output
-    assert "copies of the archive" in done.output
+    assert "copies of the archive" in good(filled, "delay", "--yes", "--archive", str(path))
     assert not (path / DELAY.id).exists()
     assert (path / HEADING.id).exists()
 
@@ -143,7 +122,7 @@ def test_deleted_bytes_are_not_in_the_file(tmp_path: Path) -> None:
         store.add(ids)
         store.close_task(DELAY.id, 86_400)
     assert ids[7].batch_id in file.read_bytes()
-    assert run(f"sqlite:///{file}", "delay", "--yes").exit_code == 0
+    good(f"sqlite:///{file}", "delay", "--yes")
     for each in tmp_path.glob("arcwise.db*"):
         assert ids[7].batch_id not in each.read_bytes()
 
@@ -166,10 +145,8 @@ def test_bytes_that_a_reader_keeps_in_the_file_are_not_called_deleted(
         assert "deleted: 1 report, 1 batch id" in done.stdout
         assert "still holds what was deleted: somebody reads the store" in done.stderr
         assert "Run `arcwise store vacuum` until it succeeds" in done.stderr
-        again = CliRunner().invoke(main, ["store", "vacuum", url])
-        assert again.exit_code == 1
-        assert "Vacuum it again when they are done" in again.stderr
+        assert "Vacuum it again when they are done" in commands.bad("store", "vacuum", url)
         backup.execute("COMMIT")
-    assert CliRunner().invoke(main, ["store", "vacuum", url]).exit_code == 0
+    commands.good("store", "vacuum", url)
     for each in tmp_path.glob("arcwise.db*"):
         assert batch(DELAY, [1], number=10**37).batch_id not in each.read_bytes()

@@ -29,9 +29,13 @@ def test_keys_come_back_as_they_were_the_oldest_first(store: Store) -> None:
     assert store.keys() == [KEY, SCOPED, none]
 
 
-def test_a_revoked_key_stays_revoked_from_its_first_moment(store: Store) -> None:
+def test_a_revoked_key_stays_revoked_from_its_first_moment_and_its_sessions_end(store: Store) -> None:
     store.add_key(KEY)
+    store.add_session(SESSION)
+    store.add_session(OTHER)
     assert store.revoke_key("k1", 5_000)
+    assert store.session(SESSION.digest) is None
+    assert store.session(OTHER.digest) == OTHER
     assert not store.revoke_key("k1", 6_000)
     assert not store.revoke_key("nobody", 6_000)
     assert store.keys() == [replace(KEY, revoked=5_000)]
@@ -43,24 +47,14 @@ def test_a_session_comes_back_as_it_was_until_it_is_ended(store: Store, opener: 
     store.add_session(OTHER)
     with opener() as another:  # of another worker
         assert another.session(SESSION.digest) == SESSION
+        store.see_session(SESSION.digest, 2_000)
+        store.see_session(SESSION.digest, 1_500)  # and never earlier than before
+        assert another.session(SESSION.digest) == replace(SESSION, seen=2_000)
         assert another.end_session(SESSION.digest)
+    store.see_session(SESSION.digest, 3_000)  # its use does not bring it back
     assert store.session(SESSION.digest) is None
     assert store.session(OTHER.digest) == OTHER
     assert not store.end_session(SESSION.digest)
-
-
-def test_a_session_is_seen_and_never_earlier_than_before(store: Store) -> None:
-    store.add_session(SESSION)
-    store.see_session(SESSION.digest, 2_000)
-    store.see_session(SESSION.digest, 1_500)
-    assert store.session(SESSION.digest) == replace(SESSION, seen=2_000)
-
-
-def test_a_session_that_was_ended_does_not_come_back_by_its_use(store: Store) -> None:
-    store.add_session(SESSION)
-    store.end_session(SESSION.digest)
-    store.see_session(SESSION.digest, 2_000)
-    assert store.session(SESSION.digest) is None
 
 
 def test_sessions_are_forgotten_after_their_idle_and_their_absolute_end(store: Store) -> None:
@@ -72,15 +66,6 @@ def test_sessions_are_forgotten_after_their_idle_and_their_absolute_end(store: S
     assert store.prune_sessions(8_999, 10_000) == 0
     assert store.prune_sessions(9_000, 10_000) == 1
     assert store.session(OTHER.digest) is None
-
-
-def test_revoking_a_key_ends_its_sessions_and_no_other(store: Store) -> None:
-    store.add_key(KEY)
-    store.add_session(SESSION)
-    store.add_session(OTHER)
-    assert store.revoke_key("k1", 2_000)
-    assert store.session(SESSION.digest) is None
-    assert store.session(OTHER.digest) == OTHER
 
 
 def test_a_key_has_no_more_than_so_many_sessions(store: Store) -> None:
@@ -117,12 +102,9 @@ def test_the_audit_log_has_the_newest_entry_first(store: Store, opener: Opener) 
     assert store.actions(2) == expected[:2]
     assert store.actions(2, before=numbers[3]) == expected[2:4]
     assert store.actions(2, before=numbers[0]) == []
-
-
-def test_an_entry_gets_its_outcome(store: Store) -> None:
-    first, second = store.begin_action(ACTION), store.begin_action(ACTION)
-    store.end_action(second, "done")
-    assert store.actions(10) == [(second, replace(ACTION, outcome="done")), (first, ACTION)]
+    store.end_action(numbers[3], "done")
+    expected[1] = numbers[3], replace(entries[3], outcome="done")
+    assert store.actions(10) == expected
 
 
 def test_old_entries_are_forgotten_and_their_numbers_never_used_again(store: Store) -> None:

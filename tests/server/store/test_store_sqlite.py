@@ -319,11 +319,16 @@ def test_nobody_else_reads_the_files_of_a_store(tmp_path: Path) -> None:
     with opened(f"sqlite:///{link}", [DELAY]) as store:
         store.add([batch(DELAY, [1])])
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
+        log = (tmp_path / "real.db-wal").stat().st_size
+        assert log > 0
+        assert store.size == file.stat().st_size + log  # its log stands beside the file, not beside the link
+        assert not store.is_readable_by_others
     assert modes == dict.fromkeys(("link.db", "real.db", "real.db-shm", "real.db-wal"), 0o600)
     file.chmod(0o640)  # whoever wants others to read it says so once
     with contextlib.closing(open_store(f"sqlite:///{file}")) as store:
         assert store.counts(DELAY).sum() == 1
         assert (tmp_path / "real.db-wal").stat().st_mode & 0o777 == 0o640
+        assert store.is_readable_by_others
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files have no such modes there")
@@ -337,15 +342,6 @@ def test_nobody_else_reads_an_export(tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert file.stat().st_mode & 0o777 == 0o600
     assert not part.exists()
-
-
-def test_the_log_counts_where_a_store_is_opened_through_a_link(tmp_path: Path) -> None:
-    (tmp_path / "link.db").symlink_to(tmp_path / "real.db")
-    with opened(f"sqlite:///{tmp_path / 'link.db'}", [DELAY]) as store:
-        store.add([batch(DELAY, [1])])
-        log = (tmp_path / "real.db-wal").stat().st_size
-        assert log > 0
-        assert store.size == (tmp_path / "real.db").stat().st_size + log
 
 
 def test_a_commit_reaches_the_disk_on_every_system(store: SQLiteStore) -> None:
@@ -385,10 +381,3 @@ def test_a_log_that_grew_while_somebody_read_is_cut_off(path: Path, monkeypatch:
         for number in range(100, 104):
             store.add([batch(DELAY, [1], number=number)])
         assert log.stat().st_size <= 21 * 4096
-
-
-@pytest.mark.skipif(os.name != "posix", reason="modes of files")
-def test_a_file_that_others_may_read_is_told(store: SQLiteStore, path: Path) -> None:
-    assert not store.is_readable_by_others
-    path.chmod(0o644)
-    assert store.is_readable_by_others
