@@ -11,7 +11,7 @@ import pytest
 from arcwise.domains import Interval
 from arcwise.errors import TaskError
 from arcwise.server.catalogue import Catalogue
-from arcwise.server.pages.assets import assets
+from arcwise.server.pages.rendering import assets
 from arcwise.tasks import Task
 from arcwise.tasks.optional import MAX_NAME
 

@@ -20,7 +20,7 @@ from arcwise.server import Settings
 from arcwise.server import gate as gate_module
 from arcwise.server.gate import Gate
 from arcwise.server.keys import new_key
-from arcwise.server.local import is_local
+from arcwise.server.origins import is_local
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task

@@ -276,7 +276,7 @@ def test_connections_are_answered_beyond_the_usual_limit_on_open_files(folder: P
 
 def test_a_limit_on_open_files_that_is_too_low_is_logged() -> None:
     program = (
-        "import resource as r; from arcwise.server.process.file_limit import allow_files\n"
+        "import resource as r; from arcwise.server.process.accepting import allow_files\n"
         "r.setrlimit(r.RLIMIT_NOFILE, (64, 400)); allow_files(100); allow_files(200)\n"
         "print(*r.getrlimit(r.RLIMIT_NOFILE))"
     )

@@ -17,7 +17,7 @@ from arcwise.server.archive.folder import Folder
 from arcwise.server.process.configuration import configure, unknown_variables
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
-from arcwise.server.promises import check_new
+from arcwise.server.releasing import check_new
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
 from arcwise.server.store.staging import staging

@@ -18,8 +18,7 @@ from arcwise.cli.terminal import progress_bar, whole_file
 from arcwise.digits import counted
 from arcwise.errors import StoreError
 from arcwise.server.administration import audited
-from arcwise.server.promises import checked_records
-from arcwise.server.releasing import released_records
+from arcwise.server.releasing import checked_records, released_records
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 from arcwise.server.store.staging import StagingStore, staging

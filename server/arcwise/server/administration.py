@@ -12,7 +12,7 @@ from arcwise.kernels.base import MAX_CODES
 from arcwise.server.gate import require
 from arcwise.server.keys import SCOPES, new_key
 from arcwise.server.problems import Problem, store_busy, unknown_task
-from arcwise.server.promises import check_statement
+from arcwise.server.releasing import check_statement
 from arcwise.server.store import StoredAction
 from arcwise.tasks import Task
 from arcwise.tasks.files import each_once

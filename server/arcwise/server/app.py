@@ -5,21 +5,20 @@ from __future__ import annotations
 import time
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 
 from arcwise.checks import did_you_mean, explained, shown
 from arcwise.errors import ArcwiseError, ParameterError
-from arcwise.server.answers import with_fields
+from arcwise.server.catalogue import whole_segments
 from arcwise.server.ingest import INGEST_PATH, task_in
 from arcwise.server.login import login_routes
-from arcwise.server.names import too_long, whole_segments
 from arcwise.server.openapi import describe
 from arcwise.server.origins import routes_for_origins
 from arcwise.server.pages.problems import problem_answer, problem_page
 from arcwise.server.pages.routes import page_routes
-from arcwise.server.problems import Problem, install_problem_handlers
+from arcwise.server.problems import Problem, install_problem_handlers, with_fields
 from arcwise.server.routes.admin import admin_routes
 from arcwise.server.routes.docs import docs_routes
 from arcwise.server.routes.gateway import gateway_routes
@@ -34,11 +33,13 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from arcwise.server.clock import Clock
+    from arcwise.server.event_loop import Taker, Turns
     from arcwise.server.gateway import Gateway
     from arcwise.server.ingest import Ingest
     from arcwise.server.sessions import Sessions
-    from arcwise.server.turns import Turns
-    from arcwise.server.whole import Taker
+
+_MAX_TARGET_BYTES: Final = 4096
+"""Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""
 
 
 class _App(FastAPI):
@@ -68,7 +69,7 @@ class _App(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             is_change = scope["method"] not in ("GET", "HEAD")
-            problem = _read_only() if self.runtime is not None and is_change else too_long(scope)
+            problem = _read_only() if self.runtime is not None and is_change else _too_long(scope)
             if problem is not None:
                 self.state.runtime.metrics.refused(problem.kind)
                 await problem.response()(scope, receive, send)
@@ -153,6 +154,15 @@ def _read_only() -> Problem:
         "This dashboard takes no reports and changes nothing; `arcwise serve` does.",
         headers={"Retry-After": "60"},
     )
+
+
+def _too_long(scope: Scope) -> Problem | None:
+    """Return the problem of a request whose path and query are too long to be read; None for others."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    if len(path.partition(b"?")[0]) + len(scope["query_string"]) <= _MAX_TARGET_BYTES:
+        return None
+    detail = f"The path and the query of a request may have at most {_MAX_TARGET_BYTES} bytes together."
+    return Problem(414, "uri-too-long", detail)
 
 
 def _app(runtime: Runtime, settings: Settings) -> _App:

@@ -1,15 +1,18 @@
-"""The tasks that are served: those that the server was given, and those that its store has."""
+"""The tasks that are served, of the server's start and of its store, and their names in paths."""
 
 from __future__ import annotations
 
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from arcwise.server.problems import Problem, unknown_task
 from arcwise.tasks.optional import MAX_NAME, normalised
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
+
+    from starlette.types import Scope
 
     from arcwise.server.store import StoredTask
     from arcwise.tasks import Task
@@ -80,3 +83,25 @@ class Catalogue:
         }
         self._closed = {entry.task.id: entry.closed for entry in stored if entry.closed is not None}
         self._newest = {entry.task.id: entry.newest for entry in stored if entry.newest is not None}
+
+
+_PATHS = ("/v1/tasks/", "/tasks/")
+
+
+def whole_segments(scope: Scope) -> Scope:
+    """Return a scope whose path keeps the segments that were sent: a name may have a slash, as %2F.
+
+    Servers decode the path, and then a slash of a name is one between segments. Where a task's name may
+    stand, slashes and percent signs of a segment stay encoded; `name_in` decodes them.
+    """
+    raw = scope.get("raw_path") or b""
+    if b"%" not in raw or not scope["path"].removeprefix(scope.get("root_path", "")).startswith(_PATHS):
+        return scope
+    segments = [unquote(part) for part in raw.partition(b"?")[0].decode("latin-1").split("/")]
+    path = "/".join(part.replace("%", "%25").replace("/", "%2F") for part in segments)
+    return {**scope, "path": path}
+
+
+def name_in(scope: Scope, segment: str) -> str:
+    """Return the name or id that a segment of a path stands for, after `whole_segments`."""
+    return unquote(segment) if b"%" in (scope.get("raw_path") or b"") else segment

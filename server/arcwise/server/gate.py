@@ -7,13 +7,11 @@ from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.server.keys import digest, key_id
-from arcwise.server.local import is_local
-from arcwise.server.origins import check_same_origin
-from arcwise.server.problems import Problem, store_busy, too_many
+from arcwise.server.origins import check_same_origin, is_local
+from arcwise.server.problems import Problem, store_busy
 from arcwise.server.process.lanes import STANDING
 from arcwise.server.rates import Rate, address_of
 from arcwise.server.sessions import session_ended, session_of
-from arcwise.server.shares import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,6 +63,10 @@ class Actor(NamedTuple):
     def _named(self) -> tuple[str, ...] | None:
         """The tasks that the key is restricted to."""
         return None if self.key is None else self.key.tasks
+
+    def reader(self, scope: Scope) -> str:
+        """Return whose share a request counts for: that of the key, or of its address where it has none."""
+        return self.key_id or address_of(scope)
 
     def readable(self, task_ids: Iterable[str]) -> list[str]:
         """Return those of the tasks that may be read."""
@@ -140,7 +142,7 @@ class Gate:
         if needed != "admin" and self.is_open(scope):
             return Actor(None)
         actor = self._known(scope)
-        _slow_down(self._per_key.wait(actor.key_id))
+        self._per_key.slow_down(actor.key_id)
         return actor
 
     def readable(self, scope: Scope, task_ids: Iterable[str]) -> list[str]:
@@ -165,15 +167,15 @@ class Gate:
             if is_open and problem.kind in ("key-missing", "session-ended"):
                 return Actor(None)
             raise
-        _slow_down(self._per_key.wait(actor.key_id))
+        self._per_key.slow_down(actor.key_id)
         return actor
 
     def reader(self, scope: Scope) -> str:
         """Return whose share of what is computed a request counts for, after `check` or `readable`."""
         try:
-            return reader_of(self._known(scope).key_id, scope)
+            return self._known(scope).reader(scope)
         except Problem:  # to an open server, any key may be sent
-            return reader_of("", scope)
+            return Actor(None).reader(scope)
 
     def slow_down_address(self, scope: Scope) -> None:
         """Count a request of an address before its key is examined, so that trying keys is slow, too.
@@ -181,7 +183,7 @@ class Gate:
         Raises a 429 `Problem` when the address asks too often.
         """
         if self._per_address.is_limited and VIA_RELAY not in scope:
-            _slow_down(self._per_address.wait(address_of(scope)))
+            self._per_address.slow_down(address_of(scope))
 
     def key(self, sent: bytes) -> StoredKey:
         """Return the valid key that these bytes are.
@@ -255,11 +257,6 @@ def require(actor: Actor, needed: str, task_id: str | None = None) -> None:
     if actor.key.tasks is not None and actor.key.scope == needed:
         raise _forbidden("The key that was sent is valid for some tasks only, and not for this one.")
     raise _other_scope(needed)
-
-
-def _slow_down(seconds: int) -> None:
-    if seconds:
-        raise too_many(seconds)
 
 
 def _unauthorized(kind: str, detail: str, challenge: str) -> Problem:

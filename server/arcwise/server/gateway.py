@@ -30,13 +30,13 @@ from arcwise.oblivious.messages import (
     encode_key_configs,
     open_request,
 )
+from arcwise.server.event_loop import Ready
 from arcwise.server.gate import VIA_RELAY
 from arcwise.server.gateway_keys import GatewayKeyFile
 from arcwise.server.ingest import COUNTED, GATEWAY_PATH, task_in_end
 from arcwise.server.problems import Problem, internal_error
 from arcwise.server.process.lanes import STANDING
 from arcwise.server.rates import exact_address_of
-from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from arcwise.oblivious import GatewayKey
     from arcwise.oblivious.messages import Opened
     from arcwise.server.clock import Clock
+    from arcwise.server.event_loop import Done, Taker
     from arcwise.server.ingest import Ingest
     from arcwise.server.settings import Settings
-    from arcwise.server.whole import Done, Taker
 
 _LOGGER = logging.getLogger("arcwise.server")
 

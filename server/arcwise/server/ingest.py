@@ -14,13 +14,11 @@ import numpy as np
 
 from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 from arcwise.errors import StoreError, WireError
-from arcwise.server.answers import PRIVATE
 from arcwise.server.bodies import SMALL_BODY, Bodies
-from arcwise.server.problems import Problem, internal_error, store_busy, unknown_task
+from arcwise.server.event_loop import Ready, Turns
+from arcwise.server.problems import PRIVATE, Problem, internal_error, store_busy, unknown_task
 from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
-from arcwise.server.turns import Turns
-from arcwise.server.whole import Ready
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if TYPE_CHECKING:
@@ -28,12 +26,12 @@ if TYPE_CHECKING:
 
     from arcwise.server.catalogue import Catalogue
     from arcwise.server.clock import EpochClock
+    from arcwise.server.event_loop import Done, Taker
     from arcwise.server.gate import Gate
     from arcwise.server.process.metrics import Metrics
     from arcwise.server.releasing import Lateness
     from arcwise.server.settings import Settings
     from arcwise.server.store.writer import Adds
-    from arcwise.server.whole import Done, Taker
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 
 from arcwise.errors import StoreError
 from arcwise.server.origins import check_same_origin
-from arcwise.server.problems import Problem, store_busy, too_many
+from arcwise.server.problems import Problem, store_busy
 from arcwise.server.rates import Rate, address_of
 from arcwise.server.sessions import LOGIN_SCOPES
 from arcwise.server.store import StoredAction
@@ -71,20 +71,13 @@ async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_B
         raise Problem(422, "invalid-request", "The form cannot be read.") from None
 
 
-def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
-    """Return the routes that begin and end sessions.
-
-    `show` makes the page of a problem; without it, the problem's document is sent.
-    """
+def login_routes(runtime: Runtime, show: Show) -> APIRouter:
+    """Return the routes that begin and end sessions; `show` makes the answer of a problem."""
     router = APIRouter(include_in_schema=False)
     per_address, in_all = LOGINS_PER_MINUTE
     failures, all_failures, logins = (
         Rate(per_minute, clock=runtime.clock.monotonic) for per_minute in (per_address, in_all, per_address)
     )
-
-    def slow_down(seconds: int) -> None:
-        if seconds:
-            raise too_many(seconds)
 
     async def begin(request: Request) -> Response:
         scope = request.scope
@@ -95,7 +88,7 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
         sent = form.get("key", [])
         sender = address_of(scope)
         key = await good_key("".join(sent[:1]).strip().encode("utf-8", "replace"), sender)
-        slow_down(logins.wait(f"{key.id} {sender}"))
+        logins.slow_down(f"{key.id} {sender}")
         if key.scope not in LOGIN_SCOPES:
             raise Problem(
                 403,
@@ -108,7 +101,8 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
         try:
             return runtime.gate.key(sent)
         except Problem:
-            slow_down(failures.wait(sender) or all_failures.wait(""))
+            failures.slow_down(sender)
+            all_failures.slow_down("")
             try:  # it may have been made a moment ago
                 await asyncio.to_thread(runtime.refresh)
             except StoreError:
@@ -139,8 +133,6 @@ def login_routes(runtime: Runtime, show: Show | None = None) -> APIRouter:
         try:
             return await change(request)
         except Problem as problem:
-            if show is None:
-                raise
             runtime.metrics.refused(problem.kind)
             return await show(request, problem)
 

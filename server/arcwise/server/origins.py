@@ -1,4 +1,4 @@
-"""Browsers and origins: which pages may report to this server, and which forms are its own."""
+"""Where requests come from: pages that may report, forms that are the server's own, this machine itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from arcwise.errors import ParameterError
-from arcwise.loopback import is_loopback_authority
+from arcwise.loopback import is_loopback, is_loopback_authority
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
@@ -112,3 +112,40 @@ def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -
 async def _no_preflight(_request: Request) -> Response:
     """Answer an OPTIONS request that the middleware let through, because it is no preflight."""
     raise HTTPException(405, headers={"Allow": "POST"})
+
+
+# What curl, browsers, HTTP libraries and Prometheus send by themselves. Proxies announce themselves by
+# headers, of which every product has its own, so that no list of those is ever complete.
+_USUAL = frozenset(
+    b"""
+    accept accept-charset accept-encoding accept-language alt-used authorization cache-control connection
+    content-encoding content-length content-type cookie dnt expect host http2-settings idempotency-key
+    if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive origin pragma priority
+    purpose range referer save-data sec-gpc sec-purpose te transfer-encoding upgrade
+    upgrade-insecure-requests user-agent x-prometheus-scrape-timeout-seconds
+    """.split()
+)
+_USUAL_PREFIXES = (b"sec-ch-", b"sec-fetch-", b"sec-websocket-")
+"""Browsers say with these what they are, and what a request is for."""
+
+
+def is_local(scope: Scope) -> bool:
+    """Return whether a request came over the loopback, for a loopback name, and shows no sign of a proxy.
+
+    A proxy on this machine speaks for the world. The name matters because a page in a browser here can let
+    its own name point to 127.0.0.1, and would then read what it gets as its own.
+
+    Signs of a proxy are any header that clients do not send by themselves, and HTTP/1.0, which nginx speaks
+    unless it is told otherwise. A proxy that shows none of these, and asks for a loopback name or passes on
+    the name that somebody far away chose, cannot be told from this machine, and neither can a tunnel of TCP:
+    a server behind one needs a key first.
+    """
+    server, client = scope.get("server"), scope.get("client")
+    if not server or not is_loopback(server[0]) or (client and not is_loopback(client[0])):
+        return False
+    if scope.get("http_version") not in ("1.1", "2", "3"):
+        return False
+    named = [value for name, value in scope["headers"] if name == b"host"]
+    if len(named) != 1 or not is_loopback_authority(named[0].decode("latin-1")):
+        return False
+    return all(name in _USUAL or name.startswith(_USUAL_PREFIXES) for name, _ in scope["headers"])

@@ -1,20 +1,52 @@
-"""RFC 9457 problem documents: what every error of the server looks like. None echoes what was sent."""
+"""RFC 9457 problem documents, which never echo what was sent; header fields that every answer has."""
 
 from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-
-from arcwise.server.answers import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from fastapi import FastAPI, Request
+    from starlette.types import Message, Send
+
+PRIVATE: Final = {
+    "Cache-Control": "no-store",
+    "NEL": '{"max_age":0}',
+    "Vary": "Accept, Authorization, Cookie",
+    "X-Content-Type-Options": "nosniff",
+}
+"""What an answer depends on that may be one reader's alone, and that nobody keeps.
+
+NEL lets a browser forget whom a proxy or another server of this name told it to tell of each request (Network
+Error Logging): an address of its own for each browser would name its reports.
+"""
+
+_FIELDS: Final = tuple((name.lower().encode(), value.encode()) for name, value in PRIVATE.items())
+
+
+def with_fields(send: Send) -> Send:
+    """Return a `send` that adds the fields of `PRIVATE` that an answer does not have."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = dict(message["headers"])
+            is_public = given.get(b"cache-control", b"").startswith(b"public")
+            added = [
+                (name, value)
+                for name, value in _FIELDS
+                if name not in given and not (is_public and name == b"vary")
+            ]
+            message = {**message, "headers": [*message["headers"], *added]}
+        await send(message)
+
+    return sending
+
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -77,16 +109,6 @@ def estimates_busy() -> Problem:
         "estimates-busy",
         "Too many estimates are being computed; try again later.",
         headers={"Retry-After": "2"},
-    )
-
-
-def too_many(seconds: int) -> Problem:
-    """Return the problem of a sender that asks more often than it may."""
-    return Problem(
-        429,
-        "too-many-requests",
-        "This key or address has sent too many requests; wait as long as Retry-After says.",
-        headers={"Retry-After": str(seconds)},
     )
 
 

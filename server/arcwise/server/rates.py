@@ -1,4 +1,7 @@
-"""How often one key or one address may ask. Addresses are kept as digests under a key that nobody sees."""
+"""How often one key or one address may ask, and whose turn it is where many readers wait for one thing.
+
+Addresses are kept as digests under a key that nobody sees.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from hashlib import blake2b
 from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING
 
+from arcwise.server.problems import Problem
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
 
 _MOST = 100_000
 _ROTATION_SECONDS = 600.0
+
+MOST_OF_READER = 12
+"""Questions, or pages, of one reader that wait for one thing at once; further ones are refused."""
 
 
 class Rate:
@@ -64,6 +72,16 @@ class Rate:
         self._empty_at[name] = empty_at
         return 0
 
+    def slow_down(self, sender: str) -> None:
+        """Count a request; raises a 429 `Problem` when it came too early."""
+        if seconds := self.wait(sender):
+            raise Problem(
+                429,
+                "too-many-requests",
+                "This key or address has sent too many requests; wait as long as Retry-After says.",
+                headers={"Retry-After": str(seconds)},
+            )
+
     def _forget(self, now: float) -> None:
         if now >= self._rotate_at:
             self._key = os.urandom(32)
@@ -73,6 +91,35 @@ class Rate:
         # Empty buckets are those of nobody; where too many are not, half of them go.
         kept = sorted((item for item in self._empty_at.items() if item[1] > now), key=lambda item: -item[1])
         self._empty_at = dict(kept[: _MOST // 2])
+
+
+class Shares:
+    """Start-time fair queueing with equal shares: what has the lowest turn is next.
+
+    Examples
+    --------
+    >>> shares = Shares()
+    >>> [shares.turn(reader) for reader in ("a", "a", "a", "b")]
+    [1, 2, 3, 1]
+    >>> shares.begin(2)
+    >>> shares.turn("c")
+    3
+    """
+
+    def __init__(self) -> None:
+        self._now = 0
+        self._last: dict[str, int] = {}
+
+    def turn(self, reader: str) -> int:
+        """Return the turn of a reader's next question: behind its own, and beside the first of all others."""
+        turn = self._last[reader] = max(self._last.get(reader, 0), self._now) + 1
+        return turn
+
+    def begin(self, turn: int) -> None:
+        """Note that what has this turn begins; readers whose questions are all answered are forgotten."""
+        if turn > self._now:
+            self._now = turn
+            self._last = {reader: last for reader, last in self._last.items() if last > turn}
 
 
 def address_of(scope: Scope) -> str:

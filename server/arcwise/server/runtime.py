@@ -18,19 +18,18 @@ from arcwise.server.archive.archiver import Archiver
 from arcwise.server.catalogue import Catalogue
 from arcwise.server.clock import EpochClock
 from arcwise.server.estimates.service import Estimates
+from arcwise.server.event_loop import Turns
 from arcwise.server.gate import REFRESH_SECONDS, Gate
 from arcwise.server.ingest import Ingest
 from arcwise.server.keys import SCOPES
 from arcwise.server.pages.rendering import Pages
 from arcwise.server.process.metrics import Metrics
-from arcwise.server.promises import check_new
-from arcwise.server.releasing import Releasing
+from arcwise.server.releasing import Releasing, check_new
 from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.epochs import GAP_SECONDS
 from arcwise.server.store.releases import least_released
 from arcwise.server.store.staging import StagingStore
-from arcwise.server.turns import Turns
 from arcwise.tasks import DAY
 from arcwise.tasks.central import CLOSED_EPOCHS
 

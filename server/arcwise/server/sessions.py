@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arcwise.errors import StoreError
 from arcwise.loopback import is_loopback_authority
-from arcwise.server.local import is_local
+from arcwise.server.origins import is_local
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.store import StoredSession
 
@@ -226,7 +226,8 @@ class Sessions:
     def _digest(self, token: bytes) -> bytes | None:
         if not _TOKEN.fullmatch(token):
             return None
-        random, mark = _split(urlsafe_b64decode(token))
+        decoded = urlsafe_b64decode(token)
+        random, mark = decoded[:_RANDOM_BYTES], decoded[_RANDOM_BYTES:]
         return sha256(token).digest() if compare_digest(mark, self._mark(random)) else None
 
     def _mark(self, random: bytes) -> bytes:
@@ -267,10 +268,6 @@ def session_ended() -> Problem:
         "The session has ended: log in again.",
         headers={"WWW-Authenticate": 'Bearer realm="arcwise"'},
     )
-
-
-def _split(token: bytes) -> tuple[bytes, bytes]:
-    return token[:_RANDOM_BYTES], token[_RANDOM_BYTES:]
 
 
 def _is_foreign(scope: Scope) -> bool:

@@ -24,7 +24,7 @@ from arcwise.server.estimates.question import REPEATED
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, estimates_busy, store_busy
-from arcwise.server.shares import MOST_OF_READER, Shares
+from arcwise.server.rates import MOST_OF_READER, Shares
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from arcwise.server.problems import Problem, internal_error
-from arcwise.server.shares import Shares
+from arcwise.server.rates import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence

@@ -1,4 +1,4 @@
-"""From a template to a response: escaping, security headers, entity tags, compression."""
+"""From a template to a response: escaping, security headers, entity tags, compression; the files it links."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections import Counter
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
-from arcwise.server.pages.assets import assets
+from arcwise.analysis.charts import stylesheet
 from arcwise.server.pages.later import Later
 from arcwise.server.pages.words import FILTERS
 from arcwise.server.problems import estimates_busy
-from arcwise.server.rates import address_of
-from arcwise.server.shares import MOST_OF_READER
+from arcwise.server.rates import MOST_OF_READER, address_of
 from arcwise.version import __version__
 
 if TYPE_CHECKING:
@@ -191,3 +190,43 @@ def _takes_gzip(request: Request) -> bool:
         if name.strip().lower() == "gzip":
             return quality.replace(" ", "").lower() not in ("q=0", "q=0.0")
     return False
+
+
+_STATIC = Path(__file__).parent / "static"
+_MEDIA_TYPES = {
+    "arcwise.css": "text/css; charset=utf-8",
+    "arcwise.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+
+
+class Asset(NamedTuple):
+    """A file as it is sent: its bytes, plain and compressed with gzip.
+
+    Its URL changes with its content, so browsers may keep it for ever.
+    """
+
+    url: str
+    media_type: str
+    plain: bytes
+    packed: bytes
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Return the files by name, read once."""
+    texts = {
+        "arcwise.css": f"{stylesheet()}\n{_text('pages.css')}",
+        "arcwise.js": _text("pages.js"),
+        "icon.svg": _text("icon.svg"),
+    }
+    return {name: _asset(name, text.encode()) for name, text in texts.items()}
+
+
+def _text(name: str) -> str:
+    return (_STATIC / name).read_text(encoding="utf-8")
+
+
+def _asset(name: str, plain: bytes) -> Asset:
+    mark = blake2b(plain, digest_size=8).hexdigest()
+    return Asset(f"/static/{mark}/{name}", _MEDIA_TYPES[name], plain, gzip.compress(plain, mtime=0))

@@ -20,9 +20,9 @@ from arcwise.analysis.timeseries.epochs import Span, epoch_start, utc
 from arcwise.analysis.timeseries.result import Series
 from arcwise.digits import written
 from arcwise.domains import Circle
+from arcwise.server.catalogue import name_in
 from arcwise.server.estimates.question import REPEATED, read_question
 from arcwise.server.estimates.service import PAGE_AGE
-from arcwise.server.names import name_in
 from arcwise.server.pages.later import Wanted
 from arcwise.server.pages.overview import PATIENCE, REFRESH, SOON
 from arcwise.server.pages.rendering import page_tag, still_tag

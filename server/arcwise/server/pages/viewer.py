@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from arcwise.server.gate import require
-from arcwise.server.shares import reader_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -57,5 +56,5 @@ class Viewer(NamedTuple):
             operates=writes or (alone and not runtime.read_only),
             writes=writes,
             logs_in=actor.key is None and settings.open is True and not runtime.read_only,
-            reader=reader_of(actor.key_id, request.scope),
+            reader=actor.reader(request.scope),
         )

@@ -1,4 +1,4 @@
-"""Takes the connections of a listening socket, many in a turn of the event loop.
+"""Takes the connections of a listening socket, many in a turn of the event loop, and the files they take.
 
 uvloop takes one in a turn, which lasts as long as all requests that are there: a new connection waited for
 hundreds of them.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from typing import TYPE_CHECKING
 
-from arcwise.server.eager import Eager
+from arcwise.server.event_loop import Eager
 
 if TYPE_CHECKING:
     import socket
@@ -83,3 +84,34 @@ async def _finish(connection: socket.socket, begun: Awaitable[object]) -> None:
         await begun
     except OSError:
         connection.close()
+
+
+_OTHERS = 256
+"""Those that are no connections: the store's, the log, libraries, the process of estimates."""
+
+_log = logging.getLogger("arcwise.server")
+
+
+def allow_files(connections: int) -> None:
+    """Raise this process's limit on open files, often 1024, to what so many connections take.
+
+    It goes no higher than the administrator lets it; the log says where that is too low.
+    """
+    if sys.platform == "win32":  # it has no such limit
+        return
+    import resource
+
+    needed = connections + _OTHERS
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    within = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (within, hard))
+    if within < needed:
+        _log.warning(
+            "%d connections need %d open files, but the limit is %d: set max_connections lower or the limit "
+            "(ulimit -n, LimitNOFILE) higher, or new ones will wait",
+            connections,
+            needed,
+            within,
+        )

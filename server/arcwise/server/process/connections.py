@@ -19,10 +19,9 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from arcwise.server.event_loop import IS_GONE, Ready
 from arcwise.server.process.lanes import STANDING, Lane, Standing
 from arcwise.server.process.slow_readers import SlowReaders
-from arcwise.server.turns import IS_GONE
-from arcwise.server.whole import Ready
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Scope
 
+    from arcwise.server.event_loop import Taker
     from arcwise.server.settings import ProcessSettings
-    from arcwise.server.whole import Taker
 
 _MAX_HEAD_BYTES = 32 << 10
 """Of the path and of the fields of a head, with the trailers of its body."""

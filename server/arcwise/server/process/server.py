@@ -1,10 +1,11 @@
-"""uvicorn for one app on one socket, until SIGINT or SIGTERM."""
+"""uvicorn for one app on one socket, until SIGINT or SIGTERM, and the first lines of its log."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import platform
 import sys
 import time
 from functools import partial
@@ -14,13 +15,14 @@ import click
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from arcwise.server.eager import Eager
-from arcwise.server.process.accepting import Acceptor
+from arcwise.server.event_loop import Eager
+from arcwise.server.keys import SCOPES
+from arcwise.server.process.accepting import Acceptor, allow_files
 from arcwise.server.process.connections import bounded_protocol
-from arcwise.server.process.file_limit import allow_files
-from arcwise.server.process.first_lines import log_start
 from arcwise.server.process.logs import finish_logs
 from arcwise.server.settings import ProcessSettings
+from arcwise.server.store.urls import shown_url
+from arcwise.version import __version__
 
 if TYPE_CHECKING:
     import socket
@@ -28,8 +30,52 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
+    from arcwise.server.event_loop import Done, Taker
     from arcwise.server.runtime import Runtime
-    from arcwise.server.whole import Done, Taker
+    from arcwise.server.settings import Settings
+
+_MOST_TASKS = 20
+_ID_DIGITS = 8
+
+_log = logging.getLogger("arcwise.server")
+
+
+def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
+    """Log the store, the tasks, the keys and the addresses of a server that has just started.
+
+    Each line is logged from a place of its own, because `SparingHandler` writes only one line a minute from
+    each place. Secrets in the store's URL are left out.
+    """
+    _log.info("arcwise %s on Python %s", __version__, platform.python_version())
+    _log.info("store: %s, %s bytes", shown_url(settings.store), f"{runtime.store_bytes:,.0f}")
+    _log.info("tasks: %s", _tasks(runtime))
+    _log.info("keys: %s", _keys(runtime))
+    _log.info("listening on %s", url)
+    _log.info("dashboard: %s/", settings.public_url or _of_this_machine(url))
+
+
+def _tasks(runtime: Runtime) -> str:
+    tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
+    # Open ones first: of many, those are what is left out last.
+    ids = sorted(tasks, key=lambda task_id: task_id in closed)
+    words = [
+        f"{tasks[task_id].name} ({task_id[:_ID_DIGITS]}{', closed' if task_id in closed else ''})"
+        for task_id in ids[:_MOST_TASKS]
+    ]
+    left_out = len(ids) - len(words)
+    return ", ".join(words) + (f" and {left_out:,} more" if left_out else "") or "none"
+
+
+def _keys(runtime: Runtime) -> str:
+    number = runtime.keys_by_scope
+    words = [f"{number[scope]} {scope}" for scope in SCOPES if number[scope]]
+    return ", ".join(words) or "none"
+
+
+def _of_this_machine(url: str) -> str:
+    """Return a URL that a browser on this machine can open, for a server on all addresses."""
+    return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+
 
 _STOP_SECONDS = 10
 """What requests have to end once nothing new is taken; those that do not are cancelled, and sent again."""

@@ -1,0 +1,153 @@
+"""What spares the event loop: requests begin in turn, awaitables at once, whole requests pass ASGI by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Generator
+    from http import HTTPStatus
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    Done = Callable[[ASGIApp], object]
+    """Is called on the event loop with the answer, which may be `Ready`."""
+
+IS_GONE = "arcwise.is_gone"
+"""In the scope of a request: a function that says whether its connection has ended."""
+
+_GONE_AT_ONCE = 64
+"""Requests that may leave the line in a pass because their connections have ended."""
+
+
+class Turns:
+    """Lets requests begin one after the other, in the order in which they came.
+
+    A pass of the event loop runs everything that is ready, and a report needs several passes: to be read, to
+    be handed to the store, to be answered. With a listing for each of a few hundred connections in every
+    pass, it would wait for seconds. The work of a request after its first wait is not held up, so a slow
+    request keeps no other from beginning.
+
+    In each pass `at_once` requests begin. While reports wait for the store, as `busy` says, the next turn
+    comes after a pause in seconds: the store's thread needs the interpreter, which a loop that never rests
+    gives up only every 5 ms. The thread gives the interpreter up at each statement, so a pause that is
+    shorter than its commit makes it wait for the loop again and again.
+    """
+
+    def __init__(self, busy: Callable[[], bool], at_once: int = 1, pause: float = 0.001) -> None:
+        self._busy = busy
+        self._at_once = at_once
+        self._pause = pause
+        self._line: deque[tuple[asyncio.Future[None], Callable[[], bool]]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None  # in which somebody's turn is
+
+    async def wait(self, scope: Scope) -> bool:
+        """Return True when it is this request's turn to begin, False when its connection has ended."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # nobody's turn, or one of a loop that has ended, as in tests of apps
+            self._loop = loop
+            self._line.clear()
+            self._then(loop)
+            return True
+        turn, is_gone = loop.create_future(), scope.get(IS_GONE, _is_here)
+        self._line.append((turn, is_gone))
+        await turn
+        return not is_gone()
+
+    def _then(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._busy():
+            loop.call_later(self._pause, self._next, loop)
+        else:
+            loop.call_soon(self._next, loop)
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        begun = left = 0
+        while self._line and begun < self._at_once and left < _GONE_AT_ONCE:
+            turn, is_gone = self._line.popleft()
+            if turn.done():  # of a request that was cancelled
+                continue
+            turn.set_result(None)
+            if is_gone():
+                left += 1
+            else:
+                begun += 1
+        if begun or left:
+            self._then(loop)
+        else:
+            self._loop = None
+
+
+def _is_here() -> bool:
+    return False
+
+
+_Result = TypeVar("_Result")
+
+
+class Eager(Generic[_Result]):
+    """An awaitable that has already run to its first wait; await it to continue from there.
+
+    Make it in the task that will await it. An exception raised before the first wait is raised here. A timer
+    costs several microseconds of event loop, and a request that came in one piece never waits: `is_done` says
+    whether a timer is needed.
+    """
+
+    def __init__(self, awaitable: Awaitable[_Result]) -> None:
+        self._steps: Generator[Any, None, _Result] = awaitable.__await__()
+        self._result: list[_Result] = []
+        try:
+            self._waits_for = next(self._steps)
+        except StopIteration as end:
+            self._result.append(end.value)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it ended without waiting."""
+        return bool(self._result)
+
+    def __await__(self) -> Generator[Any, None, _Result]:
+        if self._result:
+            return self._result[0]
+        try:
+            yield self._waits_for
+        except GeneratorExit:
+            self._steps.close()
+            raise
+        except BaseException as error:  # cancelled: pass it on, and wait once more if asked to
+            try:
+                self._waits_for = self._steps.throw(error)
+            except StopIteration as end:
+                value: _Result = end.value
+                return value
+            return (yield from self.__await__())
+        return (yield from self._steps)
+
+
+class Taker(Protocol):
+    """Takes one request."""
+
+    def __call__(self, scope: Scope, body: bytes, done: Done, /) -> object:
+        """Take a request, and call `done` now or later; raises nothing."""
+
+
+class Ready:
+    """A complete answer that is also an ASGI app, for connections that cannot write the answer themselves.
+
+    The `fields` say how long the content is.
+    """
+
+    __slots__ = ("content", "fields", "status")
+
+    def __init__(
+        self, status: HTTPStatus, fields: tuple[tuple[bytes, bytes], ...] = (), content: bytes = b""
+    ) -> None:
+        self.status = status
+        self.fields = fields
+        self.content = content
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it; the fields are copied, since middleware adds to them."""
+        await send({"type": "http.response.start", "status": int(self.status), "headers": [*self.fields]})
+        await send({"type": "http.response.body", "body": self.content})
