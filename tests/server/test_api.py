@@ -132,7 +132,7 @@ async def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
         running -= 1
         return estimate(task, counts)
 
-    monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched)
+    monkeypatch.setattr("arcwise.analysis.estimate", watched)
     http = await serve(TASKS)
     url = f"/v1/tasks/{HEADING.id}/estimate"
     await send(http, HEADING, np.arange(100.0))

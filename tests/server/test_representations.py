@@ -128,7 +128,7 @@ async def test_a_reader_who_has_it_already_is_told_so(serve: Serve, monkeypatch:
         made.append(int(counts.sum()))
         return estimate(task, counts)
 
-    monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched)
+    monkeypatch.setattr("arcwise.analysis.estimate", watched)
     today = HEADING.epoch(time.time())
     http = await serve([HEADING])
     await send(http, CODES)

@@ -161,8 +161,8 @@ async def test_few_variants_are_kept_and_none_is_made_twice(
         made.append("estimate")
         return estimate(*args, **options)
 
-    monkeypatch.setattr("arcwise.server.estimates.service.series", watched_series)
-    monkeypatch.setattr("arcwise.server.estimates.service.estimate", watched_estimate)
+    monkeypatch.setattr("arcwise.analysis.timeseries.series.series", watched_series)
+    monkeypatch.setattr("arcwise.analysis.estimate", watched_estimate)
     monkeypatch.setattr("arcwise.server.estimates.cache._MAX_KEPT", 16)
     today = now(DELAY)
     http = await serve(TASKS)
@@ -218,7 +218,7 @@ async def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
     def brief(task: Task, counts: Any, *, epochs: int) -> Any:
         return SimpleNamespace(to_dict=lambda: {"n": int(counts.sum())})
 
-    monkeypatch.setattr("arcwise.server.estimates.service.estimate", brief)
+    monkeypatch.setattr("arcwise.analysis.estimate", brief)
     http = await serve([WIDE])
     second, packed = now(WIDE) - 3600, np.array([7], "<u2").tobytes()
     http.runtime.store().add(

@@ -103,7 +103,7 @@ def test_what_only_warms_up_is_not_waited_for() -> None:
     assert process.exitcode == 1  # it did not end by itself
     try:
         counts = HEADING.count(CODES)
-        assert worker.estimate(HEADING, counts) == estimate(HEADING, counts).to_dict()
+        assert worker.compute("estimate", (HEADING,), (counts,), {}) == estimate(HEADING, counts).to_dict()
     finally:
         worker.close()
 
@@ -114,13 +114,13 @@ def test_a_warm_process_loads_nothing_for_a_default_estimate() -> None:
         import sys
         import numpy as np
         from arcwise.domains import Circle, Interval
-        from arcwise.server.estimates.worker_process import _estimate, _warm
+        from arcwise.server.estimates.worker_process import _compute, _warm
         from arcwise.tasks import Task
         _warm()
         before = set(sys.modules)
         for domain in (Interval(0, 180), Interval(0, 20, step=1), Circle(360), Circle(360, step=10)):
             task = Task("a", domain, 2.0)
-            _estimate(task.to_bytes(), np.arange(task.mechanism.kernel.codes) * 7 % 11)
+            _compute("estimate", [task.to_bytes()], [np.arange(task.mechanism.kernel.codes) * 7 % 11], {})
         print(sorted(set(sys.modules) - before))
         """
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)

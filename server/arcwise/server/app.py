@@ -20,9 +20,8 @@ from arcwise.server.pages.problems import problem_answer, problem_page
 from arcwise.server.pages.routes import page_routes
 from arcwise.server.problems import Problem, install_problem_handlers, with_fields
 from arcwise.server.routes.admin import admin_routes
-from arcwise.server.routes.docs import docs_routes
 from arcwise.server.routes.gateway import gateway_routes
-from arcwise.server.routes.health import health_routes
+from arcwise.server.routes.server import docs_routes, health_routes
 from arcwise.server.routes.tasks import reader_routes
 from arcwise.server.runtime import Runtime
 from arcwise.server.settings import Settings, settings_of

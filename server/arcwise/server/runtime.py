@@ -8,6 +8,7 @@ import math
 import threading
 import time
 from itertools import count
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ class Runtime:
     def __init__(self, settings: Settings, clock: Clock = time, *, read_only: bool = False) -> None:
         if settings.archive:
             check_extra("lake", "pyarrow", user="an archive")
-        self._settings = settings
+        self.settings = settings
         self.pages = Pages()
         self.read_only = read_only
         self.clock = clock
@@ -117,12 +118,12 @@ class Runtime:
         self._show_gauges()
 
     def _gateway(self) -> Gateway | None:
-        if not self._settings.gateway_keys or self.read_only:
+        if not self.settings.gateway_keys or self.read_only:
             return None
         # Only here: its libraries are those of an extra.
         from arcwise.server.gateway import Gateway
 
-        return Gateway(self.ingest, self.clock, self._settings)
+        return Gateway(self.ingest, self.clock, self.settings)
 
     def _show_gauges(self) -> None:
         gauge, ingest = self.metrics.gauge, self.ingest
@@ -130,55 +131,25 @@ class Runtime:
         gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
         gauge("arcwise_store_bytes", "Bytes that the store takes on disk", lambda: self.store_bytes)
         gauge("arcwise_reading_bytes", "Bytes of bodies being received", lambda: ingest.bodies.held)
-        if self._settings.archive:
+        if self.settings.archive:
             self._show_archive()
         gauge("arcwise_ready", "1 when reports can be accepted", lambda: self.trouble() is None)
 
     def _show_archive(self) -> None:
-        def of_archiver(read: Callable[[Archiver], float]) -> Callable[[], float]:
-            return lambda: read(self.archiver) if self.archiver is not None else 0.0
+        def show(add: Callable[..., None], name: str, field: str, what: str) -> None:
+            read: Callable[[Archiver | None], float] = attrgetter(field)
+            add(f"arcwise_archive_{name}", what, lambda: read(self.archiver) if self.archiver else 0.0)
 
-        gauge = self.metrics.gauge
-        gauge(
-            "arcwise_archive_staged_batches",
-            "Batches of all workers that wait for the archive",
-            of_archiver(lambda archiver: archiver.waiting.batches),
-        )
-        gauge(
-            "arcwise_archive_staged_bytes",
-            "Bytes of batches of all workers that wait for the archive",
-            of_archiver(lambda archiver: archiver.waiting.bytes),
-        )
-        gauge(
-            "arcwise_archive_failing",
-            "1 when the archive could not be written the last time",
-            of_archiver(lambda archiver: archiver.failing),
-        )
-        gauge(
-            "arcwise_archive_oldest_seconds",
-            "For how long a batch has waited for the archive at most; 0 where another worker writes",
-            of_archiver(lambda archiver: archiver.oldest_seconds),
-        )
-        self.metrics.counter(
-            "arcwise_archive_failures",
-            "Times that this worker could not write the archive",
-            of_archiver(lambda archiver: archiver.failures),
-        )
-        self.metrics.counter(
-            "arcwise_archive_set_aside",
-            "Damaged files of the archive that this worker has set aside",
-            of_archiver(lambda archiver: archiver.set_aside),
-        )
-        self.metrics.counter(
-            "arcwise_archive_batches",
-            "Batches that this worker has written to the archive",
-            of_archiver(lambda archiver: archiver.written),
-        )
-
-    @property
-    def settings(self) -> Settings:
-        """How the server is set up."""
-        return self._settings
+        gauge, counter = self.metrics.gauge, self.metrics.counter
+        staged = "of all workers that wait for the archive"
+        oldest = "For how long a batch has waited for the archive at most; 0 where another worker writes"
+        show(gauge, "staged_batches", "waiting.batches", f"Batches {staged}")
+        show(gauge, "staged_bytes", "waiting.bytes", f"Bytes of batches {staged}")
+        show(gauge, "failing", "failing", "1 when the archive could not be written the last time")
+        show(gauge, "oldest_seconds", "oldest_seconds", oldest)
+        show(counter, "failures", "failures", "Times that this worker could not write the archive")
+        show(counter, "set_aside", "set_aside", "Damaged files of the archive that this worker has set aside")
+        show(counter, "batches", "written", "Batches that this worker has written to the archive")
 
     def store(self) -> Store:
         """Return the store; raise `StoreError` when the app does not run."""
@@ -192,7 +163,7 @@ class Runtime:
         Raises `StoreError` when the store cannot be opened, and `CertificateError` when the central statement
         of a task that the store does not have yet is not true.
         """
-        settings = self._settings
+        settings = self.settings
         self._store = store = open_store(settings.store, read_only=self.read_only)
         try:
             if not self.read_only:
@@ -223,7 +194,7 @@ class Runtime:
         """Do what only a server that takes reports does with its store."""
         self.sessions.start()
         for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
-            store.remember(name, getattr(self._settings, name))
+            store.remember(name, getattr(self.settings, name))
         if store.recall("closed_epochs") == 0:  # None of one that was rebuilt: of its past nothing is known
             self._live_until = (store.clock() or 0) - GAP_SECONDS  # workers look every minute what has closed
         self.keep_time()
@@ -259,7 +230,7 @@ class Runtime:
 
     def _warn_about_archive(self) -> None:
         """Log which tasks have a central statement that the archive's readers are beyond, each task once."""
-        if not self._settings.archive:
+        if not self.settings.archive:
             return
         promising = {
             task_id: task for task_id, task in self.catalogue.tasks.items() if task.central is not None
@@ -275,7 +246,7 @@ class Runtime:
             )
 
     def _archiver(self, store: Store) -> Archiver | None:
-        settings = self._settings
+        settings = self.settings
         if not settings.archive:
             if isinstance(store, StagingStore) and store.archive_id() is not None:
                 _log.warning("the store has an archive, in which the batches of this worker will be missing")
@@ -334,7 +305,7 @@ class Runtime:
             return "The store does not answer."
         if not self._writable:
             return "The store cannot be written."
-        if self.ingest.waiting_bytes > _FULL * self._settings.max_waiting_bytes:
+        if self.ingest.waiting_bytes > _FULL * self.settings.max_waiting_bytes:
             return "The queue before the store is full."
         if self.archiver is not None and self.archiver.is_full:
             return "The queue before the archive is full."
@@ -455,7 +426,7 @@ class Runtime:
         try:
             now = self.epoch_clock.believed()  # a clock that is ahead for a moment must delete nothing
             self.sessions.prune(now)
-            self.store().prune_actions(int(now) - self._settings.audit_retention_days * DAY)
+            self.store().prune_actions(int(now) - self.settings.audit_retention_days * DAY)
         except StoreError as error:
             if not self._stopping.is_set():
                 _log.error("cannot delete old sessions and entries of the audit log: %s", error)

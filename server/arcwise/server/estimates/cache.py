@@ -76,15 +76,14 @@ class Cache:
                 self._bytes -= self._few.pop(next(iter(self._few))).size
 
 
-def digest_of(secret: bytes, parts: Sequence[Part], *sums: IntArray, live: bool = True) -> bytes:
-    """Return 32 bytes that stand for what an answer shows, its parts and, shapes (parts, K), their counts.
+def digest_of(secret: bytes, parts: Sequence[Part], counts: IntArray, *, live: bool) -> bytes:
+    """Return 32 bytes that stand for what an answer shows, its parts and, shape (parts, K), their counts.
 
     Keyed, or whoever has a tag could try which counts it is of: a single report has K possible ones.
     """
     shown = repr((live, [(part.span, part.withheld, part.across) for part in parts])).encode()
     digest = blake2b(shown, key=secret, digest_size=32)
-    for each in sums:
-        digest.update(each.data)
+    digest.update(counts.data)
     return digest.digest()
 
 

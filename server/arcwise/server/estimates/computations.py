@@ -20,9 +20,12 @@ PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
 def compute(
-    name: str, tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
+    name: str, tasks: Sequence[Task], counts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the JSON object of a computation by its name: "difference", "fit" or "plan"."""
+    """Return the JSON object of a computation by its name: that of a kind of question.
+
+    Counts have shape (K,), but those of a series are mappings of such by epoch.
+    """
     return _COMPUTATIONS[name](tasks, counts, options)
 
 
@@ -85,6 +88,24 @@ def _named(options: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: options[name] for name in names if name in options}
 
 
+def _estimate(
+    tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    from arcwise.analysis import estimate
+
+    ((task,), (mine,)) = tasks, counts
+    return estimate(task, mine, **options).to_dict()
+
+
+def _series(
+    tasks: Sequence[Task], counts: Sequence[Mapping[int, IntArray]], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    from arcwise.analysis.timeseries.series import series
+
+    ((task,), (by_epoch,)) = tasks, counts
+    return series(task, by_epoch, **options).to_dict()
+
+
 def _difference(
     tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -114,6 +135,8 @@ def _plan(tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[st
 
 
 _COMPUTATIONS: dict[str, Callable[[Any, Any, Any], dict[str, Any]]] = {
+    "estimate": _estimate,
+    "series": _series,
     "difference": _difference,
     "fit": _fit,
     "plan": _plan,

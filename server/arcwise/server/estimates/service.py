@@ -13,9 +13,7 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from arcwise.analysis import estimate
 from arcwise.analysis.timeseries.epochs import Span, epochs_across, span_to_dict
-from arcwise.analysis.timeseries.series import series
 from arcwise.errors import MissingExtraError, ParameterError, StoreError
 from arcwise.server.estimates import computations
 from arcwise.server.estimates.cache import Cache, Cached, digest_of, tag_of
@@ -100,6 +98,8 @@ class Estimates:
         self._days = min_reports_days
         self._is_live = is_live
         self._worker = WorkerProcess() if own_process else None
+        self._compute = self._worker.compute if self._worker else computations.compute
+        self._draw = self._worker.picture if self._worker else computations.picture
         self._executor: ThreadPoolExecutor | None = None
         self._line: list[tuple[int, int, str, asyncio.Future[None]]] = []
         self._numbers = count()
@@ -146,18 +146,17 @@ class Estimates:
         if that is longer: however many pages ask a question, it takes a twentieth of a core. With a `max_age`
         of 0 the answer is from the counts as they are now.
         """
-        kept = self.kept(task, question, max_age=max_age)
-        if kept is None:
-            kept = await self.run(partial(self._kept_document, task, question, max_age, other))
-        return kept
 
-    def kept(
-        self, task: Task, question: Question, *, max_age: float = float("inf")
-    ) -> tuple[str, dict[str, Any]] | None:
-        """Return what `document` would at once; None where it has to be computed, or looked at again."""
+        def computed() -> tuple[str, dict[str, Any]]:
+            # Once more: of ten pages that wait, the first has it computed.
+            kept = self._fresh(question, max_age) or self._current(task, question, None, other)
+            return self._opened(question, kept)
+
         kept = self._fresh(question, max_age)
-        if kept is None or kept.body is None:
-            return None
+        return await self.run(computed) if kept is None else self._opened(question, kept)
+
+    def _opened(self, question: Question, kept: Cached) -> tuple[str, dict[str, Any]]:
+        assert kept.body is not None  # noqa: S101 (narrows the type for the checker)
         return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
 
     def _fresh(self, question: Question, max_age: float) -> Cached | None:
@@ -167,14 +166,6 @@ class Estimates:
             return None
         age = time.monotonic() - kept.made
         return kept if age < max(max_age, _PAGE_TIMES * kept.seconds) else None
-
-    def _kept_document(
-        self, task: Task, question: Question, max_age: float, other: Task | None
-    ) -> tuple[str, dict[str, Any]]:
-        # Once more: of ten pages that wait, the first has it computed.
-        kept = self._fresh(question, max_age) or self._current(task, question, None, other)
-        assert kept.body is not None  # noqa: S101 (narrows the type for the checker)
-        return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
 
     async def run(self, compute: Callable[[], Result], reader: str = "") -> Result:
         """Call a function on the thread of estimates when its reader's turn comes, and return its result.
@@ -291,10 +282,9 @@ class Estimates:
     def _rendered(self, document: dict[str, Any], form: str) -> bytes:
         if form not in computations.PICTURES:
             return render(document, form)
-        draw = self._worker.picture if self._worker else computations.picture
         try:
             with self._measure("picture"):
-                return draw(document, form)
+                return self._draw(document, form)
         except MissingExtraError:
             raise Problem(
                 501,
@@ -379,16 +369,13 @@ class Estimates:
                 return computations.no_estimate(task, options)
             if epochs[0] > 1:
                 options["epochs"] = epochs[0]
-            if self._worker:
-                return self._worker.estimate(task, sums[0], **options)
-            return estimate(task, sums[0], **options).to_dict()
-        compute = self._worker.compute if self._worker else computations.compute
+            return self._compute("estimate", (task,), sums, options)
         if question.kind == "difference":
             options = question.options(*_ESTIMATE) | {"epochs": epochs[0], "other_epochs": epochs[1]}
-            return compute("difference", (task, other), sums, options)
+            return self._compute("difference", (task, other), sums, options)
         if question.kind == "fit":
-            return compute("fit", (task,), sums, question.options(*REPEATED) | {"epochs": epochs[0]})
-        return compute("plan", (task,), sums, question.options("level", "target", "half_width"))
+            return self._compute("fit", (task,), sums, question.options(*REPEATED) | {"epochs": epochs[0]})
+        return self._compute("plan", (task,), sums, question.options("level", "target", "half_width"))
 
     def _over_time(
         self, task: Task, parts: Sequence[Part], sums: IntArray, question: Question
@@ -401,11 +388,8 @@ class Estimates:
         check_points(task, question, filled)
         span = Span(parts[0].span.first, parts[-1].span.last)
         by_epoch = {part.span.first or 0: row for part, row in zip(parts, sums, strict=True) if row.any()}
-        if self._worker:
-            return self._worker.series(task, by_epoch, question.every, span, **options)
-        return series(
-            task, by_epoch, every=question.every, first=span.first, last=span.last, **options
-        ).to_dict()
+        options |= {"every": question.every, **span._asdict()}
+        return self._compute("series", (task,), (by_epoch,), options)
 
     def close(self) -> None:
         """Start no further estimate and wait for the one that is running."""

@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from multiprocessing.connection import Connection
 
-    from arcwise.analysis.timeseries.epochs import Every, Span
-    from arcwise.typing import IntArray
 
 _Result = TypeVar("_Result")
 _NICE = 10
-_NONE: dict[str, Any] = {}
 
 
 class WorkerProcess:
@@ -49,29 +46,18 @@ class WorkerProcess:
             with suppress(OSError, BrokenProcessPool):  # the first estimate will tell
                 self._warming = self._submit(_warm)
 
-    def estimate(self, task: Task, counts: IntArray, **options: Any) -> dict[str, Any]:
-        """Return `estimate(task, counts, **options).to_dict()`, computed in the worker process.
+    def compute(
+        self, name: str, tasks: Sequence[Task], counts: Sequence[Any], options: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Return what `computations.compute` does.
 
         Raises `StoreError` when the process dies during the computation; the next call starts another
         process.
         """
-        return self._run(_estimate, task.to_bytes(), counts, options)
-
-    def series(
-        self, task: Task, by_epoch: Mapping[int, IntArray], every: Every, span: Span, **options: Any
-    ) -> dict[str, Any]:
-        """Return what `series(task, by_epoch, ...).to_dict()` does; raises as `estimate` does."""
-        asked = {"every": every, **span._asdict(), **options}
-        return self._run(_series, task.to_bytes(), dict(by_epoch), asked)
-
-    def compute(
-        self, name: str, tasks: Sequence[Task], counts: Sequence[IntArray], options: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        """Return what `computations.compute` does; raises as `estimate` does."""
         return self._run(_compute, name, [task.to_bytes() for task in tasks], list(counts), dict(options))
 
     def picture(self, document: Mapping[str, Any], form: str) -> bytes:
-        """Return what `computations.picture` does, and raise what it raises, or as `estimate` does."""
+        """Return what `computations.picture` does, and raise what it raises, or as `compute` does."""
         return self._run(picture, document, form)
 
     def _run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
@@ -138,19 +124,7 @@ def _task(packed: bytes) -> Task:
     return Task.from_bytes(packed)
 
 
-def _estimate(packed: bytes, counts: IntArray, options: Mapping[str, Any] = _NONE) -> dict[str, Any]:
-    from arcwise.analysis import estimate
-
-    return estimate(_task(packed), counts, **options).to_dict()
-
-
-def _series(packed: bytes, by_epoch: dict[int, IntArray], options: Mapping[str, Any]) -> dict[str, Any]:
-    from arcwise.analysis.timeseries.series import series
-
-    return series(_task(packed), by_epoch, **options).to_dict()
-
-
 def _compute(
-    name: str, packed: Sequence[bytes], counts: Sequence[IntArray], options: Mapping[str, Any]
+    name: str, packed: Sequence[bytes], counts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
     return compute(name, [_task(each) for each in packed], counts, options)

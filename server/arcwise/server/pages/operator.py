@@ -16,8 +16,8 @@ from arcwise.server.gate import require
 from arcwise.server.keys import SCOPES
 from arcwise.server.login import read_form
 from arcwise.server.origins import check_same_origin
-from arcwise.server.pages.rendering import SECURITY_HEADERS, page_tag
-from arcwise.server.pages.states import State
+from arcwise.server.pages.overview import State
+from arcwise.server.pages.rendering import SECURITY_HEADERS, page_number, page_tag
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.problems import Problem, store_busy
 from arcwise.tasks import DAY
@@ -84,32 +84,19 @@ class OperatorPages:
 
         return await self._changed(request, change, most=_FORM_BYTES)
 
-    async def close_task(self, request: Request) -> Response:
-        """Take no more reports of a task."""
+    def changing(
+        self, change: Callable[[Actor, str], Awaitable[None]], done: str
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a form that changes what its path names; `done` is a word of `_DONE`."""
 
-        async def change(actor: Actor, _form: dict[str, list[str]]) -> str:
-            await self._runtime.administration.close_task(actor, request.path_params["task_id"])
-            return "closed"
+        async def endpoint(request: Request) -> Response:
+            async def changed(actor: Actor, _form: dict[str, list[str]]) -> str:
+                await change(actor, *request.path_params.values())
+                return done
 
-        return await self._changed(request, change)
+            return await self._changed(request, changed)
 
-    async def open_task(self, request: Request) -> Response:
-        """Take reports of a closed task again."""
-
-        async def change(actor: Actor, _form: dict[str, list[str]]) -> str:
-            await self._runtime.administration.open_task(actor, request.path_params["task_id"])
-            return "opened"
-
-        return await self._changed(request, change)
-
-    async def revoke_key(self, request: Request) -> Response:
-        """Revoke a key."""
-
-        async def change(actor: Actor, _form: dict[str, list[str]]) -> str:
-            await self._runtime.administration.revoke_key(actor, request.path_params["key_id"])
-            return "revoked"
-
-        return await self._changed(request, change)
+        return endpoint
 
     async def make_key(self, request: Request) -> Response:
         """Make a key and show it, this once."""
@@ -144,11 +131,7 @@ class OperatorPages:
         try:
             done = await change(viewer.actor, form)
         except Problem as problem:
-            if problem.status not in (
-                HTTPStatus.CONFLICT,
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                HTTPStatus.NOT_FOUND,
-            ):
+            if problem.status not in _CORRECTED:
                 raise
             self._runtime.metrics.refused(problem.kind)
             text = form.get("task", [""])[0]
@@ -174,9 +157,7 @@ class OperatorPages:
         runtime = self._runtime
         catalogue = runtime.catalogue
         ids = list(catalogue.tasks)
-        pages = max(1, -(-len(ids) // _PER_PAGE))
-        page = request.query_params.get("page", "1")
-        number = min(max(int(page) if page.isascii() and page.isdigit() and len(page) < 9 else 1, 1), pages)
+        number, pages = page_number(request, len(ids), _PER_PAGE)
         here = ids[(number - 1) * _PER_PAGE : number * _PER_PAGE]
 
         midnight = runtime.clock.time() // DAY * DAY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -15,8 +16,7 @@ from arcwise.analysis.estimators.result import Estimate
 from arcwise.server.estimates.question import Question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.pages.later import Wanted
-from arcwise.server.pages.rendering import page_tag, still_tag
-from arcwise.server.pages.states import State, states_of, wanted_fit
+from arcwise.server.pages.rendering import page_number, page_tag, still_tag
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import figures_of, headline_of, values_words
 from arcwise.server.problems import Problem
@@ -70,8 +70,7 @@ async def show_overview(runtime: Runtime, request: Request) -> Response:
     query = request.query_params.get("q", "")[:_MAX_QUERY].strip()
     found = [task for task in tasks if _matches(task, query)]
     found.sort(key=lambda task: task.id in runtime.catalogue.closed)  # stable: open ones first
-    pages = max(1, -(-len(found) // _PER_PAGE))
-    number = min(max(_whole(request.query_params.get("page", "1")), 1), pages)
+    number, pages = page_number(request, len(found), _PER_PAGE)
     shown = found[(number - 1) * _PER_PAGE : number * _PER_PAGE]
     known: list[_Known | None] = await later.get(
         [_wanted(runtime, task) for task in shown], PATIENCE, viewer.reader
@@ -119,10 +118,6 @@ def _matches(task: Task, query: str) -> bool:
         word in text or (len(word) >= _LEAST_OF_ID and task.id.startswith(word))
         for word in query.casefold().split()
     )
-
-
-def _whole(text: str) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
 def _wanted(runtime: Runtime, task: Task) -> Wanted:
@@ -180,3 +175,45 @@ def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, An
         "n": known and known.n,
         "svg": known and known.svg,
     }
+
+
+class State(NamedTuple):
+    """A state: its kind, which has a colour, and its words."""
+
+    kind: str
+    words: str
+
+
+def wanted_fit(runtime: Runtime, task: Task, asked: Question | None = None, **given: Any) -> Wanted:
+    """Return the fit test of a task as pages want it, of all reports unless another one is asked for.
+
+    It is an entity tag and the test's JSON object.
+    """
+    question = asked or Question(task.id, "fit")
+
+    async def make() -> tuple[str, dict[str, Any]]:
+        tag, document = await runtime.estimates.document(task, question, max_age=PAGE_AGE)
+        return still_tag(tag, document), document
+
+    return Wanted(question, make, **given)
+
+
+def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: bool = False) -> list[State]:
+    """Return the states of a task, such as open, closed or waiting for reports.
+
+    `n` is the number of reports behind what is shown, None while it is unknown, and `withheld` says whether
+    others are withheld. Readers are not told how many: that number changes with each report.
+    """
+    closed = runtime.catalogue.closed.get(task.id)
+    states = [State("good", "open")]
+    if closed is not None:
+        states = [State("off", f"closed on {datetime.fromtimestamp(closed, timezone.utc):%Y-%m-%d}")]
+    if n == 0:
+        least = f"waiting for {runtime.settings.min_reports:,} reports"
+        nothing = "no report yet" if runtime.releasing.is_live(task) else "no epoch released yet"
+        states.append(State("wait", least if withheld else nothing))
+    test = runtime.pages.later.peek(Question(task.id, "fit"))
+    if n != 0 and test is not None and test[1].get("rejected"):
+        unless = ", unless answers are repeated" if test[1]["note"] else ""
+        states.append(State("bad", f"reports do not fit{unless}"))
+    return states

@@ -81,6 +81,14 @@ def _shown_of(part: Any) -> Any:
     return [_shown_of(each) for each in part] if isinstance(part, list) else part
 
 
+def page_number(request: Request, count: int, per_page: int) -> tuple[int, int]:
+    """Return which page of a long list the query asks for, from 1 on, and how many there are."""
+    pages = max(1, -(-count // per_page))
+    text = request.query_params.get("page", "1")
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+    return min(max(number, 1), pages), pages
+
+
 def is_held(request: Request, tag: str) -> bool:
     """Return whether If-None-Match names the tag."""
     given = ",".join(request.headers.getlist("if-none-match"))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def page_routes(runtime: Runtime) -> list[Route]:
     """Return the routes of the pages, and of the files that they link. POST of a login is elsewhere."""
-    tasks, operator = TaskPages(runtime), OperatorPages(runtime)
+    tasks, operator, change = TaskPages(runtime), OperatorPages(runtime), runtime.administration
 
     async def overview(request: Request) -> Response:
         return await show_overview(runtime, request)
@@ -39,6 +39,7 @@ def page_routes(runtime: Runtime) -> list[Route]:
             raise HTTPException(404)
         return found
 
+    by_path = operator.changing
     pages = [
         Route("/", overview),
         Route("/tasks/{task}", tasks.show),
@@ -47,10 +48,10 @@ def page_routes(runtime: Runtime) -> list[Route]:
         Route("/tasks/{task}/plan", tasks.plan),
         Route("/operator", operator.show),
         Route("/operator/tasks", operator.add_task, methods=["POST"]),
-        Route("/operator/tasks/{task_id}/close", operator.close_task, methods=["POST"]),
-        Route("/operator/tasks/{task_id}/open", operator.open_task, methods=["POST"]),
+        Route("/operator/tasks/{task_id}/close", by_path(change.close_task, "closed"), methods=["POST"]),
+        Route("/operator/tasks/{task_id}/open", by_path(change.open_task, "opened"), methods=["POST"]),
         Route("/operator/keys", operator.make_key, methods=["POST"]),
-        Route("/operator/keys/{key_id}/revoke", operator.revoke_key, methods=["POST"]),
+        Route("/operator/keys/{key_id}/revoke", by_path(change.revoke_key, "revoked"), methods=["POST"]),
         Route("/login", login, methods=["GET"]),
         Route("/static/{mark}/{name}", file),
     ]

@@ -24,9 +24,8 @@ from arcwise.server.catalogue import name_in
 from arcwise.server.estimates.question import REPEATED, read_question
 from arcwise.server.estimates.service import PAGE_AGE
 from arcwise.server.pages.later import Wanted
-from arcwise.server.pages.overview import PATIENCE, REFRESH, SOON
+from arcwise.server.pages.overview import PATIENCE, REFRESH, SOON, states_of, wanted_fit
 from arcwise.server.pages.rendering import page_tag, still_tag
-from arcwise.server.pages.states import states_of, wanted_fit
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import (
     Asked,
@@ -181,28 +180,17 @@ class TaskPages:
         other = self._task(viewer, form["against"]) if form["against"] else task
         form["against"] = other.id
         given = [(name, value) for name, value in [*form.items(), ("bands", "1")] if value]
-        answer, trouble = None, None
-        try:
-            question = read_question(task, given, "difference", other=other)
-            wanted = Wanted(question, lambda: self._answer(task, question, _comparison, other))
-            (answer,) = await self._later.get([wanted], PATIENCE, viewer.reader)
-        except Problem as problem:
-            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
-                raise
-            trouble = problem.detail
-        pending = answer is None and trouble is None
-        around = self._around(task, viewer, request)
-        tag = page_tag("compare", around, task.id, form, answer and answer.tag, trouble)
 
-        def made() -> dict[str, Any]:
-            shown = {
-                **self._about(task, viewer, around, form),
+        def wanted() -> Wanted:
+            question = read_question(task, given, "difference", other=other)
+            return Wanted(question, lambda: self._answer(task, question, _comparison, other))
+
+        def shown(answer: _Answer | None, trouble: str) -> dict[str, Any]:
+            shown: dict[str, Any] = {
                 "first": _named(task, form["from"], form["to"]),
                 "second": _named(other, form["against_from"], form["against_to"]),
                 "trouble": trouble,
                 "values": [],
-                "pending": pending,
-                "refresh": SOON if pending else REFRESH,
             }
             result: Comparison | None = answer and answer.result
             figures = [] if result is None else figures_of(result, task.unit)
@@ -220,68 +208,77 @@ class TaskPages:
                 }
             return shown
 
-        return await self._runtime.pages.response(
-            request, "compare.html", made, tag=tag, reader=viewer.reader
-        )
+        return await self._asked(request, "compare", viewer, task, form, wanted, shown)
 
     async def fit(self, request: Request) -> Response:
         """Return the page of the fit test, which is computed when somebody asks for it."""
         viewer, task = self._seen(request)
         form = _form(request, REPEATED)
+
+        def wanted() -> Wanted:
+            question = read_question(task, [pair for pair in form.items() if pair[1]], "fit")
+            return wanted_fit(self._runtime, task, question)
+
+        def shown(answer: tuple[str, dict[str, Any]] | None, trouble: str) -> dict[str, Any]:
+            test = answer[1] if answer is not None and answer[1]["n"] else None
+            return {
+                "test": test,
+                "p": "" if test is None else f"{test['p_value']:.2g}",
+                "trouble": "There is no report to test yet." if answer and test is None else trouble,
+            }
+
+        return await self._asked(request, "fit", viewer, task, form, wanted, shown)
+
+    async def plan(self, request: Request) -> Response:
+        """Return the page that says how many more reports a narrower interval needs."""
+        viewer, task = self._seen(request)
+        form = _form(request, ("half_width",))
+
+        def wanted() -> Wanted:
+            question = read_question(task, [*form.items()], "plan")
+            return Wanted(question, lambda: self._answer(task, question))
+
+        def shown(answer: _Answer | None, trouble: str) -> dict[str, Any]:
+            shown = {"plan": answer and answer.document, "trouble": trouble}
+            if answer and answer.document.get("now"):
+                shown["half_hint"] = written(answer.document["now"] / 2, digits=2)[0]
+            return shown
+
+        return await self._asked(request, "plan", viewer, task, form, wanted, shown)
+
+    async def _asked(  # noqa: PLR0917
+        self,
+        request: Request,
+        name: str,
+        viewer: Viewer,
+        task: Task,
+        form: dict[str, str],
+        wanted: Callable[[], Wanted],
+        shown: Callable[[Any, str], dict[str, Any]],
+    ) -> Response:
+        """Return the page of what a form asks for, or of what is wrong with the form.
+
+        `shown` gets the answer, None while it is computed, and the trouble, "" where there is none.
+        """
         answer, trouble = None, ""
         try:
-            question = read_question(task, [pair for pair in form.items() if pair[1]], "fit")
-            wanted = wanted_fit(self._runtime, task, question)
-            (answer,) = await self._later.get([wanted], PATIENCE, viewer.reader)
+            (answer,) = await self._later.get([wanted()], PATIENCE, viewer.reader)
         except Problem as problem:
             if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
             trouble = problem.detail
         pending = answer is None and not trouble
         around = self._around(task, viewer, request)
-        tag = page_tag("fit", around, task.id, form, answer and answer[0], trouble)
+        tag = page_tag(name, around, task.id, form, answer and answer[0], trouble)
 
         def made() -> dict[str, Any]:
-            test = answer[1] if answer is not None and answer[1]["n"] else None
-            return {
-                **self._about(task, viewer, around, form),
-                "test": test,
-                "p": "" if test is None else f"{test['p_value']:.2g}",
-                "trouble": "There is no report to test yet." if answer and test is None else trouble,
-                "pending": pending,
-                "refresh": SOON if pending else REFRESH,
-            }
-
-        return await self._runtime.pages.response(request, "fit.html", made, tag=tag, reader=viewer.reader)
-
-    async def plan(self, request: Request) -> Response:
-        """Return the page that says how many more reports a narrower interval needs."""
-        viewer, task = self._seen(request)
-        form = _form(request, ("half_width",))
-        answer, trouble = None, None
-        try:
-            question = read_question(task, [("half_width", form["half_width"])], "plan")
-            (answer,) = await self._later.get(
-                [Wanted(question, lambda: self._answer(task, question))], PATIENCE, viewer.reader
+            about = self._about(task, viewer, around, form)
+            return (
+                about | shown(answer, trouble) | {"pending": pending, "refresh": SOON if pending else REFRESH}
             )
-        except Problem as problem:
-            if problem.status != HTTPStatus.UNPROCESSABLE_ENTITY:
-                raise
-            trouble = problem.detail
-        pending = answer is None and trouble is None
-        around = self._around(task, viewer, request)
-        tag = page_tag("plan", around, task.id, form, answer and answer.tag, trouble)
-        shown = {
-            "plan": answer and answer.document,
-            "trouble": trouble,
-            "pending": pending,
-            "refresh": SOON if pending else REFRESH,
-        }
-        about = self._about(task, viewer, around, form)
-        if answer and answer.document.get("now"):
-            about["half_hint"] = written(answer.document["now"] / 2, digits=2)[0]
+
         return await self._runtime.pages.response(
-            request, "plan.html", {**about, **shown}, tag=tag, reader=viewer.reader
+            request, f"{name}.html", made, tag=tag, reader=viewer.reader
         )
 
     def _seen(self, request: Request) -> tuple[Viewer, Task]:
@@ -308,7 +305,7 @@ class TaskPages:
         """Return what every page of a task shows."""
         return {
             "viewer": viewer,
-            "asked": _asked(task),
+            "asked": _words(task),
             "form": {**dict.fromkeys(_FIELDS, ""), "against": task.id, **form},
             "others": [{"id": task_id, "name": name} for task_id, name in around.others],
             "min_reports": self._runtime.settings.min_reports,
@@ -366,7 +363,7 @@ class _TooFine(Exception):  # noqa: N818 (says what is the case)
 
 
 @lru_cache(maxsize=512)
-def _asked(task: Task) -> Asked:
+def _words(task: Task) -> Asked:
     return Asked.of(task)
 
 
@@ -526,9 +523,4 @@ def _of_series(answer: _Answer) -> dict[str, Any]:
     series: Series | None = answer.result
     if series is None:
         return {}
-    return {
-        "series": {
-            "charts": _drawn(charts_of(series), "t"),
-            "notes": [],
-        }
-    }
+    return {"series": {"charts": _drawn(charts_of(series), "t"), "notes": []}}

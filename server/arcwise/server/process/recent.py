@@ -23,18 +23,6 @@ _BINS_PER_DOUBLING = 4
 _BINS = 22 * _BINS_PER_DOUBLING
 
 
-class RecentSlot(NamedTuple):
-    """Ten seconds in the life of a worker, which began `ago` seconds ago.
-
-    `batches` are those counted for the first time, and `refused` are requests answered with a problem.
-    """
-
-    ago: float
-    reports: int
-    batches: int
-    refused: int
-
-
 class Recent(NamedTuple):
     """The work of a worker in the last minutes.
 
@@ -42,8 +30,7 @@ class Recent(NamedTuple):
     are batches that had been counted before, and `refused` are requests answered with a problem, by its kind,
     the most frequent first. `commits` and `failed` are groups of batches that the store took and did not
     take; `commit_median` and `commit_worst` are the seconds for a group, None without commits, and the median
-    is right to 9 %. `slots` cover the same time in steps of ten seconds, the oldest first; the last one is
-    not over.
+    is right to 9 %.
     """
 
     seconds: float
@@ -55,7 +42,6 @@ class Recent(NamedTuple):
     failed: int
     commit_median: float | None
     commit_worst: float | None
-    slots: tuple[RecentSlot, ...]
 
 
 class _Slot:
@@ -116,8 +102,7 @@ class RecentSlots:
             last = int(now // _SLOT_SECONDS)
             wanted = min(math.ceil(seconds / _SLOT_SECONDS), _SLOTS)
             first = max(last - wanted + 1, 0)
-            found = {slot.number: slot for slot in self._slots if slot.number >= first}
-            every = [found.get(number) or _Slot(number) for number in range(first, last + 1)]
+            every = [slot for slot in self._slots if slot.number >= first]
             refused: dict[str, int] = {}
             bins: dict[int, int] = {}
             for slot in every:
@@ -125,7 +110,7 @@ class RecentSlots:
                     refused[kind] = refused.get(kind, 0) + number
                 for place, number in slot.bins.items():
                     bins[place] = bins.get(place, 0) + number
-            worst = max(slot.worst for slot in every)
+            worst = max((slot.worst for slot in every), default=0.0)
             return Recent(
                 seconds=now - first * _SLOT_SECONDS,
                 reports=sum(slot.reports for slot in every),
@@ -136,15 +121,6 @@ class RecentSlots:
                 failed=sum(slot.failed for slot in every),
                 commit_median=_median(bins, worst) if bins else None,
                 commit_worst=worst if bins else None,
-                slots=tuple(
-                    RecentSlot(
-                        now - slot.number * _SLOT_SECONDS,
-                        slot.reports,
-                        slot.batches,
-                        sum(slot.refused.values()),
-                    )
-                    for slot in every
-                ),
             )
 
 

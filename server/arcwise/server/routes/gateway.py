@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 from starlette.routing import Route
 
 from arcwise.server.ingest import GATEWAY_PATH
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
-
     from arcwise.server.runtime import Runtime
 
 _KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
@@ -22,7 +20,11 @@ def gateway_routes(runtime: Runtime) -> APIRouter:
     """Return the routes of the gateway; without one, they answer 404."""
     router = APIRouter(tags=["reports"])
 
-    router.routes.append(Route(GATEWAY_PATH, _Post(runtime), methods=["POST"], include_in_schema=False))
+    async def refuse(_request: Request) -> Response:
+        raise _no_gateway()
+
+    take = runtime.gateway or refuse
+    router.routes.append(Route(GATEWAY_PATH, take, methods=["POST"], include_in_schema=False))
 
     @router.get(
         GATEWAY_PATH,
@@ -39,18 +41,6 @@ def gateway_routes(runtime: Runtime) -> APIRouter:
         )
 
     return router
-
-
-class _Post:
-    """The ASGI endpoint that takes requests; a function would be one of Starlette's."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._runtime.gateway is None:
-            raise _no_gateway()
-        await self._runtime.gateway(scope, receive, send)
 
 
 def _no_gateway() -> Problem:
