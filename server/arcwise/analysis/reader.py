@@ -18,7 +18,7 @@ from arcwise.urls import checked_key, checked_url
 from arcwise.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     import httpx
     from typing_extensions import Self
@@ -104,12 +104,14 @@ class Reader:
 
     def tasks(self) -> list[Task]:
         """Return the tasks that the server has and the key may read, closed ones among them."""
-        document = self._document("/v1/tasks", ())
-        return [_checked(Task.from_json, task) for task in _member(document, "tasks", list)]
+        tasks = self._document("/v1/tasks", ()).get("tasks")
+        if not isinstance(tasks, list):
+            raise AnswerError("the answer is not that of an arcwise server: it has no tasks", status=200)
+        return [_task(each) for each in tasks]
 
     def task(self, task: Task | str) -> Task:
         """Return a task by its id, or by its name where exactly one open task has it."""
-        found: Task = _checked(Task.from_json, self._document(_path(task), ()))
+        found = _task(self._document(_path(task), ()))
         if isinstance(task, Task) and found != task:
             raise AnswerError("the server returned another task than the one that was asked for")
         return found
@@ -334,16 +336,9 @@ def _object(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _member(document: Mapping[str, Any], name: str, kind: type) -> Any:
-    found = document.get(name)
-    if not isinstance(found, kind):
-        raise AnswerError(f"the answer is not that of an arcwise server: it has no {name}", status=200)
-    return found
-
-
-def _checked(read: Any, data: Any) -> Any:
+def _task(data: Any) -> Task:
     try:
-        return read(data)
+        return Task.from_json(data)
     except ArcwiseError as error:
         raise AnswerError(f"the server returned something that is not a task: {error}", status=200) from None
 

@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from arcwise.server.clock import Clock
-    from arcwise.server.event_loop import Taker, Turns
-    from arcwise.server.gateway import Gateway
+    from arcwise.server.event_loop import Taker
     from arcwise.server.ingest import Ingest
-    from arcwise.server.sessions import Sessions
 
 _MAX_TARGET_BYTES: Final = 4096
 """Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""
@@ -49,12 +47,9 @@ class _App(FastAPI):
     do, does not see them. All other requests begin in turns, so that they cannot hold reports up.
     """
 
+    runtime: Runtime
     ingest: Ingest | None = None
-    gateway: Gateway | None = None
-    turns: Turns | None = None
-    sessions: Sessions | None = None
-    runtime: Runtime | None = None
-    """Of an app that only reads; None: all methods are served."""
+    """None: reports, too, go through FastAPI."""
     trouble: str = ""
     """Why it did not start."""
 
@@ -63,14 +58,15 @@ class _App(FastAPI):
         if self.user_middleware:  # which must see it
             return None
         takes = None if self.ingest is None else self.ingest.taker(scope)
-        return takes if takes or self.gateway is None else self.gateway.taker(scope)
+        gateway = self.runtime.gateway
+        return takes if takes or gateway is None else gateway.taker(scope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            is_change = scope["method"] not in ("GET", "HEAD")
-            problem = _read_only() if self.runtime is not None and is_change else _too_long(scope)
+            runtime, is_change = self.runtime, scope["method"] not in ("GET", "HEAD")
+            problem = _read_only() if runtime.read_only and is_change else _too_long(scope)
             if problem is not None:
-                self.state.runtime.metrics.refused(problem.kind)
+                runtime.metrics.refused(problem.kind)
                 await problem.response()(scope, receive, send)
                 return
             path = scope["path"].removeprefix(scope.get("root_path", ""))
@@ -79,13 +75,14 @@ class _App(FastAPI):
                 if task_id is not None and self.ingest is not None:
                     await self.ingest.serve(task_id, scope, receive, send)
                     return
-                if self.gateway is not None and self.gateway.taker(scope):
-                    await self.gateway(scope, receive, send)
+                if runtime.gateway is not None and runtime.gateway.taker(scope):
+                    await runtime.gateway(scope, receive, send)
                     return
-            if task_id is None and self.turns is not None and not await self.turns.wait(scope):
-                return
-            if task_id is None and self.sessions is not None:
-                await self.sessions.attach(scope)
+            if task_id is None:
+                if not await runtime.turns.wait(scope):
+                    return
+                if not runtime.read_only:
+                    await runtime.sessions.attach(scope)
             scope, send = whole_segments(scope), with_fields(send)
         await super().__call__(scope, receive, send)
 
@@ -139,10 +136,7 @@ def create_dashboard(settings: Settings, *, clock: Clock = time) -> FastAPI:
     `estimates_apart`. Servers may keep writing to the store. Requests other than GET and HEAD are refused.
     The app raises `StoreError` at its start when the store cannot be opened.
     """
-    runtime = Runtime(settings, clock, read_only=True)
-    app = _app(runtime, settings)
-    app.runtime, app.ingest, app.sessions = runtime, None, None
-    return app
+    return _app(Runtime(settings, clock, read_only=True), settings)
 
 
 def _read_only() -> Problem:
@@ -185,14 +179,11 @@ def _app(runtime: Runtime, settings: Settings) -> _App:
         redoc_url=None,
         redirect_slashes=False,  # a redirect would repeat the request's host and path
     )
-    app.state.runtime = runtime
-    app.turns = runtime.turns
-    app.sessions = runtime.sessions
-    if not settings.origins:  # which need middleware of their own
+    app.runtime = app.state.runtime = runtime
+    if not settings.origins and not runtime.read_only:  # origins need middleware of their own
         app.ingest = runtime.ingest
     # First in the list: matched before anything else.
     app.router.routes[:0] = routes_for_origins(INGEST_PATH, runtime.ingest, settings.origins)
-    app.gateway = runtime.gateway
     app.include_router(gateway_routes(runtime))
     app.include_router(reader_routes(runtime))
     app.include_router(admin_routes(runtime))

@@ -123,12 +123,9 @@ def install_problem_handlers(
     """
     from fastapi.exceptions import RequestValidationError
 
-    async def answer(request: Request, error: Problem) -> Response:
+    async def answer(request: Request, error: Any) -> Response:
         count(error.kind)
         return await page(request, error) or error.response()
-
-    async def problem(request: Request, error: Any) -> Response:
-        return await answer(request, error)
 
     async def http(request: Request, error: Any) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101 (narrows the type for the checker)
@@ -144,7 +141,7 @@ def install_problem_handlers(
     async def unexpected(request: Request, _error: Any) -> Response:
         return await answer(request, internal_error())
 
-    app.add_exception_handler(Problem, problem)
+    app.add_exception_handler(Problem, answer)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(RequestValidationError, validation)
     app.add_exception_handler(Exception, unexpected)

@@ -28,7 +28,7 @@ from arcwise.server.pages.overview import PATIENCE, REFRESH, SOON, states_of, wa
 from arcwise.server.pages.rendering import page_tag, still_tag
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.pages.words import (
-    Asked,
+    asked_words,
     duration_words,
     figures_of,
     headline_of,
@@ -64,17 +64,6 @@ _HEAD = ("n", "withheld", "epochs")
 
 _MAX_OTHERS = 500
 _PLAN_LEVEL = 0.95
-
-
-class _Drawn(NamedTuple):
-    """A chart as templates take it."""
-
-    ident: str
-    title: str
-    summary: str
-    svg: Markup
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 class _Around(NamedTuple):
@@ -362,9 +351,7 @@ class _TooFine(Exception):  # noqa: N818 (says what is the case)
     """A series would have too many points."""
 
 
-@lru_cache(maxsize=512)
-def _words(task: Task) -> Asked:
-    return Asked.of(task)
+_words = lru_cache(maxsize=512)(asked_words)
 
 
 def _form(request: Request, names: Iterable[str]) -> dict[str, str]:
@@ -476,13 +463,15 @@ def _named(task: Task, start: str, end: str) -> str:
     return words
 
 
-def _drawn(charts: Iterable[Chart], prefix: str) -> list[_Drawn]:
+def _drawn(charts: Iterable[Chart], prefix: str) -> list[dict[str, Any]]:
+    """Return charts as templates take them."""
     found = []
     for number, chart in enumerate(charts):
         ident = f"{prefix}{number}"
         picture = Markup(svg(chart, ident=ident))  # noqa: S704 (our own, which escapes what people wrote)
         header, rows = chart.table
-        found.append(_Drawn(ident, chart.title, chart.summary, picture, tuple(header), list(rows)))
+        drawn = {"ident": ident, "title": chart.title, "summary": chart.summary, "svg": picture}
+        found.append(drawn | {"header": header, "rows": rows})
     return found
 
 

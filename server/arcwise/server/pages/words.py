@@ -139,8 +139,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.6g}\N{NO-BREAK SPACE}%"
 
 
-class Asked(NamedTuple):
-    """The description of a task in words: its demands on devices, and what a report reveals.
+def asked_words(task: Task) -> dict[str, Any]:
+    """Return a task in words, for templates; takes up to some milliseconds for a large table.
 
     `description` and `unit` are "" where the task has none. `release` says when an epoch is shown and until
     when batches are taken, and is "" where the server's settings decide. `readers` says what holds against
@@ -148,51 +148,29 @@ class Asked(NamedTuple):
     statement that was proved. `ratio` is the exact largest ratio of two weights and `delta` the exact delta,
     both as fractions; `ratio` is "" where there is none, `delta` for pure epsilon.
     """
-
-    name: str
-    id: str
-    description: str
-    unit: str
-    domain: str
-    circular: bool
-    epsilon: str
-    goal: str
-    privacy: str
-    caps: str
-    epoch: str
-    mechanism: str
-    readers: dict[str, str]
-    release: str
-    certificate: str
-    ratio: str
-    delta: str
-
-    @classmethod
-    def of(cls, task: Task) -> Asked:
-        """Return the words of a task; takes up to some milliseconds for a large table."""
-        mechanism = task.mechanism
-        certificate = mechanism.certificate()
-        ratio = certificate.ratio
-        kernel = mechanism.kernel
-        return cls(
-            name=task.name,
-            id=task.id,
-            description=task.description or "",
-            unit=task.unit or "",
-            domain=values_words(task),
-            circular=task.domain.circular,
-            epsilon=rounded_up(task.epsilon),
-            goal=task.goal,
-            privacy=task.privacy_words,
-            caps=caps_words(task.caps, "report"),
-            epoch=duration_words(task.epoch_seconds),
-            mechanism=f"{mechanism.name} {mechanism.version}, {kernel.nodes} nodes, {kernel.codes} codes",
-            readers={} if task.central is None else task.readers,
-            release=task.release_words,
-            certificate=str(certificate),
-            ratio="" if ratio is None else f"{ratio.numerator} / {ratio.denominator}",
-            delta=f"{certificate.delta} / 2^64" if certificate.delta else "",
-        )
+    mechanism = task.mechanism
+    certificate = mechanism.certificate()
+    ratio = certificate.ratio
+    kernel = mechanism.kernel
+    return {
+        "name": task.name,
+        "id": task.id,
+        "description": task.description or "",
+        "unit": task.unit or "",
+        "domain": values_words(task),
+        "circular": task.domain.circular,
+        "epsilon": rounded_up(task.epsilon),
+        "goal": task.goal,
+        "privacy": task.privacy_words,
+        "caps": caps_words(task.caps, "report"),
+        "epoch": duration_words(task.epoch_seconds),
+        "mechanism": f"{mechanism.name} {mechanism.version}, {kernel.nodes} nodes, {kernel.codes} codes",
+        "readers": {} if task.central is None else task.readers,
+        "release": task.release_words,
+        "certificate": str(certificate),
+        "ratio": "" if ratio is None else f"{ratio.numerator} / {ratio.denominator}",
+        "delta": f"{certificate.delta} / 2^64" if certificate.delta else "",
+    }
 
 
 def values_words(task: Task) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prometheus_client import (
@@ -56,63 +57,38 @@ class Metrics:
         self._recent = RecentSlots(clock.monotonic)
         ProcessCollector(registry=self._registry)  # nothing where there is no /proc
         GCCollector(registry=self._registry)
-        build = Gauge(
-            "arcwise_build_info",
-            "1, with the versions of arcwise and Python",
-            ("version", "python"),
-            registry=self._registry,
+        gauge = partial(Gauge, registry=self._registry)
+        counter = partial(Counter, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
+        build = gauge(
+            "arcwise_build_info", "1, with the versions of arcwise and Python", ("version", "python")
         )
         build.labels(__version__, platform.python_version()).set(1)
-        self._tasks = Gauge("arcwise_tasks", "Tasks that the store has", ("state",), registry=self._registry)
-        self._keys = Gauge(
-            "arcwise_keys",
-            "Keys of the store that are not revoked, by scope",
-            ("scope",),
-            registry=self._registry,
-        )
-        self._estimate = Histogram(
+        self._tasks = gauge("arcwise_tasks", "Tasks that the store has", ("state",))
+        self._keys = gauge("arcwise_keys", "Keys of the store that are not revoked, by scope", ("scope",))
+        self._estimate = histogram(
             "arcwise_estimate_seconds",
             "Time that an estimate took, by what was computed",
             ("kind",),
             buckets=_ESTIMATE_SECONDS,
-            registry=self._registry,
         )
-        batches = Counter(
-            "arcwise_batches",
-            "Batches that were accepted, by outcome",
-            ("outcome",),
-            registry=self._registry,
+        batches = counter("arcwise_batches", "Batches that were accepted, by outcome", ("outcome",))
+        self._reports = counter("arcwise_reports", "Reports that were counted", ("task", "task_id"))
+        self._refused = counter(
+            "arcwise_refused", "Requests that were answered with a problem, by kind", ("reason",)
         )
-        self._reports = Counter(
-            "arcwise_reports", "Reports that were counted", ("task", "task_id"), registry=self._registry
-        )
-        self._refused = Counter(
-            "arcwise_refused",
-            "Requests that were answered with a problem, by kind",
-            ("reason",),
-            registry=self._registry,
-        )
-        self._cut = Counter(
+        self._cut = counter(
             "arcwise_connections_cut",
             "Connections that the server closed before their client did, by reason",
             ("reason",),
-            registry=self._registry,
         )
-        self._commit = Histogram(
-            "arcwise_commit_seconds",
-            "Time that the store took for a group of batches",
-            buckets=_SECONDS,
-            registry=self._registry,
+        self._commit = histogram(
+            "arcwise_commit_seconds", "Time that the store took for a group of batches", buckets=_SECONDS
         )
-        self._group = Histogram(
-            "arcwise_group_batches",
-            "Batches in a group, which share a commit",
-            buckets=_GROUPS,
-            registry=self._registry,
+        self._group = histogram(
+            "arcwise_group_batches", "Batches in a group, which share a commit", buckets=_GROUPS
         )
-        self._failed = Counter(
-            "arcwise_groups_failed", "Groups that could not be stored", registry=self._registry
-        )
+        self._failed = counter("arcwise_groups_failed", "Groups that could not be stored")
         self._batches = {outcome: batches.labels(outcome.value) for outcome in Outcome}
         self._names: dict[bytes, tuple[str, str, int]] = {}
         self._sources = _Sources()
