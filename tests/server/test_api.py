@@ -1,9 +1,7 @@
 """What readers ask over HTTP, and what the app says of itself."""
 
 import asyncio
-import os
 import threading
-from pathlib import Path
 
 import httpx
 import numpy as np
@@ -11,11 +9,9 @@ import pytest
 
 from arcwise.analysis import Estimate, estimate
 from arcwise.domains import Circle, Interval
-from arcwise.errors import ParameterError, TaskError
 from arcwise.randomness import InsecureSeededRandomness
-from arcwise.server import Settings, create_app
+from arcwise.server import create_app
 from arcwise.tasks import Task
-from arcwise.wire import MEDIA_TYPE
 from tests.support.apps import Serve
 from tests.support.reports import body_of, report
 
@@ -82,16 +78,6 @@ async def test_a_task_without_reports_has_n_and_no_estimate(serve: Serve) -> Non
     }
 
 
-async def test_unknown_tasks_are_problems(serve: Serve) -> None:
-    http = await serve(TASKS)
-    for path in ("/v1/tasks/SECRET", "/v1/tasks/SECRET/estimate", f"/v1/tasks/{'0' * 64}/estimate"):
-        answer = await http.get(path)
-        assert answer.status_code == 404
-        assert answer.headers["content-type"] == "application/problem+json"
-        assert answer.json()["type"] == "urn:arcwise:problem:unknown-task"
-        assert "SECRET" not in answer.text
-
-
 async def test_a_defect_is_a_problem_that_tells_nothing(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,14 +91,6 @@ async def test_a_defect_is_a_problem_that_tells_nothing(
     assert answer.status_code == 500
     assert answer.headers["content-type"] == "application/problem+json"
     assert "SECRET" not in answer.text
-
-
-async def test_live_and_openapi(serve: Serve) -> None:
-    http = await serve(TASKS)
-    assert (await http.get("/health/live")).json() == {"status": "ok"}
-    paths = (await http.get("/openapi.json")).json()["paths"]
-    assert "/v1/tasks/{task}/estimate" in paths
-    assert MEDIA_TYPE in paths["/v1/tasks/{task_id}/reports"]["post"]["requestBody"]["content"]
 
 
 async def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
@@ -149,43 +127,6 @@ async def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
     statuses = [answer.status_code for answer in await asyncio.gather(*burst)]
     assert set(statuses) == {200, 503}
     assert made == [100, 150]
-
-
-async def test_no_redirect_repeats_what_was_asked(serve: Serve) -> None:
-    http = await serve(TASKS)
-    answer = await http.get("/v1/tasks/SECRET/", follow_redirects=False)
-    assert answer.status_code == 404
-    assert "SECRET" not in str(answer.headers) + answer.text
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
-def test_a_pipe_among_task_files_is_not_waited_for(tmp_path: Path) -> None:
-    DELAY.save(tmp_path / "delay.json")
-    os.mkfifo(tmp_path / "pipe.json")
-    with pytest.raises(TaskError, match=r"pipe\.json is not a file"):
-        Settings(str(tmp_path))
-
-
-def test_settings_name_what_is_wrong(tmp_path: object) -> None:
-    with pytest.raises(ParameterError, match="each with a different name"):
-        Settings([DELAY, Task("delay", Circle(1), 1.0)])
-    for bad in (3, [1], None):
-        with pytest.raises(ParameterError, match="tasks must be Task objects"):
-            Settings(bad)  # type: ignore[arg-type]
-    with pytest.raises(ParameterError, match="max_body_bytes must be an integer from 1 to 1048576"):
-        Settings([DELAY], max_body_bytes=1 << 21)
-    with pytest.raises(ParameterError, match="at least one"):
-        Settings([])
-    with pytest.raises(TaskError, match="contains no task file"):
-        Settings(str(tmp_path))
-    with pytest.raises(TaskError, match="not a directory of task files"):
-        Settings(f"{tmp_path}/nowhere")
-    with pytest.raises(ParameterError, match="retention_days must be an integer from 1 to 36500, got 0"):
-        create_app(tasks=[DELAY], retention_days=0)
-    with pytest.raises(ParameterError, match=r"max_body_bytes \+ 1024, here 1049600, .* got 100000"):
-        create_app(tasks=[DELAY], max_waiting_bytes=100_000)
-    with pytest.raises(ParameterError, match="not both"):
-        create_app(Settings([DELAY]), retention_days=3)
 
 
 async def test_an_app_that_was_not_started_says_so() -> None:

@@ -1,16 +1,9 @@
 """Browsers on other origins: off unless asked for, and then the POST of reports and nothing else."""
 
-from pathlib import Path
-from typing import Any
-
 import httpx
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli import main
 from arcwise.domains import Circle
-from arcwise.errors import ParameterError
-from arcwise.server import Settings
 from arcwise.tasks import Task
 from tests.support.apps import Serve
 from tests.support.reports import report
@@ -89,39 +82,3 @@ async def test_nothing_but_reports_is_shared(serve: Serve) -> None:
     ):
         assert cors(await http.get(path, headers={"origin": APP})) == {}
         assert (await http.options(path, headers=PREFLIGHT)).status_code == 405
-
-
-@pytest.mark.parametrize(
-    "bad",
-    [
-        "https://app.example",
-        3,
-        [3],
-        ["app.example"],
-        ["https://app.example/"],
-        ["https://app.example/path"],
-        ["https://App.example"],
-        ["https://user@app.example"],
-        ["ftp://app.example"],
-        ["null"],
-        [""],
-        ["*", "https://app.example"],
-    ],
-)
-def test_origins_that_are_none_are_refused(bad: Any) -> None:
-    with pytest.raises(ParameterError, match="allow_origins must"):
-        Settings([HEADING], allow_origins=bad)
-
-
-def test_settings_take_origins_of_every_form() -> None:
-    origins = ("http://localhost:5173", "http://127.0.0.1", "https://[::1]:8443", "https://app.example")
-    assert Settings([HEADING], allow_origins=iter(origins)).origins == origins
-
-
-def test_the_command_has_the_option(tmp_path: Path) -> None:
-    HEADING.save(tmp_path / "heading.json")
-    given = ["serve", "--tasks", str(tmp_path), "--store", f"sqlite:///{tmp_path}/a.db"]
-    result = CliRunner().invoke(main, [*given, "--allow-origin", APP, "--allow-origin", "app.example"])
-    assert result.exit_code == 1
-    assert "allow_origins must" in result.output
-    assert "--allow-origin ORIGIN" in CliRunner().invoke(main, ["serve", "--help"]).output

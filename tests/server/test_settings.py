@@ -8,15 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli import main
-from arcwise.domains import Interval
-from arcwise.errors import ParameterError
+from arcwise.domains import Circle, Interval
+from arcwise.errors import ParameterError, TaskError
 from arcwise.server import Settings, create_app
 from arcwise.server.process.configuration import configure, unknown_variables
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.tasks import Task
+from tests.support.commands import bad, good
 from tests.support.server_processes import serving
 
 DELAY = Task("delay", Interval(0, 1), 1.0)
@@ -89,6 +88,60 @@ def test_an_app_names_the_option_that_it_does_not_have(name: str, question: str)
     assert str(caught.value).startswith(f"create_app() has no option {name!r}{question}")
 
 
+NOT_ORIGINS: list[Any] = [
+    *("https://app.example", 3, [3], ["app.example"], ["https://app.example/"], ["https://app.example/path"]),
+    *(["https://App.example"], ["https://user@app.example"], ["ftp://app.example"], ["null"], [""]),
+    ["*", "https://app.example"],
+]
+NOT_PUBLIC = ("reports.example", "https://reports.example/", "HTTPS://reports.example", 7)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"tasks": [DELAY, Task("delay", Circle(1), 1.0)]}, "each with a different name"),
+        *(({"tasks": wrong}, "tasks must be Task objects") for wrong in (3, [1], None)),
+        ({"tasks": []}, "at least one"),
+        ({"tasks": "."}, "contains no task file"),
+        ({"tasks": "nowhere"}, "not a directory of task files"),
+        ({"max_body_bytes": 1 << 21}, "max_body_bytes must be an integer from 1 to 1048576"),
+        ({"retention_days": 0}, "retention_days must be an integer from 1 to 36500, got 0"),
+        ({"max_waiting_bytes": 100_000}, r"max_body_bytes \+ 1024, here 1049600, .* got 100000"),
+        ({"settings": Settings([DELAY]), "tasks": [DELAY]}, "not both"),
+        ({"open": "yes"}, "open must be True, False or None, got 'yes'"),
+        ({"estimates_apart": 1}, "estimates_apart must be True or False, got 1"),
+        *(({"allow_origins": wrong}, "allow_origins must") for wrong in NOT_ORIGINS),
+        *(({"public_url": wrong}, "public_url must be an origin such as") for wrong in NOT_PUBLIC),
+        (
+            {"public_url": "http://reports.example"},
+            "public_url must begin with https:// unless it names this",
+        ),
+    ],
+)
+def test_an_app_says_what_is_wrong(given: dict[str, Any], message: str) -> None:
+    with pytest.raises((ParameterError, TaskError), match=message):
+        create_app(**{"tasks": [DELAY], **given})
+
+
+def test_origins_of_every_form_are_taken() -> None:
+    origins = ("http://localhost:5173", "http://127.0.0.1", "https://[::1]:8443", "https://app.example")
+    assert Settings([DELAY], allow_origins=iter(origins)).origins == origins
+    for url in ("http://127.0.0.1:8000", "http://[::1]:8000", "https://reports.example:8443"):
+        assert Settings(public_url=url).public_url == url
+    DELAY.save("delay.json")
+    options = ("--allow-origin", "https://app.example", "--allow-origin", "app.example")
+    assert "allow_origins must" in bad("serve", "--tasks", ".", "--store", "sqlite:///a.db", *options)
+    assert "--allow-origin ORIGIN" in good("serve", "--help")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_among_task_files_is_not_waited_for() -> None:
+    DELAY.save("delay.json")
+    os.mkfifo("pipe.json")
+    with pytest.raises(TaskError, match=r"pipe\.json is not a file"):
+        Settings(".")
+
+
 @pytest.mark.parametrize("given", [["*"], ["10.0.0.1", "::1", "10.0.0.0/8"], []])
 def test_proxies_are_addresses_and_networks(given: list[str]) -> None:
     assert configure({"trusted_proxies": given}).trusted_proxies == given
@@ -146,7 +199,7 @@ def test_a_default_is_what_its_declaration_states(name: str) -> None:
 
 
 def test_every_setting_is_an_option_with_help() -> None:
-    shown = " ".join(CliRunner().invoke(main, ["serve", "--help"]).output.split())
+    shown = " ".join(good("serve", "--help").split())
     for name, setting in settings_of(ProcessSettings).items():
         assert f"{setting.option or '--' + name.replace('_', '-')} " in shown
         assert setting.help

@@ -16,8 +16,6 @@ import pytest
 from arcwise.analysis import estimate
 from arcwise.analysis.timeseries.series import series
 from arcwise.domains import Circle
-from arcwise.errors import ParameterError
-from arcwise.server import Settings
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
@@ -149,5 +147,3 @@ def test_it_can_be_left_out(tmp_path: Path) -> None:
         send(http)
         assert http.get(ESTIMATE).json()["n"] == 300
         assert workers(process.pid) == []
-    with pytest.raises(ParameterError, match="estimates_apart must be True or False, got 1"):
-        Settings([HEADING], estimates_apart=1)  # type: ignore[arg-type]
