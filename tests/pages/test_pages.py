@@ -20,7 +20,6 @@ from arcwise.analysis import Estimate, estimate, simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.server import Settings
 from arcwise.server.app import create_dashboard
-from arcwise.server.keys import new_key
 from arcwise.server.pages import overview
 from arcwise.server.pages import task as task_pages
 from arcwise.server.pages.later import Later, Wanted
@@ -30,7 +29,7 @@ from arcwise.server.settings import STORED_TASKS
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import Batch, code_width, pack_codes
-from tests.support.apps import App, Serve
+from tests.support.apps import App, Serve, add_key
 
 pytestmark = pytest.mark.anyio
 
@@ -82,10 +81,7 @@ def fill(url: str, task: Task, population: str, reports: int = 3000, epochs: int
 
 def make_key(url: str, scope: str, *, tasks: list[str] | None = None) -> dict[str, str]:
     """Make a key; return the header that sends it."""
-    secret, stored = new_key(scope, tasks=tasks, label=f"{scope} of a test", now=time.time())
-    with closing(open_store(url)) as store:
-        store.add_key(stored)
-    return {"Authorization": f"Bearer {secret}"}
+    return {"Authorization": f"Bearer {add_key(url, scope, tasks=tasks)}"}
 
 
 async def settled(http: httpx.AsyncClient, path: str, **given: Any) -> str:
@@ -314,17 +310,16 @@ async def test_an_admin_manages_tasks_and_keys(start: Serve, url: str) -> None:
         assert word in page or word == "revoke key"
 
 
-@pytest.mark.parametrize(
-    "path", ["tasks", f"tasks/{DELAY.id}/close", f"tasks/{DELAY.id}/open", "keys", "keys/0/revoke"]
-)
-async def test_forms_of_other_pages_change_nothing(start: Serve, url: str, path: str) -> None:
+async def test_forms_of_other_pages_change_nothing(start: Serve, url: str) -> None:
     fill(url, DELAY, "normal:40,12")
     admin, read = make_key(url, "admin"), make_key(url, "read")
     secret = admin["Authorization"].partition(" ")[2]
     http = await start()
     fields = {"label": "x", "scope": "admin", "task": "{}"}
-    assert (await http.post(f"/operator/{path}", data=fields, headers=SAME)).status_code == 401
-    assert (await http.post(f"/operator/{path}", data=fields, headers=read | SAME)).status_code == 403
+    paths = ("tasks", f"tasks/{DELAY.id}/close", f"tasks/{DELAY.id}/open", "keys", "keys/0/revoke")
+    for path in paths:
+        assert (await http.post(f"/operator/{path}", data=fields, headers=SAME)).status_code == 401
+        assert (await http.post(f"/operator/{path}", data=fields, headers=read | SAME)).status_code == 403
     await http.post("/login", data={"key": secret}, headers=SAME)
     for given in (
         {},
@@ -333,8 +328,10 @@ async def test_forms_of_other_pages_change_nothing(start: Serve, url: str, path:
         {"Origin": "http://127.0.0.1:9000"},
         {"Origin": "null"},
     ):
-        answer = await http.post(f"/operator/{path}", data=fields, headers=given)
-        assert answer.status_code == 403, given
+        for path in paths:
+            assert (await http.post(f"/operator/{path}", data=fields, headers=given)).status_code == 403, (
+                given
+            )
     assert len(http.runtime.store().keys()) == 2
     assert not http.runtime.catalogue.closed
 
@@ -562,11 +559,8 @@ async def test_the_planner_proposes_half_of_what_the_interval_is_now(start: Serv
 
 async def test_a_page_waits_for_few_of_a_visitor_who_opens_hundreds(start: Serve) -> None:
     http = await start(open=True)
-    key, stored = new_key("read", now=0)
-    with closing(open_store(http.app.state.runtime.settings.store)) as store:
-        store.add_key(stored)
+    own = make_key(http.app.state.runtime.settings.store, "read")
     http.app.state.runtime.refresh()
-    own = {"Authorization": f"Bearer {key}"}
     pages = http.app.state.runtime.pages
     async with pages._rendering:
         hog = [asyncio.create_task(http.get("/login")) for _ in range(40)]

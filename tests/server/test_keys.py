@@ -11,9 +11,7 @@ from pathlib import Path
 import httpx
 import psycopg
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli import main
 from arcwise.domains import Circle, Interval
 from arcwise.server import gate as gate_module
 from arcwise.server.gate import Gate
@@ -25,6 +23,7 @@ from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
 from tests.support.apps import Serve
 from tests.support.cases import mostly_slow
+from tests.support.commands import bad, good, run
 from tests.support.postgres import fresh_schema
 from tests.support.reports import body_of, report
 from tests.support.server_processes import serving
@@ -48,7 +47,7 @@ def url(tmp_path: Path) -> str:
 
 
 def make(url: str, scope: str, *options: str) -> str:
-    result = CliRunner().invoke(main, ["key", "new", "--scope", scope, "--store", url, *options])
+    result = run("key", "new", "--scope", scope, "--store", url, *options)
     assert result.exit_code == 0, result.output
     key = result.stdout.strip()
     assert result.stderr.startswith(f"The key {key.split('_')[2]} is shown once.")
@@ -173,7 +172,7 @@ async def test_a_key_in_another_place_is_no_key(serve: Serve, url: str) -> None:
 @pytest.mark.parametrize("scope", SCOPES)
 async def test_a_revoked_key_is_answered_like_one_that_never_was(serve: Serve, url: str, scope: str) -> None:
     key = make(url, scope)
-    assert CliRunner().invoke(main, ["key", "revoke", key, "--store", url]).exit_code == 0
+    good("key", "revoke", key, "--store", url)
     never = f"arcwise_{scope}_{'0' * 12}_{'0' * 64}"
     http = await serve(TASKS, open=None)
     answers = set()
@@ -237,7 +236,7 @@ async def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
     http = await serve(TASKS, open=None)
     second = make(url, "ingest")
     await until(http, second, 204)
-    assert CliRunner().invoke(main, ["key", "revoke", second, "--store", url]).exit_code == 0
+    good("key", "revoke", second, "--store", url)
     await until(http, second, 401)
     assert (await report(http, HEADING, headers=bearer(first))).status_code == 204
     await http.stop()
@@ -383,7 +382,7 @@ async def test_the_first_key_closes_the_door_and_revoking_the_last_does_not_open
     assert await asked() == 200
     key = make(url, "read")
     assert await asked() == 401
-    assert CliRunner().invoke(main, ["key", "revoke", key.split("_")[2], "--store", url]).exit_code == 0
+    good("key", "revoke", key.split("_")[2], "--store", url)
     assert await asked() == 401
 
 
@@ -455,22 +454,19 @@ def test_digests_are_compared_in_constant_time_also_for_unknown_ids(monkeypatch:
 
 
 def test_keys_by_command(url: str, tmp_path: Path) -> None:
-    runner = CliRunner()
-    empty = runner.invoke(main, ["key", "list", "--store", url])
-    assert "No keys" in empty.output
+    listing = ("key", "list", "--store", url)
+    assert "No keys" in good(*listing)
     DELAY.save(tmp_path / "delay.json")
-    key = make(
-        url, "ingest", "--task", "heading", "--task", str(tmp_path / "delay.json"), "--label", "the app"
-    )
+    tasks = ("--task", "heading", "--task", str(tmp_path / "delay.json"))
+    key = make(url, "ingest", *tasks, "--label", "the app")
     name = key.split("_")[2]
-    listed = runner.invoke(main, ["key", "list", "--store", url])
-    assert listed.output.startswith(f"{name}  ingest  heading, delay  made ")
-    assert listed.output.rstrip().endswith("the app")
-    assert key.split("_")[3] not in listed.output
-    as_json = runner.invoke(main, ["key", "list", "--json", "--store", url])
-    assert f'"tasks": ["{HEADING.id}", "{DELAY.id}"]' in as_json.output
-    assert runner.invoke(main, ["key", "revoke", name, "--store", url]).exit_code == 0
-    assert ", revoked " in runner.invoke(main, ["key", "list", "--store", url]).output
+    listed = good(*listing)
+    assert listed.startswith(f"{name}  ingest  heading, delay  made ")
+    assert listed.rstrip().endswith("the app")
+    assert key.split("_")[3] not in listed
+    assert f'"tasks": ["{HEADING.id}", "{DELAY.id}"]' in good(*listing, "--json")
+    good("key", "revoke", name, "--store", url)
+    assert ", revoked " in good(*listing)
     for words, message in (
         (["revoke", name], "is already revoked"),
         (["revoke", "nobody"], "ID must be the id of a key in this store"),
@@ -479,37 +475,30 @@ def test_keys_by_command(url: str, tmp_path: Path) -> None:
         (["new", "--scope", "write"], "'write' is not one of"),
         (["new", "--scope", "read", "--label", "a\nb"], "label must be at most 200 printable characters"),
     ):
-        result = runner.invoke(main, ["key", *words, "--store", url])
-        assert result.exit_code != 0
-        assert message in result.output
-    missing = runner.invoke(main, ["key", "list", "--store", f"sqlite:///{tmp_path}/none.db"])
-    assert missing.exit_code == 1
+        assert message in bad("key", *words, "--store", url)
+    bad("key", "list", "--store", f"sqlite:///{tmp_path}/none.db")
 
 
 def test_two_tasks_of_a_name_ask_for_the_id(url: str) -> None:
     other = Task("heading", Circle(360), 2.0)
-    store = open_store(url)
-    store.register([other])
-    store.close()
-    result = CliRunner().invoke(main, ["key", "new", "--scope", "read", "--task", "heading", "--store", url])
-    assert result.exit_code == 1
-    assert other.id in result.output
-    assert HEADING.id in result.output
+    with contextlib.closing(open_store(url)) as store:
+        store.register([other])
+    said = bad("key", "new", "--scope", "read", "--task", "heading", "--store", url)
+    assert other.id in said
+    assert HEADING.id in said
     make(url, "read", "--task", other.id)
 
 
 def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
-    serve = ["serve", "--tasks", str(tmp_path), "--store", url, "--port", "0"]
-    result = CliRunner().invoke(main, [*serve, "--host", "0.0.0.0"])
-    assert result.exit_code == 1
-    assert "the store has no keys, and 0.0.0.0 is not this machine alone" in result.output
-    assert "arcwise key new" in result.output
-    assert "--open" in result.output
+    serve = ("serve", "--tasks", str(tmp_path), "--store", url, "--port", "0")
+    said = bad(*serve, "--host", "0.0.0.0")
+    assert "the store has no keys, and 0.0.0.0 is not this machine alone" in said
+    assert "arcwise key new" in said
+    assert "--open" in said
     # Past that check, it fails at an address that nobody has.
     for options in (["--open"], []):
-        result = CliRunner().invoke(main, [*serve, "--host", "192.0.2.1", *options])
-        assert "cannot listen on 192.0.2.1" in result.output
+        assert "cannot listen on 192.0.2.1" in bad(*serve, "--host", "192.0.2.1", *options)
         make(url, "ingest")
 
 
@@ -573,9 +562,7 @@ def test_a_key_that_is_refused_leaves_no_store_behind(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("broken.json").write_text("{}")
-    told = CliRunner().invoke(main, ["key", "new", "--scope", "read", *options])
-    assert told.exit_code != 0
-    assert words in told.stderr
+    assert words in bad("key", "new", "--scope", "read", *options)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.json"]
 
 

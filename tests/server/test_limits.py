@@ -24,6 +24,7 @@ from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
+from tests.support.apps import add_key
 from tests.support.reports import body_of
 from tests.support.server_processes import serving
 from tests.support.sockets import PATIENCE, connect, memory, rest
@@ -107,6 +108,8 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.param(head("X: 1")[:-2], b"x", id="header"),
         pytest.param(head("X: 1")[:-2], b"Y: 1\r\n", id="headers"),
         pytest.param(REQUEST + head("X: 1")[:-2], b"x", id="second head"),
+        pytest.param(head("X: 1")[:-2], b"y" * 8192, id="a head that is too long"),
+        pytest.param(REQUEST, b"\r\n", id="empty lines", marks=pytest.mark.slow),
     ],
 )
 def test_slow_heads_are_cut(hasty: str, start: bytes, part: bytes) -> None:
@@ -147,22 +150,9 @@ def test_slow_bodies_are_cut(hasty: str, start: bytes, part: bytes, status: byte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("start", "part", "answers"),
-    [
-        pytest.param(head("X: 1")[:-2], b"y" * 8192, 0, id="a head that is too long"),
-        pytest.param(REQUEST, b"\r\n", 1, id="empty lines"),
-    ],
-)
-def test_what_never_ends_is_cut(folder: Path, start: bytes, part: bytes, answers: int) -> None:
-    with serving(folder) as (url, _), connect(url) as connection:
-        assert drip(connection, endless(start, part)).count(b"HTTP/1.1 ") == answers
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("before", [b"", REQUEST], ids=["alone", "behind another"])
-def test_a_head_that_is_too_long_is_cut_also_when_it_comes_at_once(folder: Path, before: bytes) -> None:
-    with serving(folder) as (url, _), connect(url) as connection:
+def test_a_head_that_is_too_long_is_cut_also_when_it_comes_at_once(hasty: str, before: bytes) -> None:
+    with connect(hasty) as connection:
         with contextlib.suppress(OSError):  # cut before all of it is sent
             connection.sendall(before + head("X: " + "y" * (100 << 10), "/health/live", "GET"))
         assert b"HTTP/1.1 200" not in rest(connection)
@@ -438,15 +428,7 @@ async def test_codes_in_a_batch_are_bounded(serve: Serve) -> None:
 
 @pytest.mark.parametrize("limit", ["requests_per_minute_per_address", "requests_per_minute_per_key"])
 async def test_too_many_requests_are_told_when_to_come_back(serve: Serve, limit: str, tmp_path: Path) -> None:
-    from arcwise.server.keys import new_key
-
-    store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
-    key, stored = new_key("ingest", now=time.time())
-    other, stored_too = new_key("ingest", now=time.time())
-    store.add_key(stored)
-    store.add_key(stored_too)
-    store.close()
-
+    key, other = (add_key(f"sqlite:///{tmp_path / 'app.db'}", "ingest") for _ in range(2))
     options: dict[str, Any] = {limit: 3}
     http = await serve([TASK], open=None, **options)
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import socket
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 
 from arcwise.domains import Circle
-from arcwise.server.keys import new_key
-from arcwise.server.store import open_store
 from arcwise.tasks import Task
+from tests.support.apps import add_key
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
@@ -27,12 +25,8 @@ AWAY = "reports.example"
 def keys(tmp_path: Path) -> dict[str, str]:
     """Put a task into a folder, and a key of every scope into the store that a server there has."""
     HEADING.save(tmp_path / "heading.json")
-    made = {}
-    with closing(open_store(f"sqlite:///{tmp_path / 'server.db'}")) as store:
-        for scope in ("ingest", "read", "admin"):
-            made[scope], stored = new_key(scope, now=0)
-            store.add_key(stored)
-    return made
+    url = f"sqlite:///{tmp_path / 'server.db'}"
+    return {scope: add_key(url, scope) for scope in ("ingest", "read", "admin")}
 
 
 def log_in(url: str, key: str, **headers: str) -> str:

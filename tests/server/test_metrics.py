@@ -21,7 +21,7 @@ from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
 from arcwise.version import __version__
 from arcwise.wire import Batch, pack_codes
-from tests.support.apps import Serve
+from tests.support.apps import Serve, add_key
 from tests.support.machines import find_program
 from tests.support.reports import body_of, report
 
@@ -97,18 +97,9 @@ async def test_groups_that_the_store_does_not_take_are_counted(
 
 
 async def test_metrics_take_a_key_of_their_own(serve: Serve, tmp_path: Path) -> None:
-    store = open_store(f"sqlite:///{tmp_path / 'app.db'}")
-    keys = {}
-    for name, scope, tasks in (
-        ("metrics", "metrics", None),
-        ("read", "read", None),
-        ("one", "read", [DELAY.id]),
-        ("ingest", "ingest", None),
-        ("admin", "admin", None),
-    ):
-        keys[name], stored = new_key(scope, tasks=tasks, now=time.time())
-        store.add_key(stored)
-    store.close()
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    keys = {scope: add_key(url, scope) for scope in ("metrics", "read", "ingest", "admin")}
+    keys["one"] = add_key(url, "read", tasks=[DELAY.id])
     http = await serve([DELAY], open=None)
     found = {}
     for name, key in keys.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,10 @@ from arcwise.analysis import Estimate, estimate
 from arcwise.analysis.tidy import tidy_rows
 from arcwise.domains import Interval
 from arcwise.errors import CertificateError
-from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import CentralStatement, Task
 from arcwise.wire import Batch
+from tests.support.apps import add_key
 from tests.support.commands import bad, good
 from tests.support.lake import Row, arrow_table
 
@@ -47,10 +46,7 @@ def known(url: str) -> list[Task]:
 
 async def test_an_admin_gets_422(serve: Serve, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'app.db'}"
-    secret, key = new_key("admin", now=time.time())
-    with closing(open_store(url)) as store:
-        store.add_key(key)
-
+    secret = add_key(url, "admin")
     http = await serve([PLAIN])
     http.headers["authorization"] = f"Bearer {secret}"
     answer = await http.post("/v1/tasks", json=UNTRUE.to_json())
@@ -165,9 +161,9 @@ async def test_an_archive_beside_a_central_task_warns(
     serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture, archive: bool
 ) -> None:
     caplog.set_level(logging.WARNING, "arcwise.server")
-    secret, key = new_key("admin", now=time.time())
-    with closing(open_store(f"sqlite:///{tmp_path / 'app.db'}")) as store:
-        store.add_key(key)
+    url = f"sqlite:///{tmp_path / 'app.db'}"
+    secret = add_key(url, "admin")
+    with closing(open_store(url)) as store:
         store.register([STORED])
 
     def warned() -> list[list[str]]:

@@ -16,11 +16,11 @@ import pytest
 
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.keys import new_key
 from arcwise.server.process.configuration import configure
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
+from tests.support.apps import add_key
 from tests.support.machines import DEPLOYMENT, Load, Machine, find_program
 from tests.support.postgres import fresh_schema
 from tests.support.unlimited import Client
@@ -45,9 +45,7 @@ class Deployed:
         self.machine = machine
         self.store = store
         self.units = [f"arcwise@{machine.ports[port]}" for port in PORTS]
-        self.key, stored = new_key("ingest", now=0)
-        with closing(open_store(store)) as opened:
-            opened.add_key(stored)
+        self.key = add_key(store, "ingest")
         self.trust = ssl.create_default_context(cafile=machine.certificate)
 
     def start(self) -> None:
@@ -203,9 +201,7 @@ def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
 
 def test_somebody_logs_in_once_for_both_workers(deployed: Deployed) -> None:
     """The proxy names the scheme and the sender: a browser that sends only its Origin can log in."""
-    secret, key = new_key("read", now=0)
-    with closing(open_store(deployed.store)) as store:
-        store.add_key(key)
+    secret = add_key(deployed.store, "read")
     origin = {"host": "reports.example", "origin": "https://reports.example"}  # as of port 443
     with deployed.http("127.0.206.1") as browser, deployed.http("127.0.206.2") as other:
         for _ in range(24):  # each worker counts for itself
@@ -222,7 +218,7 @@ def test_somebody_logs_in_once_for_both_workers(deployed: Deployed) -> None:
         assert [browser.get("/v1/tasks", headers=sent).status_code for _ in range(6)] == [200] * 6
         assert browser.post("/logout", headers=origin | sent).status_code == 303
     with closing(open_store(deployed.store)) as store:
-        store.revoke_key(key.id, 1)
+        store.revoke_key(secret.split("_")[2], 1)
 
 
 def test_metrics_are_not_for_the_world(deployed: Deployed) -> None:

@@ -18,10 +18,10 @@ from arcwise.analysis.planning.further import further_reports
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.estimates.question import KINDS, MAX_SHARES, Question, read_question
-from arcwise.server.keys import new_key
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
+from tests.support.apps import add_key
 from tests.support.reports import body_of, report
 
 if TYPE_CHECKING:
@@ -103,10 +103,9 @@ async def test_an_id_comes_first_and_a_name_must_be_of_one_open_task(serve: Serv
 async def test_a_key_for_some_tasks_does_not_learn_of_names(serve: Serve, tmp_path: Any) -> None:
     twins = [Task("twin", Interval(0, 1), epsilon) for epsilon in (1.0, 2.0)]
     url = f"sqlite:///{tmp_path / 'keys.db'}"
+    key = add_key(url, "read", tasks=[twins[0].id, HEADING.id])
     store = open_store(url)
-    key, stored = new_key("read", tasks=[twins[0].id, HEADING.id], now=time.time())
     store.register(twins)
-    store.add_key(stored)
     store.close()
     http = await serve([HEADING, DELAY], open=None, store=url)
     http.headers["authorization"] = f"Bearer {key}"

@@ -16,11 +16,10 @@ from arcwise.analysis import Reader, compare_samples, estimate, series
 from arcwise.analysis.estimators.estimation import empty_estimate
 from arcwise.domains import Circle, Interval
 from arcwise.errors import AnswerError, ArcwiseError, ParameterError
-from arcwise.server.keys import new_key
-from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.support import scripted
+from tests.support.apps import add_key
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
@@ -37,12 +36,7 @@ CODES = list(range(100)) * 3
 def test_what_a_server_has_is_what_its_counts_give(tmp_path: Path) -> None:
     for number, task in enumerate((HEADING, DELAY)):
         task.save(tmp_path / f"{number}.json")
-    store = open_store(f"sqlite:///{tmp_path / 'server.db'}")
-    keys = {}
-    for scope in ("ingest", "read"):
-        keys[scope], stored = new_key(scope, now=time.time())
-        store.add_key(stored)
-    store.close()
+    keys = {scope: add_key(f"sqlite:///{tmp_path / 'server.db'}", scope) for scope in ("ingest", "read")}
     today = HEADING.epoch(time.time())
     counts = {task: task.count([c % task.mechanism.kernel.codes for c in CODES]) for task in (HEADING, DELAY)}
     with serving(tmp_path) as (url, _), Reader(url, keys["read"]) as reader:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +12,10 @@ from schemathesis.core.result import Ok
 
 from arcwise.domains import Circle, Interval
 from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
+from tests.support.apps import add_key
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
@@ -43,10 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict
     folder = tmp_path_factory.mktemp("server")
     for task in (HEADING, DELAY):
         task.save(folder / f"{task.name}.json")
-    store = open_store(f"sqlite:///{folder / 'server.db'}")
-    key, stored = new_key("admin", now=time.time())
-    store.add_key(stored)
-    store.close()
+    key = add_key(f"sqlite:///{folder / 'server.db'}", "admin")
     GatewayKeyFile(folder / "gateway.keys").make()
     with serving(folder, "--open", "--gateway-keys", str(folder / "gateway.keys")) as (url, _):
         yield url, {"authorization": f"Bearer {key}"}, folder

@@ -422,34 +422,27 @@ async def test_a_session_ends_when_it_is_not_used(site: Site) -> None:
     assert not stored(site.url, cookie)
 
 
-async def test_a_session_ends_however_much_it_is_used(site: Site) -> None:
-    cookie = await site.log_in()
-    for _ in range(24):
-        assert await site.status("/v1/tasks", cookie) == 200
-        site.clock.wait(HOUR / 2)
-    answer = await site.get("/v1/tasks", headers={"cookie": cookie})
-    assert answer.status_code == 401
-    assert answer.json()["type"] == "urn:arcwise:problem:session-ended"
+FETCHED = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
 
 
-async def test_what_a_page_fetches_by_itself_keeps_no_session_awake(site: Site) -> None:
-    cookie = await site.log_in()
-    fetched = {"sec_fetch_site": "same-origin", "sec_fetch_mode": "cors", "sec_fetch_dest": "empty"}
-    for _ in range(6):
-        assert await site.status("/v1/tasks", cookie, **fetched) == 200
-        site.clock.wait(HOUR / 6)
-    assert await site.status("/v1/tasks", cookie, **fetched) == 401
-
-
-async def test_the_ends_are_settings(start: Start) -> None:
-    site = await start(session_seconds=10, session_idle_seconds=5)
-    cookie = await site.log_in()
-    site.clock.wait(4)
-    assert await site.status("/v1/tasks", cookie) == 200
-    site.clock.wait(4)
-    assert await site.status("/v1/tasks", cookie) == 200
-    site.clock.wait(2)
-    assert await site.status("/v1/tasks", cookie) == 401
+@pytest.mark.parametrize(
+    ("options", "headers", "waits"),
+    [
+        pytest.param({}, {}, [HOUR / 2] * 24, id="however much it is used"),
+        pytest.param({}, FETCHED, [HOUR / 6] * 6, id="used by what a page fetches by itself"),
+        pytest.param({"session_seconds": 10, "session_idle_seconds": 5}, {}, [4, 4, 2], id="by settings"),
+    ],
+)
+async def test_a_session_ends(
+    start: Start, options: dict[str, float], headers: dict[str, str], waits: list[float]
+) -> None:
+    site = await start(**options)
+    headers = headers | {"cookie": await site.log_in()}
+    for wait in waits:
+        assert (await site.get("/v1/tasks", headers=headers)).status_code == 200
+        site.clock.wait(wait)
+    answer = await site.get("/v1/tasks", headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (401, "urn:arcwise:problem:session-ended")
 
 
 async def test_logging_out_ends_a_session_for_everybody_who_has_its_token(start: Start) -> None:

@@ -1,21 +1,23 @@
-"""Apps that run in the process of a test."""
+"""Apps that run in the process of a test, and keys of stores."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import httpx
 
 from arcwise.server import create_app
+from arcwise.server.keys import new_key
+from arcwise.server.store import open_store
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from arcwise.server import Settings
 
-__all__ = ["App", "Serve"]
+__all__ = ["App", "Serve", "add_key"]
 
 Serve: TypeAlias = Callable[..., Awaitable["App"]]
 """What the fixture `serve` is: it starts an app with these tasks and settings, until the test ends."""
@@ -42,3 +44,11 @@ class App(httpx.AsyncClient):
         """Stop the app, unless it was stopped."""
         await self._running.aclose()
         await self.aclose()
+
+
+def add_key(url: str, scope: str, *, tasks: list[str] | None = None) -> str:
+    """Put a new key into a store, which is made if there is none, and return it."""
+    key, stored = new_key(scope, tasks=tasks, label=f"{scope} of a test", now=0)
+    with closing(open_store(url)) as store:
+        store.add_key(stored)
+    return key
