@@ -316,7 +316,7 @@ def oblivious(url: str, folder: str, rounds: int) -> tuple[int, list[str]]:
     bounded where as many reports arrive in a second both ways.
     """
     from arcwise.oblivious import encode_key_configs
-    from arcwise.server.gateway_keys import GatewayKeyFile
+    from arcwise.server.collect.gateway_keys import GatewayKeyFile
     from tests.soak.kills.relays import Relay
     from tests.soak.kills.workers import free_ports
 

@@ -27,8 +27,8 @@ from urllib.parse import quote
 from arcwise.domains import Interval
 from arcwise.oblivious.binary_http import Request, encode_request, padded
 from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, GatewayKey, KeyConfig, encapsulate
-from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch

@@ -20,7 +20,7 @@ from arcwise.oblivious.binary_http import (
     padded,
 )
 from arcwise.oblivious.messages import GatewayKey, encapsulate, encode_key_configs, open_request
-from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, decode_batch
 from tests.examples.test_javascript_server import counts, sent

@@ -27,7 +27,7 @@ import pytest
 
 from arcwise.domains import Circle
 from arcwise.oblivious.messages import encode_key_configs
-from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
 from tests.oblivious.conftest import relaying

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 from arcwise.analysis import estimate
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import DesignedTable, OptimalCircular, OptimalPiecewise
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import Caps, Task
 from tests.support import server_processes

@@ -17,7 +17,7 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from arcwise.oblivious.messages import encode_key_configs
-from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

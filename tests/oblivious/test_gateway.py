@@ -21,8 +21,8 @@ from arcwise.errors import ParameterError, StoreError, WireError
 from arcwise.oblivious.binary_http import Request, Response, decode_response, encode_request, padded
 from arcwise.oblivious.messages import GatewayKey, KeyConfig, Sent, decode_key_configs, encapsulate
 from arcwise.server import create_app
-from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.server.store import open_store
 from arcwise.wire import MEDIA_TYPE, encode_batch
 from tests.oblivious.conftest import Http, relaying, running

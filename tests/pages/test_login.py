@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import open_store
 from tests.support.chromium import PHONE
 from tests.support.page_stores import MILLION

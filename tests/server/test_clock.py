@@ -8,7 +8,7 @@ import pytest
 
 from arcwise.domains import Interval
 from arcwise.server import Settings
-from arcwise.server.clock import EpochClock
+from arcwise.server.collect.clock import EpochClock
 from arcwise.server.runtime import Runtime
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import DAY, Task

@@ -17,7 +17,7 @@ from arcwise.cli import main
 from arcwise.cli.dashboard import _limits
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes

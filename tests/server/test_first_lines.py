@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.domains import Circle, Interval
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.store import open_store
 from arcwise.server.store.urls import shown_url

@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from arcwise.domains import Circle, Interval
-from arcwise.server import gate as gate_module
-from arcwise.server.gate import Gate
-from arcwise.server.keys import new_key
-from arcwise.server.origins import is_local
+from arcwise.server.access import gate as gate_module
+from arcwise.server.access.gate import Gate
+from arcwise.server.access.keys import new_key
+from arcwise.server.access.origins import is_local
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task

@@ -19,7 +19,7 @@ import pytest
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.bodies import Bodies
+from arcwise.server.collect.bodies import Bodies
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.tasks import Task

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from arcwise.domains import Interval
 from arcwise.mechanisms import OptimalPiecewise
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task

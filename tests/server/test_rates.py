@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from arcwise.server import rates
-from arcwise.server.rates import Rate, address_of
+from arcwise.server.access import rates
+from arcwise.server.access.rates import Rate, address_of
 
 
 class Clock:

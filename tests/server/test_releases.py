@@ -12,10 +12,10 @@ import pytest
 
 from arcwise.domains import Interval
 from arcwise.server import Settings, create_app
+from arcwise.server.access.keys import new_key
 from arcwise.server.estimates.cache import digest_of, tag_of
 from arcwise.server.estimates.question import read_question
 from arcwise.server.estimates.service import Estimates
-from arcwise.server.keys import new_key
 from arcwise.server.runtime import Runtime
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Caps, CentralStatement, Task

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arcwise.domains import Interval
 from arcwise.server import create_app
-from arcwise.server.event_loop import Eager
+from arcwise.server.collect.event_loop import Eager
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
 from tests.support.apps import Serve

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from schemathesis.core.result import Ok
 
 from arcwise.domains import Circle, Interval
-from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.server.store import open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE

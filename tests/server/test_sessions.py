@@ -15,10 +15,10 @@ import pytest
 from arcwise.domains import Circle, Interval
 from arcwise.errors import StoreError
 from arcwise.server import Settings
-from arcwise.server import sessions as sessions_module
-from arcwise.server.gate import Actor
-from arcwise.server.keys import new_key
-from arcwise.server.login import LOGINS_PER_MINUTE
+from arcwise.server.access import sessions as sessions_module
+from arcwise.server.access.gate import Actor
+from arcwise.server.access.keys import new_key
+from arcwise.server.access.login import LOGINS_PER_MINUTE
 from arcwise.server.problems import Problem
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore

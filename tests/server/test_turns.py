@@ -8,7 +8,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from arcwise.domains import Circle
-from arcwise.server.event_loop import IS_GONE, Turns
+from arcwise.server.collect.event_loop import IS_GONE, Turns
 from arcwise.server.store import Outcome
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch

@@ -13,8 +13,8 @@ from uvicorn.server import ServerState
 from arcwise.domains import Interval
 from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
 from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
-from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.ingest import GATEWAY_PATH
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.ingest import GATEWAY_PATH
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.settings import ProcessSettings
 from arcwise.tasks import Task

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from arcwise.server.clock import Clock
+    from arcwise.server.collect.clock import Clock
     from arcwise.tasks import Task
     from arcwise.wire import Batch
     from tests.simulation.process import Process

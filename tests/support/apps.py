@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import httpx
 
 from arcwise.server import create_app
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import open_store
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from arcwise.analysis.simulate import simulate_counts
 from arcwise.domains import Circle, Interval
 from arcwise.mechanisms import GaussianMechanism, SquareWave
-from arcwise.server.keys import SCOPES, new_key
+from arcwise.server.access.keys import SCOPES, new_key
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Group, Task
 from arcwise.wire import Batch, code_width, pack_codes

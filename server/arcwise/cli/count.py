@@ -15,7 +15,7 @@ from arcwise.cli.options import NEW
 from arcwise.cli.terminal import new_path, number_table, progress_bar, whole_file, wide_console
 from arcwise.digits import counted
 from arcwise.extras import check_extra
-from arcwise.server.releasing import check_new
+from arcwise.server.estimates.releasing import check_new
 from arcwise.server.settings import load_tasks
 from arcwise.server.store import open_store
 from arcwise.server.store.sources import checked_name

@@ -15,9 +15,9 @@ from arcwise.cli.main import CommandGroup
 from arcwise.cli.stored_tasks import named_task
 from arcwise.digits import counted
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.administration import audited
-from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.keys import SCOPES, new_key
+from arcwise.server.access.administration import audited
+from arcwise.server.access.keys import SCOPES, new_key
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.server.store import open_store
 from arcwise.tasks import DAY, Task
 

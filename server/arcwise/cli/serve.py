@@ -14,10 +14,10 @@ from arcwise.errors import ParameterError
 from arcwise.loopback import is_loopback
 from arcwise.server.app import create_app
 from arcwise.server.archive.folder import Folder
+from arcwise.server.estimates.releasing import check_new
 from arcwise.server.process.configuration import configure, unknown_variables
 from arcwise.server.process.logs import configure_logs
 from arcwise.server.process.server import run
-from arcwise.server.releasing import check_new
 from arcwise.server.settings import ProcessSettings, settings_of
 from arcwise.server.store import open_store
 from arcwise.server.store.staging import staging

@@ -17,8 +17,8 @@ from arcwise.cli.stored_tasks import named_task, shows_closed_epochs
 from arcwise.cli.terminal import progress_bar, whole_file
 from arcwise.digits import counted
 from arcwise.errors import StoreError
-from arcwise.server.administration import audited
-from arcwise.server.releasing import checked_records, released_records
+from arcwise.server.access.administration import audited
+from arcwise.server.estimates.releasing import checked_records, released_records
 from arcwise.server.store import migrate_store, open_store
 from arcwise.server.store.export import BatchIds, Counts, Header, read_export, write_export
 from arcwise.server.store.staging import StagingStore, staging

@@ -11,11 +11,11 @@ from fastapi import FastAPI
 
 from arcwise.checks import did_you_mean, explained, shown
 from arcwise.errors import ArcwiseError, ParameterError
+from arcwise.server.access.login import login_routes
+from arcwise.server.access.origins import routes_for_origins
 from arcwise.server.catalogue import whole_segments
-from arcwise.server.ingest import INGEST_PATH, task_in
-from arcwise.server.login import login_routes
+from arcwise.server.collect.ingest import INGEST_PATH, task_in
 from arcwise.server.openapi import describe
-from arcwise.server.origins import routes_for_origins
 from arcwise.server.pages.problems import problem_answer, problem_page
 from arcwise.server.pages.routes import page_routes
 from arcwise.server.problems import Problem, install_problem_handlers, with_fields
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
-    from arcwise.server.clock import Clock
-    from arcwise.server.event_loop import Taker
-    from arcwise.server.ingest import Ingest
+    from arcwise.server.collect.clock import Clock
+    from arcwise.server.collect.event_loop import Taker
+    from arcwise.server.collect.ingest import Ingest
 
 _MAX_TARGET_BYTES: Final = 4096
 """Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""

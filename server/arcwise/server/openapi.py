@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from arcwise.server.ingest import GATEWAY_PATH, INGEST_PATH
+from arcwise.server.collect.ingest import GATEWAY_PATH, INGEST_PATH
 from arcwise.wire import MAX_BODY_BYTES, MEDIA_TYPE
 
 if TYPE_CHECKING:

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 
 from arcwise.errors import StoreError
 from arcwise.extras import check_extra
-from arcwise.server.administration import Administration
+from arcwise.server.access.administration import Administration
+from arcwise.server.access.gate import REFRESH_SECONDS, Gate
+from arcwise.server.access.keys import SCOPES
+from arcwise.server.access.sessions import Sessions
 from arcwise.server.archive.archiver import Archiver
 from arcwise.server.catalogue import Catalogue
-from arcwise.server.clock import EpochClock
+from arcwise.server.collect.clock import EpochClock
+from arcwise.server.collect.event_loop import Turns
+from arcwise.server.collect.ingest import Ingest
+from arcwise.server.estimates.releasing import Releasing, check_new
 from arcwise.server.estimates.service import Estimates
-from arcwise.server.event_loop import Turns
-from arcwise.server.gate import REFRESH_SECONDS, Gate
-from arcwise.server.ingest import Ingest
-from arcwise.server.keys import SCOPES
 from arcwise.server.pages.rendering import Pages
 from arcwise.server.process.metrics import Metrics
-from arcwise.server.releasing import Releasing, check_new
-from arcwise.server.sessions import Sessions
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.epochs import GAP_SECONDS
 from arcwise.server.store.releases import least_released
@@ -37,8 +37,8 @@ from arcwise.tasks.central import CLOSED_EPOCHS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from arcwise.server.clock import Clock
-    from arcwise.server.gateway import Gateway
+    from arcwise.server.collect.clock import Clock
+    from arcwise.server.collect.gateway import Gateway
     from arcwise.server.settings import Settings
     from arcwise.tasks import Task
 
@@ -121,7 +121,7 @@ class Runtime:
         if not self.settings.gateway_keys or self.read_only:
             return None
         # Only here: its libraries are those of an extra.
-        from arcwise.server.gateway import Gateway
+        from arcwise.server.collect.gateway import Gateway
 
         return Gateway(self.ingest, self.clock, self.settings)
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from arcwise.checks import explained
 from arcwise.errors import ParameterError, TaskError
-from arcwise.server.origins import checked_origins, checked_public_url
-from arcwise.server.rates import plain_address
+from arcwise.server.access.origins import checked_origins, checked_public_url
+from arcwise.server.access.rates import plain_address
 from arcwise.server.store import check_store_url
 from arcwise.server.store.writer import batch_bytes
 from arcwise.tasks import Group, Task

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server import Settings, create_app
-from arcwise.server.clock import EpochClock
+from arcwise.server.collect.clock import EpochClock
 from arcwise.server.store import Store, open_store
 from arcwise.server.store.export import read_export
 from arcwise.tasks import DAY, Caps, CentralStatement, Task

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from arcwise.errors import ParameterError, StoreError
-from arcwise.server.keys import new_key
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import Store, open_store
 from tests.support.store_samples import DELAY, HEADING, TASKS, batch, counted
 from tests.support.stores import URLS

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from arcwise.cli import main
 from arcwise.errors import ParameterError
-from arcwise.server.releasing import released_records
+from arcwise.server.estimates.releasing import released_records
 from arcwise.server.store import Store
 from arcwise.server.store.export import BatchIds, read_export
 from arcwise.server.store.releases import Closing, Decided

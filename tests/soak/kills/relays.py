@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from arcwise.oblivious import encode_key_configs
 from arcwise.oblivious.binary_http import Request, encode_request, padded
 from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
-from arcwise.server.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
 from arcwise.wire import MEDIA_TYPE
 from tests.soak.kills.workers import EndedError, Worker
 

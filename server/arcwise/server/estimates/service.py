@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from arcwise.analysis.timeseries.epochs import Span, epochs_across, span_to_dict
 from arcwise.errors import MissingExtraError, ParameterError, StoreError
+from arcwise.server.access.rates import MOST_OF_READER, Shares
 from arcwise.server.estimates import computations
 from arcwise.server.estimates.cache import Cache, Cached, digest_of, tag_of
 from arcwise.server.estimates.parts import check_points, epochs_needed, in_whole_blocks, parts_of
@@ -22,7 +23,6 @@ from arcwise.server.estimates.question import REPEATED
 from arcwise.server.estimates.representations import render
 from arcwise.server.estimates.worker_process import WorkerProcess
 from arcwise.server.problems import Problem, estimates_busy, store_busy
-from arcwise.server.rates import MOST_OF_READER, Shares
 from arcwise.tasks.central import CLOSED_EPOCHS
 
 if TYPE_CHECKING:

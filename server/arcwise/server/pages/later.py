@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from arcwise.server.access.rates import Shares
 from arcwise.server.problems import Problem, internal_error
-from arcwise.server.rates import Shares
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Sequence

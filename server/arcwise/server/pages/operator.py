@@ -11,11 +11,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse
 
 from arcwise.errors import StoreError
-from arcwise.server.administration import MAX_TASK_BYTES
-from arcwise.server.gate import require
-from arcwise.server.keys import SCOPES
-from arcwise.server.login import read_form
-from arcwise.server.origins import check_same_origin
+from arcwise.server.access.administration import MAX_TASK_BYTES
+from arcwise.server.access.gate import require
+from arcwise.server.access.keys import SCOPES
+from arcwise.server.access.login import read_form
+from arcwise.server.access.origins import check_same_origin
 from arcwise.server.pages.overview import State
 from arcwise.server.pages.rendering import SECURITY_HEADERS, page_number, page_tag
 from arcwise.server.pages.viewer import Viewer
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from arcwise.server.gate import Actor
+    from arcwise.server.access.gate import Actor
     from arcwise.server.runtime import Runtime
     from arcwise.server.store import StoredAction, StoredKey
 

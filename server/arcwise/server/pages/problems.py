@@ -6,7 +6,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from arcwise.server.login import own_path
+from arcwise.server.access.login import own_path
 from arcwise.server.pages.rendering import wants_page
 from arcwise.server.pages.viewer import Viewer
 from arcwise.server.problems import Problem

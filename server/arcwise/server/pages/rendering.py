@@ -14,10 +14,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.responses import Response
 
 from arcwise.analysis.charts import stylesheet
+from arcwise.server.access.rates import MOST_OF_READER, address_of
 from arcwise.server.pages.later import Later
 from arcwise.server.pages.words import FILTERS
 from arcwise.server.problems import estimates_busy
-from arcwise.server.rates import MOST_OF_READER, address_of
 from arcwise.version import __version__
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.server.gate import require
+from arcwise.server.access.gate import require
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-    from arcwise.server.gate import Actor
+    from arcwise.server.access.gate import Actor
     from arcwise.server.runtime import Runtime
 
 

@@ -11,7 +11,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING
 
-from arcwise.server.event_loop import Eager
+from arcwise.server.collect.event_loop import Eager
 
 if TYPE_CHECKING:
     import socket

@@ -19,7 +19,7 @@ import httptools
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from arcwise.server.event_loop import IS_GONE, Ready
+from arcwise.server.collect.event_loop import IS_GONE, Ready
 from arcwise.server.process.lanes import STANDING, Lane, Standing
 from arcwise.server.process.slow_readers import SlowReaders
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Scope
 
-    from arcwise.server.event_loop import Taker
+    from arcwise.server.collect.event_loop import Taker
     from arcwise.server.settings import ProcessSettings
 
 _MAX_HEAD_BYTES = 32 << 10

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from arcwise.server.clock import Clock
+    from arcwise.server.collect.clock import Clock
     from arcwise.server.process.recent import Recent
     from arcwise.server.store import StoredSource
     from arcwise.wire import Batch

@@ -15,8 +15,8 @@ import click
 import uvicorn
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from arcwise.server.event_loop import Eager
-from arcwise.server.keys import SCOPES
+from arcwise.server.access.keys import SCOPES
+from arcwise.server.collect.event_loop import Eager
 from arcwise.server.process.accepting import Acceptor, allow_files
 from arcwise.server.process.connections import bounded_protocol
 from arcwise.server.process.logs import finish_logs
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from arcwise.server.event_loop import Done, Taker
+    from arcwise.server.collect.event_loop import Done, Taker
     from arcwise.server.runtime import Runtime
     from arcwise.server.settings import Settings
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from arcwise.server.administration import MAX_TASK_BYTES
-from arcwise.server.gate import Actor
+from arcwise.server.access.administration import MAX_TASK_BYTES
+from arcwise.server.access.gate import Actor
 
 if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime

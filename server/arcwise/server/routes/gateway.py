@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from fastapi import APIRouter, Request, Response
 from starlette.routing import Route
 
-from arcwise.server.ingest import GATEWAY_PATH
+from arcwise.server.collect.ingest import GATEWAY_PATH
 from arcwise.server.problems import Problem
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Path, Request, Response
 
+from arcwise.server.access.gate import require
 from arcwise.server.catalogue import name_in
 from arcwise.server.estimates.computations import PICTURES
 from arcwise.server.estimates.question import parameters_of, read_question
 from arcwise.server.estimates.representations import MEDIA_TYPES, disposition, negotiate
-from arcwise.server.gate import require
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

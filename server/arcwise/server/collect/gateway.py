@@ -30,22 +30,22 @@ from arcwise.oblivious.messages import (
     encode_key_configs,
     open_request,
 )
-from arcwise.server.event_loop import Ready
-from arcwise.server.gate import VIA_RELAY
-from arcwise.server.gateway_keys import GatewayKeyFile
-from arcwise.server.ingest import COUNTED, GATEWAY_PATH, task_in_end
+from arcwise.server.access.gate import VIA_RELAY
+from arcwise.server.access.rates import exact_address_of
+from arcwise.server.collect.event_loop import Ready
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
+from arcwise.server.collect.ingest import COUNTED, GATEWAY_PATH, task_in_end
 from arcwise.server.problems import Problem, internal_error
 from arcwise.server.process.lanes import STANDING
-from arcwise.server.rates import exact_address_of
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from arcwise.oblivious import GatewayKey
     from arcwise.oblivious.messages import Opened
-    from arcwise.server.clock import Clock
-    from arcwise.server.event_loop import Done, Taker
-    from arcwise.server.ingest import Ingest
+    from arcwise.server.collect.clock import Clock
+    from arcwise.server.collect.event_loop import Done, Taker
+    from arcwise.server.collect.ingest import Ingest
     from arcwise.server.settings import Settings
 
 _LOGGER = logging.getLogger("arcwise.server")

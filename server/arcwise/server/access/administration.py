@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from arcwise.errors import ArcwiseError, CertificateError, ParameterError, StoreError
 from arcwise.kernels.base import MAX_CODES
-from arcwise.server.gate import require
-from arcwise.server.keys import SCOPES, new_key
+from arcwise.server.access.gate import require
+from arcwise.server.access.keys import SCOPES, new_key
+from arcwise.server.estimates.releasing import check_statement
 from arcwise.server.problems import Problem, store_busy, unknown_task
-from arcwise.server.releasing import check_statement
 from arcwise.server.store import StoredAction
 from arcwise.tasks import Task
 from arcwise.tasks.files import each_once
@@ -20,9 +20,9 @@ from arcwise.tasks.files import each_once
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from arcwise.server.access.gate import Actor, Gate
     from arcwise.server.catalogue import Catalogue
-    from arcwise.server.clock import Clock
-    from arcwise.server.gate import Actor, Gate
+    from arcwise.server.collect.clock import Clock
     from arcwise.server.store import Store, StoredKey
 
 MAX_TASK_BYTES = 8 << 20

@@ -10,10 +10,10 @@ from urllib.parse import parse_qs
 from fastapi import APIRouter, Request, Response
 
 from arcwise.errors import StoreError
-from arcwise.server.origins import check_same_origin
+from arcwise.server.access.origins import check_same_origin
+from arcwise.server.access.rates import Rate, address_of
+from arcwise.server.access.sessions import LOGIN_SCOPES
 from arcwise.server.problems import Problem, store_busy
-from arcwise.server.rates import Rate, address_of
-from arcwise.server.sessions import LOGIN_SCOPES
 from arcwise.server.store import StoredAction
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import TYPE_CHECKING
 
-from arcwise.server.event_loop import Eager
+from arcwise.server.collect.event_loop import Eager
 from arcwise.server.problems import Problem, store_busy
 
 if sys.version_info >= (3, 11):

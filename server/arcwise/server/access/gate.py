@@ -6,19 +6,19 @@ import time
 from hmac import compare_digest
 from typing import TYPE_CHECKING, NamedTuple
 
-from arcwise.server.keys import digest, key_id
-from arcwise.server.origins import check_same_origin, is_local
+from arcwise.server.access.keys import digest, key_id
+from arcwise.server.access.origins import check_same_origin, is_local
+from arcwise.server.access.rates import Rate, address_of
+from arcwise.server.access.sessions import session_ended, session_of
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.process.lanes import STANDING
-from arcwise.server.rates import Rate, address_of
-from arcwise.server.sessions import session_ended, session_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from starlette.types import Scope
 
-    from arcwise.server.clock import Clock
+    from arcwise.server.collect.clock import Clock
     from arcwise.server.process.lanes import Standing
     from arcwise.server.store import StoredKey, StoredSession
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from arcwise.errors import StoreError
 from arcwise.loopback import is_loopback_authority
-from arcwise.server.origins import is_local
+from arcwise.server.access.origins import is_local
 from arcwise.server.problems import Problem, store_busy
 from arcwise.server.store import StoredSession
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Scope
 
-    from arcwise.server.clock import Clock
+    from arcwise.server.collect.clock import Clock
     from arcwise.server.store import Store, StoredKey
 
 LOGIN_SCOPES: Final = ("read", "admin")

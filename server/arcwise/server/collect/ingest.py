@@ -14,22 +14,22 @@ import numpy as np
 
 from arcwise.analysis.timeseries.epochs import DAYS_AHEAD, epochs_in
 from arcwise.errors import StoreError, WireError
-from arcwise.server.bodies import SMALL_BODY, Bodies
-from arcwise.server.event_loop import Ready, Turns
+from arcwise.server.collect.bodies import SMALL_BODY, Bodies
+from arcwise.server.collect.event_loop import Ready, Turns
+from arcwise.server.estimates.releasing import Releasing
 from arcwise.server.problems import PRIVATE, Problem, internal_error, store_busy, unknown_task
-from arcwise.server.releasing import Releasing
 from arcwise.server.store import Busy, Outcome, Writer
 from arcwise.wire import MEDIA_TYPE, code_format, decode_batch
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from arcwise.server.access.gate import Gate
     from arcwise.server.catalogue import Catalogue
-    from arcwise.server.clock import EpochClock
-    from arcwise.server.event_loop import Done, Taker
-    from arcwise.server.gate import Gate
+    from arcwise.server.collect.clock import EpochClock
+    from arcwise.server.collect.event_loop import Done, Taker
+    from arcwise.server.estimates.releasing import Lateness
     from arcwise.server.process.metrics import Metrics
-    from arcwise.server.releasing import Lateness
     from arcwise.server.settings import Settings
     from arcwise.server.store.writer import Adds
     from arcwise.tasks import Task
