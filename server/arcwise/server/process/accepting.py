@@ -1,4 +1,4 @@
-"""Takes the connections of a listening socket, many in a turn of the event loop, and the files they take.
+"""Takes the connections of a listening socket, many in a turn of the event loop, and allows them their files.
 
 uvloop takes one in a turn, which lasts as long as all requests that are there: a new connection waited for
 hundreds of them.
