@@ -1,8 +1,8 @@
 """What spares the event loop: turns, awaitables that start at once, and requests that pass ASGI by.
 
 Of the requests in a line only a few go on in each pass of the loop, and reports meanwhile. What never waits
-needs no deadline. For a request that has come whole, a task, the messages of ASGI and uvicorn's way of writing
-an answer would cost as much as all that a report needs.
+needs no deadline. For a request that has come whole, a task, the messages of ASGI and uvicorn's way of
+writing an answer would cost as much as all that a report needs.
 """
 
 from __future__ import annotations
