@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import arcwise.errors
-from arcwise.client.event_log import _MESSAGES, _REPEATED
+from arcwise.client.outcomes import _MESSAGES, _REPEATED
 from arcwise.mechanisms.registry import MECHANISMS
 from arcwise.server import create_app
 from arcwise.server.settings import ProcessSettings, Settings, settings_of

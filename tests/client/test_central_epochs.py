@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from arcwise.client import Ledger, MemoryLedger
-from arcwise.client.outbox import OutboxOptions
+from arcwise.client.ledger import OutboxOptions
 from arcwise.client.policy import policy_of
 from arcwise.domains import Circle
 from arcwise.randomness import SYSTEM

@@ -110,7 +110,7 @@ def test_the_page_has_every_kind_and_the_number_of_cases() -> None:
 DISHONEST = """
 import itertools, sys
 from arcwise.client import MemoryLedger, Client
-from arcwise.client.base_uplink import BaseUplink
+from arcwise.client.uplink import BaseUplink
 from arcwise.client.conformance import reference
 from arcwise.client.environment import Environment
 kept, honest = [], reference._deliver

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from arcwise.client import Counters, Event, FileLedger
-from arcwise.client.outbox import Send
+from arcwise.client.ledger import Send
 from arcwise.domains import Circle
 from arcwise.tasks import DAY, Task
 from tests.support.clock import Clock
@@ -465,7 +465,7 @@ import os, sys
 from pathlib import Path
 from arcwise.client import FileLedger
 ledger = FileLedger(Path(sys.argv[1]))
-from arcwise.client.outbox import OutboxOptions
+from arcwise.client.ledger import OutboxOptions
 outbox = ledger._open_outbox(OutboxOptions(batch_size=10, capacity=10, lease=20.0))
 parcel = outbox.take(0.0, 0.0, lambda task: 0.0).parcel
 print(parcel.body.hex(), flush=True)

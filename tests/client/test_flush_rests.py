@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client import FileLedger, Ledger, Uplink
-from arcwise.client.base_uplink import BaseUplink
+from arcwise.client.uplink import BaseUplink
 from tests.support.scripted import Answer, serving
 from tests.support.unlimited import Client
 from tests.support.waiting import Started
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from arcwise.client.outbox import Step
+    from arcwise.client.ledger import Step
     from arcwise.tasks import Task
     from tests.support.recorder import Recorder
     from tests.support.twins import Twin

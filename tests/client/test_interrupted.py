@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import Counters, FileLedger, Outcome, Uplink, base_uplink, inspect
-from arcwise.client.outbox import Send, Wait
+from arcwise.client import Counters, FileLedger, Outcome, Uplink, inspect
+from arcwise.client.ledger import Send, Wait
 from arcwise.randomness import SystemRandomness
 from tests.support.forks import in_child
 from tests.support.stepped import SteppedUplink, stepped
@@ -310,7 +310,7 @@ def test_opting_out_is_on_the_disk_and_leaves_no_code_in_the_log(
 def test_what_another_process_left_is_found_without_any_news(
     tmp_path: Path, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base_uplink, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr("arcwise.client.uplink._LOOK_SECONDS", 0.02)
     FileLedger(tmp_path / "ledger.db", create=True).close()
 
     def leave() -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from arcwise.client import FileLedger
-from arcwise.client.outbox import OutboxOptions
+from arcwise.client.ledger import OutboxOptions
 from arcwise.client.transport import user_agent
 from arcwise.domains import Circle
 from arcwise.kernels import WindowKernel

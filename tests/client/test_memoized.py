@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arcwise.client import FileLedger, Ledger, MemoryLedger, Outcome
-from arcwise.client.sources import Source
+from arcwise.client.environment import Source
 from arcwise.domains import Circle, Domain, Interval
 from arcwise.errors import ParameterError
 from arcwise.mechanisms import OptimalCircular, OptimalPiecewise

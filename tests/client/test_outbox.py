@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from arcwise.client.environment import MACHINE, Environment
-from arcwise.client.memory.outbox import MemoryOutbox
-from arcwise.client.outbox import OutboxOptions, Parcel, Send, Wait
+from arcwise.client.ledger import OutboxOptions, Parcel, Send, Wait
+from arcwise.client.memory import MemoryOutbox
 from arcwise.domains import Circle
 from arcwise.mechanisms import OptimalCircular
 from arcwise.tasks import Task

@@ -14,9 +14,8 @@ import httpx
 import pytest
 
 import arcwise.client
-from arcwise.client import Counters, HttpxTransport, MemoryLedger, Uplink
-from arcwise.client.memory import ledger as memory
-from arcwise.client.memory.outbox import MemoryOutbox
+from arcwise.client import Counters, HttpxTransport, MemoryLedger, Uplink, memory
+from arcwise.client.memory import MemoryOutbox
 from tests.support.forks import in_child
 from tests.support.scripted import serving
 from tests.support.unlimited import Client

@@ -176,8 +176,8 @@ DOORS: dict[str, Callable[[Client, SteppedUplink], object]] = {
 
 
 LOCKS = (
-    "client/holding",
-    "client/memory/ledger",
+    "client/interruptions",
+    "client/memory",
     "client/file/database",
     "client/file/held",
     "client/postgres/database",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import Counters, Environment, HttpxTransport, Uplink, base_uplink
-from arcwise.client.memory.outbox import MemoryOutbox
+from arcwise.client import Counters, Environment, HttpxTransport, Uplink
+from arcwise.client.memory import MemoryOutbox
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
 from arcwise.tasks import Task
@@ -364,7 +364,7 @@ class NoRandomnessAtFirst(Environment):
 def test_a_batch_that_cannot_be_sealed_stays_in_the_queue(
     recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base_uplink, "TROUBLE_SECONDS", 0.01)
+    monkeypatch.setattr("arcwise.client.uplink.TROUBLE_SECONDS", 0.01)
     environment = NoRandomnessAtFirst()
     with Uplink(URL, transport=recorder, environment=environment) as uplink:
         put(uplink, heading, 0, 7)

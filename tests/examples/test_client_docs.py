@@ -21,7 +21,7 @@ from arcwise.cli import main
 from arcwise.cli.demo.run import running_server
 from arcwise.client import Event, Outcome, inspect
 from arcwise.client.delivery import Verdict, classify
-from arcwise.client.event_log import _MESSAGES
+from arcwise.client.outcomes import _MESSAGES
 from arcwise.domains import Circle
 from arcwise.tasks import Caps, Task
 from tests.support.ledgers import ledger_schema, ledger_url

@@ -30,7 +30,7 @@ import numpy as np
 import psycopg
 
 from arcwise.client import Client, FileLedger, HttpxTransport, PostgresLedgers
-from arcwise.client.outbox import OutboxOptions
+from arcwise.client.ledger import OutboxOptions
 from arcwise.domains import Interval
 from arcwise.kernels import WindowKernel
 from arcwise.mechanisms import OptimalPiecewise

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from arcwise.client.accounts import EVERYTHING, bill
-from arcwise.client.outbox import OutboxOptions
+from arcwise.client.ledger import OutboxOptions
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from arcwise.client.file.inspection import Inspection, inspect
     from arcwise.client.file.ledger import FileLedger
     from arcwise.client.ledger import Ledger
-    from arcwise.client.memory.ledger import MemoryLedger
+    from arcwise.client.memory import MemoryLedger
     from arcwise.client.oblivious import AsyncObliviousTransport, ObliviousTransport
     from arcwise.client.outcomes import Counters, Event, Outcome
     from arcwise.client.postgres.ledger import PostgresLedger, PostgresLedgers
@@ -74,7 +74,7 @@ if not TYPE_CHECKING:  # a type checker would let every name pass
             "file.inspection": ("Inspection", "inspect"),
             "ledger": ("Ledger",),
             "file.ledger": ("FileLedger",),
-            "memory.ledger": ("MemoryLedger",),
+            "memory": ("MemoryLedger",),
             "oblivious": ("AsyncObliviousTransport", "ObliviousTransport"),
             "outcomes": ("Counters", "Event", "Outcome"),
             "postgres.ledger": ("PostgresLedger", "PostgresLedgers"),

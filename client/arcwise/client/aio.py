@@ -10,14 +10,14 @@ import time
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from arcwise.checks import explained
-from arcwise.client.base_client import BaseClient
-from arcwise.client.base_uplink import BaseUplink, BaseUplinkOptions
 from arcwise.client.checks import check_options, checked_number
-from arcwise.client.outbox import Send, Wait
+from arcwise.client.client import BaseClient
+from arcwise.client.ledger import Send, Wait
 from arcwise.client.outcomes import Outcome
 from arcwise.client.policy import policy_of
 from arcwise.client.threads import Threads
 from arcwise.client.transport import AsyncHttpxTransport, checked_response
+from arcwise.client.uplink import BaseUplink, BaseUplinkOptions
 from arcwise.errors import LedgerError
 from arcwise.randomness import SYSTEM
 
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from typing_extensions import ParamSpec, Self, Unpack
 
     from arcwise.client.accounts import Budget
-    from arcwise.client.ledger import Ledger, QueueOwner
-    from arcwise.client.outbox import Parcel
+    from arcwise.client.ledger import Ledger, Parcel, QueueOwner
     from arcwise.client.outcomes import Counters
     from arcwise.client.transport import AsyncTransport, Response
     from arcwise.randomness import Randomness

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 
 from arcwise.checks import explained
 from arcwise.client.delivery import ACKNOWLEDGED
-from arcwise.client.forks import Pause, pause_for_forks
+from arcwise.client.interruptions import Pause, pause_for_forks
 from arcwise.client.process import current_process
 from arcwise.connections import check_given, connected, host_at_home, way_out
 from arcwise.errors import ParameterError

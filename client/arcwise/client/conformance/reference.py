@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from arcwise.client.client import Client
 from arcwise.client.delivery import Schedule, Verdict, backoff_seconds, classify, retry_after_seconds
 from arcwise.client.environment import Environment
-from arcwise.client.memory.ledger import MemoryLedger
+from arcwise.client.memory import MemoryLedger
 from arcwise.client.recording import RecordingTransport
 from arcwise.errors import ArcwiseError, CertificateError, DomainError, TaskError
 from arcwise.kernels.certificate import exp_lower_bound

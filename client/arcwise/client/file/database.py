@@ -11,8 +11,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from arcwise.client.file.opening import log_index_path, log_path, open_file, real_path
-from arcwise.client.forks import Pause, pause_for_forks, renew_in_children
-from arcwise.client.holding import holding
+from arcwise.client.interruptions import Pause, holding, pause_for_forks, renew_in_children
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -142,13 +141,24 @@ class Database:
                 raise LedgerError(f"the ledger {self.path} is in use by the call that this one interrupts")
             self._in_use = True
             try:
-                with self._errors():
-                    connection = self._checked()
-                    left = self.busy_timeout - (time.monotonic() - begun)
-                    if changing and not connection.take_turn(left):
-                        raise sqlite3.OperationalError("database is locked")
-                    self._wait_for_others(connection, time.monotonic() - begun)
-                    yield connection
+                connection = self._checked()
+                left = self.busy_timeout - (time.monotonic() - begun)
+                if changing and not connection.take_turn(left):
+                    raise sqlite3.OperationalError("database is locked")
+                self._wait_for_others(connection, time.monotonic() - begun)
+                yield connection
+            except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
+                # It may pass. Unless it is another writer or a full disk, the file is checked anew before it
+                # is used again.
+                self._filled = _DISK_FULL in str(error)
+                if not _is_harmless(error):
+                    self._sound = False
+                    self._disconnect()
+                raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                # Damage does not pass: who knows what was spent.
+                self._broken = f"the ledger {self.path} is damaged: {error}"
+                raise LedgerError(self._broken) from error
             finally:
                 self._in_use = False  # first: a signal handler may raise at the first call
                 try:
@@ -174,22 +184,6 @@ class Database:
                 with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
                     self._connection.execute("ROLLBACK")
             self._connection.end_turn()
-
-    @holding
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
-            # It may pass. Unless it is another writer or a full disk, the file is checked anew before it is
-            # used again.
-            self._filled = _DISK_FULL in str(error)
-            if not _is_harmless(error):
-                self._sound = False
-                self._disconnect()
-            raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # damage does not pass: who knows what was spent
-            self._broken = f"the ledger {self.path} is damaged: {error}"
-            raise LedgerError(self._broken) from error
 
     def empty_log(self) -> None:
         """Let the file hold all that is in the log, unless somebody reads it now."""

@@ -22,7 +22,7 @@ import weakref
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from arcwise.client.forks import Pause, pause_for_forks
+from arcwise.client.interruptions import Pause, pause_for_forks
 from arcwise.client.process import current_process
 
 if TYPE_CHECKING:

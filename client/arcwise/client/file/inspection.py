@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arcwise.checks import explained
+from arcwise.client.file.ledger import read_decimal
 from arcwise.client.file.opening import open_to_read
-from arcwise.client.file.schema import read_decimal
 from arcwise.digits import counted, duration, rounded_up
 from arcwise.errors import LedgerError
 from arcwise.kernels.certificate import UNIT

@@ -1,8 +1,7 @@
-"""The tables of a ledger's file, and how their decimals are read."""
+"""The tables of a ledger's file."""
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Final
 
 APPLICATION_ID: Final = 0x61726377
@@ -121,11 +120,3 @@ INDEXES: Final = MIRRORS | {
     "reports_by_ready": "CREATE INDEX reports_by_ready ON reports (task, epoch, ready)"
 }
 """All that were not in the first files."""
-
-
-def read_decimal(text: str) -> int:
-    """Return the number that a column of text holds; digits that no ledger writes are damage."""
-    try:
-        return int(text)
-    except ValueError as error:  # thousands of digits
-        raise sqlite3.DatabaseError(str(error)) from None

@@ -15,8 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
-from arcwise.client.forks import renew_in_children
-from arcwise.client.holding import holding
+from arcwise.client.interruptions import holding, renew_in_children
 from arcwise.client.postgres.schema import BY_READY, LOCK_QUEUE, SCHEMA, VERSION
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError

@@ -7,45 +7,30 @@ When two send the same one, after a crash, the server counts it once by its id.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from arcwise.client.file.batching import NEXT, Batching
-from arcwise.client.file.outbox import FileOutbox, note_dropped
+from arcwise.client.sql_outbox import NEXT, Look, SqlOutbox, note_dropped
 from arcwise.errors import LedgerError
 from arcwise.wire import code_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from arcwise.client.outbox import OutboxOptions
-    from arcwise.client.postgres.database import Database, Session
+    from arcwise.client.ledger import OutboxOptions
+    from arcwise.client.sql_outbox import Database, Session
     from arcwise.tasks import Task
-
-
-class _Batching(Batching):
-    __slots__ = ()
-
-    def _leased(self, until: float, by: int, owner: int) -> float:
-        left = until - self.wall
-        return left if 0 < left <= self.options.lease and owner != self.owner else 0.0
-
-    def _cut(self, connection: Any, task: int, epoch: int) -> list[tuple[int, int, float]]:
-        return sorted(connection.execute(_CUT, self._these(task, epoch)).fetchall())
 
 
 _CUT = f"""DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)
     RETURNING number, code, created"""  # noqa: S608
 
 
-class PostgresOutbox(FileOutbox):
+class PostgresOutbox(SqlOutbox):
     """The queue in a database, as one uplink uses it."""
-
-    _batching_type = _Batching
-    database: Database  # type: ignore[assignment]
 
     def __init__(self, database: Database, options: OutboxOptions) -> None:
         self._closed = False
-        super().__init__(database, options)  # type: ignore[arg-type]
+        super().__init__(database, options)
 
     def after_fork(self) -> None:
         """Go on with the database, which the child shares with its parent."""
@@ -108,23 +93,28 @@ class PostgresOutbox(FileOutbox):
         """
         self._closed = True  # before the lock: what a sender leases after it, it sees
         with self.database.writing(durable=False) as session:
-            session.execute("UPDATE batches SET leased_until = 0 WHERE owner = ?", (self._owner,))
+            session.execute("UPDATE batches SET leased_until = 0 WHERE owner = ?", (self.owner,))
         return super().close()
 
-    def _batching(
-        self, connection: Any, now: float, interval: float, ready_at: Callable[[str], float]
-    ) -> Batching:
+    def _look(self, session: Session, now: float, interval: float, ready_at: Callable[[str], float]) -> Look:
         if self._closed:
             raise LedgerError("the uplink is closed")
-        return super()._batching(connection, now, interval, ready_at)
+        return super()._look(session, now, interval, ready_at)
 
-    def _count(self, session: Any, reports: int, dropped: str | None) -> None:
+    def _may_be_alive(self, by: int, owner: int) -> bool:
+        return True  # of another machine, nobody can ask
+
+    def cut(self, session: Session, these: dict[str, float]) -> list[tuple[int, int, float]]:
+        """Take out the codes of a new batch, sorted by their numbers."""
+        return sorted(session.execute(_CUT, these).fetchall())
+
+    def _count(self, session: Session, reports: int, dropped: str | None) -> None:
         if dropped is None:
             session.execute("UPDATE state SET sent = sent + ?", (reports,))
         else:
             count_dropped(session, dropped, reports)
 
-    def _drop(self, session: Any, reason: str, before: float, tasks: str) -> int:
+    def _drop(self, session: Session, reason: str, before: float, tasks: str) -> int:
         old = f"WHERE {tasks} AND created < ?"
         reports = session.execute(f"DELETE FROM reports {old}", (before,)).rowcount  # noqa: S608
         batches = session.execute(f"DELETE FROM batches {old} RETURNING reports", (before,)).fetchall()  # noqa: S608
@@ -132,7 +122,7 @@ class PostgresOutbox(FileOutbox):
         count_dropped(session, reason, dropped)
         return dropped
 
-    def _last(self, session: Any) -> int:
+    def _last(self, session: Session) -> int:
         # The largest number among the rows would do while there are some; the sequence knows it after them.
         (last,) = session.execute("SELECT last_value FROM reports_number_seq").fetchone()
         return int(last)

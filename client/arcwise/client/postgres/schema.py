@@ -20,7 +20,7 @@ INSERT INTO state VALUES (true, 1, 0);
 
 CREATE TABLE dropped (reason text PRIMARY KEY, reports bigint NOT NULL CHECK (reports > 0));
 
--- What was spent and answered, see contents.py. A report holds its account's row until its transaction ends.
+-- What was spent and answered, see ledger.py. A report holds its account's row until its transaction ends.
 CREATE TABLE accounts (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     account text NOT NULL UNIQUE,
