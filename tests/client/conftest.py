@@ -85,6 +85,14 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
             yield ledger
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Give the path of a new ledger."""
+    path = tmp_path / "ledger.db"
+    FileLedger(path, create=True).close()
+    return path
+
+
 @pytest.fixture(params=["memory", "file"])
 def device_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     """Give a new ledger of each kind whose queue is a single device's."""

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import AsyncUplink, Counters, MemoryLedger, Outcome
-from arcwise.errors import DomainError, ParameterError, UnknownTaskError
-from arcwise.randomness import InsecureSeededRandomness
+from arcwise.client import AsyncUplink, Counters, MemoryLedger
 from tests.support.recorder import AsyncRecorder
 from tests.support.unlimited import AsyncClient
 from tests.support.waiting import until
@@ -27,26 +25,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("quick")]
 @pytest.fixture
 def transport(recorder: Recorder) -> AsyncRecorder:
     return AsyncRecorder(recorder)
-
-
-async def test_reports_and_caps(recorder: Recorder, transport: AsyncRecorder, delay: Task) -> None:
-    async with AsyncClient(URL, tasks=[delay], ledger=MemoryLedger(), transport=transport) as client:
-        outcomes = [await client.report("delay", 5) for _ in range(4)]
-        assert outcomes == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED]
-        assert (await client.budget("delay")).epsilon == 6.0
-        with pytest.raises(DomainError):
-            await client.report("delay", 1e9)
-        with pytest.raises(UnknownTaskError, match="'delay'"):
-            await client.report("speed", 1)
-        assert await client.pending() == 3
-        assert await client.flush(60)
-        assert await client.pending() == 0
-        assert await client.counters() == Counters(sent=3, refused={"capped": 1})
-    with pytest.raises(RuntimeError, match="closed"):
-        await client.report("delay", 1)
-    assert await client.close()
-    assert recorder.codes == 3
-    assert recorder.closed == 1
 
 
 async def test_reports_are_sent_in_no_context_of_who_reports_first(
@@ -227,13 +205,3 @@ async def test_many_tasks_on_one_loop(recorder: Recorder, transport: AsyncRecord
         await asyncio.gather(*(work() for _ in range(20)))
         assert (await client.budget("heading")).epsilon == 2000.0
     assert recorder.codes == 2000
-
-
-def test_the_guards_are_the_sync_ones(transport: AsyncRecorder, heading: Task) -> None:
-    insecure = InsecureSeededRandomness(1)
-    with pytest.raises(ParameterError, match="must be secure"):
-        AsyncClient("https://a.example", tasks=[heading], randomness=insecure)
-    with pytest.raises(ParameterError, match="interval must be given to the shared AsyncUplink"):
-        AsyncClient(AsyncUplink(URL), tasks=[heading], interval=1)
-    with pytest.raises(ParameterError, match="http:// or https://"):
-        AsyncClient("gopher://a", tasks=[heading])

@@ -29,12 +29,6 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    FileLedger(tmp_path / "ledger.db", create=True).close()
-    return tmp_path / "ledger.db"
-
-
-@pytest.fixture
 def file(path: Path) -> Iterator[FileLedger]:
     with FileLedger(path, busy_timeout=30.0) as ledger:
         yield ledger

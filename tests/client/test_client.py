@@ -42,17 +42,34 @@ def test_reports_arrive_as_the_mechanisms_codes(recorder: Recorder, heading: Tas
     assert abs(post.batch.epoch - heading.epoch(time.time())) <= 1
 
 
-def test_caps_stop_reports_and_the_budget_says_so(recorder: Recorder, heading: Task, delay: Task) -> None:
-    with Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), transport=recorder) as client:
+def test_caps_stop_reports_and_the_budget_says_so(
+    twin: Twin, recorder: Recorder, heading: Task, delay: Task
+) -> None:
+    options = {"ledger": MemoryLedger(), "transport": twin.transport(recorder)}
+    with twin.client(URL, tasks=[heading, delay], **options) as client:
         outcomes = [client.report("delay", 5) for _ in range(5)]
         assert outcomes == [Outcome.ACCEPTED] * 3 + [Outcome.CAPPED] * 2
         assert [bool(outcome) for outcome in outcomes] == [True, True, True, False, False]
+        with pytest.raises(DomainError):
+            client.report("delay", 1e9)
+        with pytest.raises(UnknownTaskError) as caught:
+            client.report("speed", 1.0)
+        assert str(caught.value) == "no task 'speed'; this client has 'heading', 'delay'"
+        with pytest.raises(UnknownTaskError, match="'delay'"):
+            client.budget("speed")
         assert client.budget("delay").epsilon == 6.0
         assert client.budget("heading").epsilon == 0.0
         assert client.budget().epsilon == 6.0
         assert client.pending == 3
+        assert client.flush(60)
+        assert client.counters == Counters(sent=3, refused={"capped": 2})
         assert client.report("heading", 5)
+    with pytest.raises(RuntimeError, match="closed"):  # an uplink of its own is closed with it
+        client.report("heading", 5)
+    assert client.budget("heading").epsilon == 1.0
+    assert client.close()
     assert recorder.codes == 4
+    assert recorder.closed == 1
 
 
 @pytest.mark.parametrize("value", [181, -60.1, float("nan"), float("inf"), "5", None, True, 10**400])
@@ -103,16 +120,6 @@ def test_charged_before_it_is_randomised_and_queued(
             client.report("heading", 1.0)
         assert client.budget("heading").epsilon == 1.0
         assert client.pending == 0
-
-
-def test_an_unknown_task_names_the_known_ones(recorder: Recorder, heading: Task, delay: Task) -> None:
-    with Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), transport=recorder) as client:
-        message = "no task 'speed'; this client has 'heading', 'delay'"
-        with pytest.raises(UnknownTaskError) as caught:
-            client.report("speed", 1.0)
-        assert str(caught.value) == message
-        with pytest.raises(UnknownTaskError):
-            client.budget("speed")
 
 
 def test_network_trouble_is_not_raised(recorder: Recorder, heading: Task) -> None:
@@ -179,16 +186,6 @@ def test_an_option_of_clients_is_nearest_for_clients(heading: Task) -> None:
         client.Client(URL, tasks=[heading], **wrong)
     with Uplink(URL) as uplink, pytest.raises(TypeError, match=r"; did you mean max_epsilon\?$"):
         client.Client(uplink, tasks=[heading], **wrong)
-
-
-def test_an_own_uplink_is_closed(recorder: Recorder, heading: Task) -> None:
-    with Client(URL, tasks=[heading], transport=recorder) as client:
-        client.report("heading", 1.0)
-    assert recorder.codes == 1
-    assert recorder.closed == 1
-    with pytest.raises(RuntimeError, match="closed"):
-        client.report("heading", 1.0)
-    assert client.budget("heading").epsilon == 1.0
 
 
 class Shifty(float):
@@ -271,11 +268,13 @@ def test_insecure_randomness_is_for_this_machine(recorder: Recorder, heading: Ta
 @pytest.mark.parametrize(
     "host", ["example.org", "128.0.0.1", "[::2]", "127.0.0.1.example.org", "localhost.example.org", "0.0.0.0"]
 )
-def test_insecure_randomness_is_refused_elsewhere(recorder: Recorder, heading: Task, host: str) -> None:
-    insecure = InsecureSeededRandomness(1)
+def test_insecure_randomness_is_refused_elsewhere(
+    twin: Twin, recorder: Recorder, heading: Task, host: str
+) -> None:
+    options = {"tasks": [heading], "transport": twin.transport(recorder)}
     with pytest.raises(ParameterError, match=r"randomness must be secure.*InsecureSeededRandomness"):
-        Client(f"https://{host}", tasks=[heading], randomness=insecure, transport=recorder)
-    Client(f"https://{host}", tasks=[heading], randomness=SYSTEM, transport=recorder)
+        twin.client(f"https://{host}", randomness=InsecureSeededRandomness(1), **options)
+    twin.client(f"https://{host}", randomness=SYSTEM, **options)
 
 
 def test_max_epsilon_names_both_numbers(heading: Task, delay: Task) -> None:
@@ -340,11 +339,17 @@ def test_bad_tasks(heading: Task) -> None:
         Client(URL, tasks=[heading, Task("heading", Interval(0, 1), 1.0)])
 
 
-def test_uplink_options_and_a_shared_uplink_exclude_each_other(recorder: Recorder, heading: Task) -> None:
-    with (
-        Uplink(URL, transport=recorder) as uplink,
-        pytest.raises(ParameterError, match="interval, batch_size must be given to the shared Uplink"),
-    ):
-        Client(uplink, tasks=[heading], interval=1, batch_size=2)
-    with pytest.raises(ParameterError, match="server must be a URL or an Uplink, got 42"):
-        Client(42, tasks=[heading])  # type: ignore[arg-type]
+def test_a_server_is_a_url_with_options_or_an_uplink_that_has_them(twin: Twin, heading: Task) -> None:
+    kind = "Uplink" if twin.kind == "sync" else "AsyncUplink"
+    with twin.uplink(URL) as uplink:
+        for server, options, message in (
+            (
+                uplink,
+                {"interval": 1, "batch_size": 2},
+                f"interval, batch_size must be given to the shared {kind},",
+            ),
+            (42, {}, f"server must be a URL or an {kind}, got 42"),
+            ("gopher://a", {}, "http:// or https://"),
+        ):
+            with pytest.raises(ParameterError, match=message):
+                twin.client(server, tasks=[heading], **options)

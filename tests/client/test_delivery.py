@@ -25,30 +25,12 @@ HOUR, DAY = 3600.0, 86_400.0
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 
-@pytest.mark.parametrize(
-    ("verdict", "statuses"),
-    [
-        (Verdict.SENT, [204]),
-        (Verdict.RETRY, [407, 408, 421, 425, 429, 500, 502, 503, 504, 599]),
-        # Not from an arcwise server: a captive portal, a proxy, a wrong host.
-        (
-            Verdict.RETRY,
-            [100, 101, 103, 200, 201, 202, 203, 205, 206, 226, 299, 300, 301, 302, 303, 307, 308],
-        ),
-        (Verdict.KEEP, [404]),
-        (Verdict.PAUSE, [401, 403]),
-        (Verdict.DROP, [400, 409, 410, 413, 415, 422, 499, 501]),
-    ],
-)
-def test_what_a_status_means(verdict: Verdict, statuses: list[int]) -> None:
-    assert [classify(status) for status in statuses] == [verdict] * len(statuses)
-
-
 @given(st.integers(-10, 1000))
-def test_only_204_counts_as_sent_and_only_an_error_drops(status: int) -> None:
+def test_only_204_counts_as_sent_and_only_an_error_is_no_trouble(status: int) -> None:
+    """What is below 400 is of a captive portal, a proxy, a wrong host."""
     assert (classify(status) is Verdict.SENT) == (status == 204)
     if status < 400:
-        assert classify(status) is not Verdict.DROP
+        assert classify(status) in (Verdict.SENT, Verdict.RETRY)
 
 
 def test_the_vectors_say_the_same() -> None:
@@ -86,23 +68,11 @@ def test_backoff_is_full_jitter(failures: int, uniform: float) -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [
-        (None, 0.0),
-        ("0", 0.0),
-        ("120", 120.0),
-        (" 120 ", 120.0),
-        ("86400", DAY),
-        ("86401", DAY),
         ("9" * 5000, DAY),
-        ("-5", 0.0),
-        ("1.5", 0.0),
         ("²", 0.0),
-        ("soon", 0.0),
-        ("", 0.0),
-        # The device's clock would decide which wait a date is.
-        ("Fri, 31 Dec 9999 23:59:59 GMT", 0.0),
     ],
 )
-def test_retry_after(text: str | None, seconds: float) -> None:
+def test_retry_after_beside_the_vectors(text: str, seconds: float) -> None:
     assert retry_after_seconds(text) == seconds
 
 

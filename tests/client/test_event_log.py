@@ -32,6 +32,7 @@ URL = "http://127.0.0.1:1"
         (204, "sent", "status 204"),
         (503, "retry", "status 503"),
         (200, "retry", "status 200, which is not the answer of an arcwise server"),
+        (302, "retry", "status 302, which is not the answer of an arcwise server"),
         (OSError("a secret"), "retry", "no answer (OSError)"),
         (404, "kept", "status 404"),
         (403, "paused", "status 403"),
@@ -39,8 +40,16 @@ URL = "http://127.0.0.1:1"
     ],
 )
 def test_what_becomes_of_a_batch(
-    ledger: Ledger, recorder: Recorder, clock: Clock, heading: Task, answer: Any, kind: str, detail: str
+    ledger: Ledger,
+    recorder: Recorder,
+    clock: Clock,
+    heading: Task,
+    caplog: pytest.LogCaptureFixture,
+    answer: Any,
+    kind: str,
+    detail: str,
 ) -> None:
+    caplog.set_level(logging.DEBUG, "arcwise.client")
     events: list[Event] = []
     recorder.script.append(answer)
     # The clock stands still, so it is never time to send again.
@@ -49,6 +58,8 @@ def test_what_becomes_of_a_batch(
     client.report("heading", 2.0)
     uplink.expedite()
     assert events == [Event(kind, "heading", 2, detail)]
+    told = [message for message in caplog.messages if message.startswith("task 'heading': ")]
+    assert any("2 reports" in message and detail in message for message in told)
 
 
 def test_reports_that_expire_and_those_left_at_the_close(

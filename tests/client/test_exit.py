@@ -77,21 +77,15 @@ def codes(seen: list[Request]) -> list[int]:
     return [len(request.batch.codes) for request in seen]
 
 
-def test_what_is_queued_is_sent_before_the_interpreter_ends(path: str) -> None:
-    with serving() as (url, seen):
-        run(APP, url, path)
-        assert codes(seen) == [5]
-    if path:
-        assert (inspect(path).sent, inspect(path).pending) == (5, 0)
-
-
 @pytest.mark.parametrize(
-    "ending", mostly_slow(["del client, ledger", "sys.exit(0)", "raise SystemExit"], every=3)
+    "ending", ["", *mostly_slow(["del client, ledger", "sys.exit(0)", "raise SystemExit"], every=3)]
 )
-def test_however_it_ends(path: str, ending: str) -> None:
+def test_what_is_queued_is_sent_before_the_interpreter_ends(path: str, ending: str) -> None:
     with serving() as (url, seen):
         run(f"{APP}\n{ending}", url, path)
         assert codes(seen) == [5]
+    if path:
+        assert (inspect(path).sent, inspect(path).pending) == (5, 0)
 
 
 def test_a_server_in_trouble_is_asked_once(path: str) -> None:

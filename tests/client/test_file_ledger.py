@@ -72,21 +72,6 @@ def test_create_leaves_alone_whatever_is_there(path: Path, kind: str) -> None:
     assert len(list(path.parent.iterdir())) == 1
 
 
-def test_what_a_lost_ledger_left_is_in_no_new_one(path: Path, recorder: Recorder, heading: Task) -> None:
-    """SQLite would play its log into the new file."""
-    with FileLedger(path, create=True) as ledger:
-        client, _ = stepped(ledger, recorder, heading)
-        assert client.report("heading", 1.0)
-        log = path.with_name("ledger.db-wal").read_bytes()
-    path.unlink()
-    path.with_name("ledger.db-wal").write_bytes(log)
-    with pytest.raises(LedgerError, match=r"ledger\.db-wal is left over from a ledger .* Remove it too"):
-        FileLedger(path, create=True)
-    path.with_name("ledger.db-wal").unlink()
-    with FileLedger(path, create=True) as ledger:
-        assert stepped(ledger, recorder, heading)[0].budget().epsilon == 0.0
-
-
 def test_only_its_owner_reads_it(path: Path, recorder: Recorder, heading: Task) -> None:
     before = os.umask(0)
     try:

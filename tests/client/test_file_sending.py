@@ -81,13 +81,6 @@ def running(path: Path, recorder: Recorder, *tasks: Task, **options: Any) -> Ite
         app.ledger.close()
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger.db"
-    FileLedger(path, create=True).close()
-    return path
-
-
 @pytest.fixture(scope="module")
 def speed() -> Task:
     return Task("speed", Circle(10), 1.0)
@@ -398,33 +391,11 @@ def test_what_will_never_be_taken_is_dropped_and_counted_for_ever(
         assert client.budget("heading").epsilon == 3.0
 
 
-def test_an_answer_after_uplink_and_ledger_were_closed_is_not_a_failure(
-    path: Path, recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The batch stays in the file and goes out again; a closed ledger is what the app asked for."""
-    events: list[Event] = []
-    options: Any = {"transport": recorder, "interval": 0, "on_event": events.append}
-    recorder.go.clear()
-    with FileLedger(path) as ledger, Client(URL, tasks=[heading], ledger=ledger, **options) as client:
-        assert client.report("heading", 1.0)
-        assert recorder.busy.wait(60)
-        sender = client._uplink._thread
-        assert sender is not None
-        assert not client.close(0)
-    recorder.go.set()
-    sender.join(60)
-    assert [event.kind for event in events] == ["closed"]
-    assert "is closed" not in caplog.text
-    with FileLedger(path) as ledger, Client(URL, tasks=[heading], ledger=ledger, **options) as client:
-        assert client.flush(60)
-    first, second = recorder.posts
-    assert first.body == second.body
-
-
 @pytest.mark.parametrize("verdict", [204, 410, 503, OSError()], ids=repr)
 def test_no_answer_is_a_failure_once_all_is_closed(
-    path: Path, recorder: Recorder, heading: Task, verdict: int | OSError
+    path: Path, recorder: Recorder, heading: Task, verdict: int | OSError, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The batch stays in the file and goes out again; a closed ledger is what the app asked for."""
     app = App(path, recorder, [heading], interval=0)
     assert app.client.report("heading", 1.0)
     step = app.uplink._next()
@@ -435,6 +406,11 @@ def test_no_answer_is_a_failure_once_all_is_closed(
     app.uplink._send(step.parcel)
     app.uplink._emit_events()
     assert [event.kind for event in app.events] == ["closed"]
+    assert "is closed" not in caplog.text
+    with running(path, recorder, heading) as app:
+        app.uplink.expedite()
+    first, second = recorder.posts
+    assert first.body == second.body
 
 
 def test_a_ledger_that_is_closed_before_the_uplink_is_a_failure(

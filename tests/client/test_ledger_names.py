@@ -85,6 +85,8 @@ def test_a_part_that_is_removed_in_use_ends_reporting(name: Path, path: Path, su
         path.with_name(f"ledger.db{suffix}").unlink()
         elsewhere = 0 if suffix == "-wal" else released_elsewhere(path)
         assert [client.report("heading", 1.0) for _ in range(LIFETIME)] == [Outcome.FAILED] * LIFETIME
+        path.with_name(f"ledger.db{suffix}").touch()
+        assert client.report("heading", 1.0) is Outcome.FAILED
         with pytest.raises(LedgerError, match=rf"the log .*ledger\.db{suffix} of the ledger was removed"):
             client.budget()
         assert not client.close(0)
@@ -146,9 +148,11 @@ def test_the_draft_of_a_process_that_was_killed_is_no_second_name(path: Path) ->
 def test_what_is_left_of_a_ledger_is_in_no_new_one(tmp_path: Path, suffix: str) -> None:
     left = tmp_path / f"new.db{suffix}"
     left.touch()
-    with pytest.raises(LedgerError, match=rf"new\.db{suffix} is left over from a ledger"):
+    with pytest.raises(LedgerError, match=rf"new\.db{suffix} is left over from a ledger .* Remove it too"):
         FileLedger(tmp_path / "new.db", create=True)
     assert not (tmp_path / "new.db").exists()
+    left.unlink()
+    FileLedger(tmp_path / "new.db", create=True).close()
 
 
 def test_a_link_to_nothing_opens_nothing(tmp_path: Path) -> None:

@@ -70,13 +70,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield Server(url, folder)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "ledger.db"
-    FileLedger(path, create=True).close()
-    return path
-
-
 def client_of(url: str, ledger: FileLedger) -> Client:
     kernel = MECHANISM.kernel
     assert isinstance(kernel, WindowKernel)
@@ -261,7 +254,7 @@ def fork():
 def use():
     for _ in range(200):
         for ledger in ledgers:
-            with ledger.reading():
+            with ledger._database.reading():
                 pass
 
 threads = [threading.Thread(target=each) for each in (fork, fork, fork, use)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import threading
 import time
@@ -12,13 +11,12 @@ import pytest
 
 from arcwise.client import Counters, Environment, HttpxTransport, Uplink
 from arcwise.client.memory import MemoryOutbox
-from arcwise.domains import Circle
 from arcwise.errors import ParameterError
-from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE
 from tests.support.waiting import Started, wait_until
 
 if TYPE_CHECKING:
+    from arcwise.tasks import Task
     from tests.support.recorder import Recorder
     from tests.support.twins import Twin
 
@@ -303,36 +301,6 @@ def test_one_bad_batch_does_not_block_the_others(recorder: Recorder, heading: Ta
         assert not uplink.flush(0.2)
         wait_until(lambda: uplink.counters == Counters(pending=1, sent=1))
         uplink.close(0)
-
-
-def test_logs_hold_no_code(recorder: Recorder, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "arcwise.client")
-    recorder.script.extend([503, OSError("secret path"), 404, 410])
-    logged = Task("logged", Circle(360), epsilon=1.0)  # the senders of other tests may still have a say
-    with Uplink(URL, transport=recorder) as uplink:
-        put(uplink, logged, 0, 77)
-        assert uplink.flush(60)
-        put(uplink, logged, 0, 77)
-        assert uplink.flush(60)
-    messages = [message for message in caplog.messages if "'logged'" in message]
-    assert len(messages) == 5
-    assert {record.name for record in caplog.records} == {"arcwise.client"}
-    assert "77" not in "".join(messages)
-    assert "secret" not in caplog.text
-
-
-def test_another_servers_answer_is_told_apart_in_the_log(
-    recorder: Recorder, heading: Task, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Behind a captive portal every request is answered 200 or redirected: nothing of it is acknowledged."""
-    recorder.script.extend([200, 302, 503])
-    with Uplink(URL, transport=recorder) as uplink:
-        fill(uplink, heading, 2)
-        assert uplink.flush(60)
-        assert uplink.counters == Counters(sent=2)
-    for status in (200, 302):
-        assert f"status {status}, which is not the answer of an arcwise server" in caplog.text
-    assert "status 503, which is not" not in caplog.text
 
 
 def test_nothing_left_at_the_close_includes_what_came_during_its_flush(
