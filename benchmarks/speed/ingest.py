@@ -317,8 +317,7 @@ def oblivious(url: str, folder: str, rounds: int) -> tuple[int, list[str]]:
     """
     from arcwise.oblivious import encode_key_configs
     from arcwise.server.collect.gateway_keys import GatewayKeyFile
-    from tests.soak.kills.relays import Relay
-    from tests.soak.kills.workers import free_ports
+    from tests.soak.kills.workers import Relay, free_ports
 
     keys = GatewayKeyFile(Path(folder, "gateway.keys"))
     key_config = encode_key_configs([keys.make().config])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.soak.hostile.__main__ import run_part
-from tests.soak.hostile.parts import PARTS
+from tests.soak.hostile.attack import PARTS
 
 
 @pytest.mark.parametrize(

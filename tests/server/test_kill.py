@@ -18,8 +18,7 @@ import pytest
 from arcwise.server.store import Outcome
 from arcwise.wire import Batch, decode_batch
 from tests.soak.kills.batches import CAPACITY, TASKS, Batches
-from tests.soak.kills.kinds import Kind, kinds
-from tests.soak.kills.soak import Soak
+from tests.soak.kills.soak import Kind, Soak, kinds
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
 from tests.soak.kills.verdict import verdict, wrong_ids
 from tests.soak.kills.workers import EndedError, Worker

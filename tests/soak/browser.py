@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from tests.support.client_pages import ClientPages
 
-__all__ = ["CAP", "Result", "hammer"]
 
 CAP = 50
 KEPT, LEFT = (Task(name, Circle(360), 1.0, caps=Caps(lifetime=CAP)) for name in ("kept", "left"))

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from arcwise.client import Ledger
 
-__all__ = ["Kills", "hosted_place", "kill_reporting", "kill_while_made"]
 
 NUMBERS = 20_000
 """Reports are numbered up to this, and then from 0 again."""

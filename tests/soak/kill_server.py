@@ -27,10 +27,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.soak.kills.cluster import Violation
 from tests.soak.kills.database import CrashingDatabase, LossyProxy
-from tests.soak.kills.kinds import Figures, Kind, kinds
-from tests.soak.kills.soak import Soak
+from tests.soak.kills.soak import Figures, Kind, Soak, Violation, kinds
 from tests.soak.kills.workers import EndedError
 from tests.support.postgres import OwnServer, fresh_schema
 

@@ -26,7 +26,7 @@ from arcwise.server.archive.folder import Folder
 from arcwise.server.store import Store, _class_of
 from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, staging
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
-from tests.soak.kills.archive import archived_batches
+from tests.soak.kills.verdict import archived_batches
 from tests.support.cases import mostly_slow
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
 from tests.support.stores import URLS, Opener, opened

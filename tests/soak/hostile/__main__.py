@@ -22,13 +22,10 @@ from typing import NamedTuple
 from arcwise.domains import Interval
 from arcwise.mechanisms import DesignedTable, OptimalPiecewise
 from arcwise.tasks import Task
-from tests.soak.hostile.attack import Attack, Part, report_honestly, report_once
+from tests.soak.hostile.attack import PARTS, Attack, Part, report_honestly, report_once
 from tests.soak.hostile.book import Book, Wire
-from tests.soak.hostile.parts import PARTS
 from tests.support.server_processes import serving
 from tests.support.sockets import memory, peak_memory
-
-__all__ = ["Found", "run_part"]
 
 DOMAIN = Interval(0, 1)
 CODES = 100

@@ -1,4 +1,4 @@
-"""One attack on a server while it runs, and the honest client beside it."""
+"""Attacks on a server while it runs, each with the server's options, and the honest client beside them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from arcwise.wire import encode_batch
 from tests.soak.hostile.bodies import fresh
 from tests.soak.hostile.book import Wire
+from tests.soak.hostile.senders import be_idle, be_slow, flood, send_bodies, send_requests, take_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from arcwise.tasks import Task
     from tests.soak.hostile.book import Book
-
-__all__ = ["Attack", "Part", "report_honestly", "report_once"]
 
 
 class Attack:
@@ -81,3 +80,27 @@ async def report_honestly(attack: Attack, stop: asyncio.Event) -> float:
         await asyncio.sleep(0.01)
     await wire.close()
     return slowest
+
+
+_SHORT = ("--header-seconds", "1", "--body-seconds", "1")
+# In which a busy machine sends what is good.
+_LONGER = ("--header-seconds", "10", "--body-seconds", "3")
+_QUEUE = (
+    "--max-waiting-bytes",
+    str(256 << 10),
+    "--max-body-bytes",
+    str(192 << 10),
+    "--max-reading-bytes",
+    str(4 << 20),
+)
+# Beside what is unread each of forty connections may hold an answer of 0.8 MB that waits for its turn.
+_UNREAD = ("--answer-seconds", "0.5", "--max-unread-bytes", str(4 << 20))
+
+PARTS = {
+    "bodies": Part("bodies", (), 48, send_bodies),
+    "requests": Part("requests", _LONGER, 48, send_requests),
+    "slow": Part("slow heads and bodies", _SHORT, 48, be_slow),
+    "idle": Part("idle connections", ("--header-seconds", "600"), 48, be_idle),
+    "unread": Part("answers not taken", _UNREAD, 128, take_nothing),
+    "flood": Part("flood", _QUEUE, 96, flood, beside=False),
+}

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from arcwise.tasks import Task
 
-__all__ = ["Sample", "batch_in", "bodies", "fresh"]
 
 RETENTION_DAYS, DAYS_AHEAD = 30, 1
 

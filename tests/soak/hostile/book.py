@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["PATIENCE", "Answer", "Book", "Wire", "exchange", "head", "statuses_in"]
 
 PATIENCE = 60.0
 

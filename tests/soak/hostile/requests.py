@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
     from arcwise.wire import Batch
 
-__all__ = ["Request", "requests"]
-
 
 class Request(NamedTuple):
     """What goes over one connection, the parts one after the other."""

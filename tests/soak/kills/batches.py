@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from arcwise.typing import IntArray
 
-__all__ = ["CAPACITY", "REPORTS", "TASKS", "Batches"]
 
 _DOMAIN = Interval(0, 1)
 TASKS = [

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from tests.support.postgres import OwnServer
 
-__all__ = ["CrashingDatabase", "LossyProxy"]
 
 _SPAWN = multiprocessing.get_context("spawn")
 _START_SECONDS = 60.0

@@ -19,14 +19,13 @@ import uvloop
 from arcwise.oblivious import decode_key_configs
 from arcwise.oblivious.binary_http import decode_response
 from tests.soak.kills.batches import CAPACITY, Batches
-from tests.soak.kills.relays import sealed
 from tests.soak.kills.tally import ACKNOWLEDGED, SENT, Number, Tally
+from tests.soak.kills.workers import sealed
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
-__all__ = ["Job", "send"]
 
 _ANSWER_SECONDS = 60.0
 _FINISH_SECONDS = 120.0

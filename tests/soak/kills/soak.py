@@ -1,39 +1,143 @@
-"""A cluster whose processes are ended in several ways and started again, and its store compared."""
+"""Workers on one store and the senders that report to them, ended in several ways and started again."""
 
 from __future__ import annotations
 
+import multiprocessing
 import random
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from tests.soak.kills.archive import Archived, archived
-from tests.soak.kills.cluster import Cluster, Violation
-from tests.soak.kills.kinds import Figures, Kind
-from tests.soak.kills.tally import Number
-from tests.soak.kills.verdict import verdict, wrong_ids
-from tests.soak.kills.workers import DRAIN_SECONDS, Worker
+from tests.soak.kills.batches import CAPACITY, TASKS, Batches
+from tests.soak.kills.senders import Job, send
+from tests.soak.kills.tally import ACKNOWLEDGED, Number, Tally
+from tests.soak.kills.verdict import Archived, archived, verdict, wrong_ids
+from tests.soak.kills.workers import DRAIN_SECONDS, Relay, Worker, free_ports, make_keys, serve_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from typing_extensions import Self
 
     from tests.soak.kills.database import CrashingDatabase
 
-__all__ = ["Soak"]
 
+class Kind(Enum):
+    """A way to end processes."""
+
+    RUNNING = "serving"
+    STARTING = "starting"
+    DRAINING = "draining"
+    PAIR = "two at once"
+    ALL = "all at once"
+    RELAY = "of its relay"
+    """The relay before a worker is killed, and not the worker."""
+    DATABASE = "with the database"
+    """The database crashes, by either of two signals, and in half of the cases a worker is killed too."""
+    REPLIES = "replies lost"
+    """Nothing is killed: every worker loses a reply of the database, and its connection."""
+
+
+_SHARES = {Kind.RUNNING: 9, Kind.STARTING: 4, Kind.DRAINING: 4, Kind.PAIR: 3, Kind.ALL: 2, Kind.RELAY: 4}
+
+
+def kinds(
+    kills: int, workers: int, faults: int, generator: random.Random, *, oblivious: bool = False
+) -> list[Kind]:
+    """Return so many kills of workers, or few more, and faults of the database of both kinds, mixed.
+
+    Kills of relays are among them on the `oblivious` path only.
+    """
+    among = [
+        kind
+        for kind in _SHARES
+        if (kind is not Kind.PAIR or workers > 1) and (kind is not Kind.RELAY or oblivious)
+    ]
+    weights = [_SHARES[kind] for kind in among]
+    killed = {Kind.PAIR: 2, Kind.ALL: workers}
+    chosen: list[Kind] = []
+    while kills > 0:
+        kind = generator.choices(among, weights)[0]
+        chosen.append(kind)
+        kills -= killed.get(kind, 1)
+    chosen += [Kind.DATABASE, Kind.REPLIES] * faults
+    generator.shuffle(chosen)
+    return chosen
+
+
+@dataclass
+class Figures:
+    """How it went: numbers of kills by kind, of batches and of requests."""
+
+    kills: Counter[Kind] = field(default_factory=Counter)
+    """SIGKILLs of workers."""
+    drained: int = 0
+    """Workers that ended by SIGTERM before the SIGKILL came."""
+    crashes: Counter[str] = field(default_factory=Counter)
+    """Of the database, by signal."""
+    replies_lost: int = 0
+    """Of the database to workers that lived on."""
+    in_flight: list[int] = field(default_factory=list)
+    """Requests without an answer at each kill of a worker that took requests."""
+    in_flight_at_crashes: list[int] = field(default_factory=list)
+    """The same at each crash of the database, of all workers."""
+    looks: int = 0
+    """How often the store was compared with what was sent."""
+    unanswered: int = 0
+    """Batches not acknowledged when all workers were dead, in all."""
+    counted: int = 0
+    """How many of them were counted nevertheless: their commit came before the kill, their answer did not."""
+    archived: int = 0
+    """Batches in the archive at the end, each of them once; 0 without an archive."""
+    waiting: int = 0
+    """Batches that waited for the archive when all workers were dead, in all."""
+    begun: int = 0
+    """Files of the archive that were begun then, in all."""
+    batches: int = 0
+    replays: int = 0
+    """Batches that were acknowledged again; these and those below as in `Number`."""
+    twins: int = 0
+    busy: int = 0
+    lost: int = 0
+    seconds: float = 0.0
+
+
+_SPAWN = multiprocessing.get_context("spawn")
+_TAKE_SECONDS = 60.0
 _MOMENTS = 0.4
 """Seconds within which a worker that takes batches is killed."""
 
 
-class Soak(Cluster):
-    """A cluster whose processes are ended and started again; `options` are those of `Cluster`.
+class Violation(AssertionError):
+    """A promise that was not kept; the message says which."""
+
+
+class Soak:
+    """Workers and senders, while entered, whose processes are ended and started again.
 
     Parameters
     ----------
+    folder
+        For task files, logs, what senders tell, and an archive.
+    store
+        The store's URL.
+    workers
+        How many, at most 12.
+    senders
+        How many requests there are at once.
+    seed
+        Of the batches and the senders.
     database
         The store's server, where it is to fail too; workers reach it through its proxy.
     archive
         Have the workers write an archive, and compare it too.
+    oblivious
+        Send through relays, one before each worker, to the workers' gateways.
     """
 
     def __init__(
@@ -41,10 +145,12 @@ class Soak(Cluster):
         folder: Path,
         store: str,
         *,
+        workers: int,
+        senders: int,
         seed: int,
         database: CrashingDatabase | None = None,
         archive: bool = False,
-        **options: Any,
+        oblivious: bool = False,
     ) -> None:
         self.figures = Figures()
         self._store = store
@@ -52,8 +158,103 @@ class Soak(Cluster):
         self._random = random.Random(seed)  # what the machine does at which moment is not repeated
         self._archive = folder / "archive" if archive else None
         self._begun = time.monotonic()
-        reached = store if database is None else database.proxy.url
-        super().__init__(folder, reached, seed=seed, archive=self._archive, **options)
+        self.batches = Batches(TASKS[0].epoch(time.time()), seed)
+        tasks = folder / "tasks"
+        tasks.mkdir()
+        for task in TASKS:
+            task.save(tasks / f"{task.name}.json")
+        ports = free_ports(2 * workers, random.Random())
+        command = serve_command(tasks, store if database is None else database.proxy.url)
+        if self._archive is not None:
+            command += ["--archive", str(self._archive), "--archive-seconds", "0.1"]
+        key_config = b""
+        if oblivious:
+            keys = folder / "gateway.keys"
+            key_config = make_keys(keys)
+            command += ["--open", "--gateway-keys", str(keys)]
+        self.workers = [Worker(command, port, folder / f"worker-{port}.log") for port in ports[:workers]]
+        before = zip(self.workers, ports[workers:], strict=True)
+        self.relays = [
+            Relay(worker.port, port, folder / f"relay-{port}.log") for worker, port in before if oblivious
+        ]
+        reached = tuple(each.port for each in self.relays or self.workers)
+        self.tally = Tally(folder / "tally", CAPACITY)
+        self._told, self._teller = _SPAWN.Pipe(duplex=False)
+        job = Job(senders, reached, self.batches, folder / "tally", key_config)
+        self._load = _SPAWN.Process(target=send, args=(job, self._teller), daemon=True)
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.callback(self._close)  # nothing is left of a start that fails
+            for worker in self._processes:
+                worker.start()
+            for worker in self._processes:
+                worker.wait()
+            self._load.start()
+            self._teller.close()
+            stack.pop_all()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._close()
+
+    @property
+    def _processes(self) -> list[Worker]:
+        return [*self.workers, *self.relays]
+
+    def _close(self) -> None:
+        if self._load.pid is not None:
+            self._load.kill()
+            self._load.join()
+        for worker in self._processes:
+            worker.discard()
+        self._told.close()
+        self.tally.close()
+
+    @property
+    def made(self) -> int:
+        """How many batches there are so far."""
+        return self.tally.numbers[Number.MADE]
+
+    def expect_all(self) -> None:
+        """Raise `Violation` when a sender met a wrong answer, `EndedError` when a worker ended by itself."""
+        if self._told.poll():
+            words = [line for relay in self.relays for line in relay.last_words()]
+            raise Violation("\n".join([f"the senders: {self._told.recv()}", *words]))
+        for worker in self._processes:
+            worker.ready()
+
+    def wait_until_taken(self, workers: Sequence[Worker]) -> None:
+        """Wait until these workers have started, and each has acknowledged a batch from now on."""
+        for worker in workers:
+            worker.wait()
+            place = Number.TAKEN + self.workers.index(worker)
+            taken = self.tally.numbers[place]
+            until = time.monotonic() + _TAKE_SECONDS
+            while self.tally.numbers[place] == taken:
+                self.expect_all()
+                if time.monotonic() > until:
+                    raise Violation(f"a worker acknowledged nothing for {_TAKE_SECONDS:g} seconds")
+                time.sleep(0.005)
+
+    def in_flight(self, worker: Worker) -> int:
+        """How many requests to a worker wait for their answer."""
+        return self.tally.numbers[Number.IN_FLIGHT + self.workers.index(worker)]
+
+    def end_load(self) -> None:
+        """Have every batch acknowledged, and end the workers with SIGTERM."""
+        for worker in self._processes:
+            worker.wait()
+        self.tally.numbers[Number.FINISH] = 1
+        if (said := self._told.recv()) is not None:
+            raise Violation(f"the senders: {said}")
+        for worker in self.workers:
+            worker.terminate()
+        for worker in self.workers:
+            if (code := worker.reap()) != -signal.SIGTERM:
+                raise Violation(f"the worker on port {worker.port} ended with {code} after SIGTERM")
+        if bytes(self.tally.states[: self.made]) != bytes([ACKNOWLEDGED]) * self.made:
+            raise Violation("the senders ended before everything was acknowledged")
 
     def end(self, kind: Kind) -> None:
         """End processes in one way at a random moment, and start them again."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ACKNOWLEDGED", "SENT", "Number", "Tally"]
 
 SENT, ACKNOWLEDGED = 1, 2
 """States of a batch; 0: not made yet."""

@@ -1,21 +1,29 @@
-"""`arcwise serve` as processes that are killed and started again on the same ports."""
+"""Servers, and relays before them, as processes that are killed and started again on the same ports."""
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from arcwise.oblivious import encode_key_configs
+from arcwise.oblivious.binary_http import Request, encode_request, padded
+from arcwise.oblivious.messages import REQUEST_MEDIA_TYPE, encapsulate
+from arcwise.server.collect.gateway_keys import GatewayKeyFile
+from arcwise.wire import MEDIA_TYPE
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
-    from pathlib import Path
 
-__all__ = ["DRAIN_SECONDS", "EndedError", "Worker", "free_ports", "serve_command"]
+    from arcwise.oblivious.messages import KeyConfig, Sent
+
 
 DRAIN_SECONDS = 0.3
 _START_SECONDS = 60.0
@@ -129,3 +137,45 @@ def free_ports(count: int, generator: random.Random) -> tuple[int, ...]:
         if port not in found:
             found.append(port)
     return tuple(found)
+
+
+_RELAY = Path(__file__).parents[3] / "examples" / "relay.py"
+
+
+def make_keys(file: Path) -> bytes:
+    """Make a gateway's keys in a file; return the configuration of the first."""
+    return encode_key_configs([GatewayKeyFile(file).make().config])
+
+
+class Relay(Worker):
+    """A relay before a gateway of this machine, one process at a time."""
+
+    def __init__(self, gateway_port: int, port: int, log: Path) -> None:
+        gateway = f"GATEWAY=http://127.0.0.1:{gateway_port}/.well-known/ohttp-gateway"
+        super().__init__(["env", gateway, sys.executable, os.fspath(_RELAY)], port, log)
+
+    def ready(self, seconds: float = 0.0) -> bool:
+        """Tell whether it listens; as for `Worker`, but it does not say so."""
+        until = time.monotonic() + seconds
+        while True:
+            if (code := self.process.poll()) is not None:
+                raise EndedError(self._ended(code))
+            if not self._ready:
+                with socket.socket() as probe:
+                    self._ready = probe.connect_ex(("127.0.0.1", self.port)) == 0
+            if self._ready or time.monotonic() >= until:
+                return self._ready
+            time.sleep(0.05)
+
+
+def sealed(config: KeyConfig, request: bytes) -> tuple[bytes, Sent]:
+    """Return a request of `Batches`, encrypted anew, as a POST to a relay; and what opens its answer."""
+    head, _, body = request.partition(b"\r\n\r\n")
+    kind = (b"content-type", MEDIA_TYPE.encode("ascii"))
+    inside = Request(b"POST", b"https", b"reports.example", head.split(b" ", 2)[1], (kind,), body)
+    sent = encapsulate(config, padded(encode_request(inside)))
+    outside = (
+        f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {REQUEST_MEDIA_TYPE}\r\n"
+        f"Content-Length: {len(sent.message)}\r\n\r\n"
+    )
+    return outside.encode("ascii") + sent.message, sent
