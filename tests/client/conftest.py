@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
-from arcwise.client import FileLedger, MemoryLedger, delivery
+from arcwise.client import FileLedger, delivery
 from arcwise.domains import Circle, Interval
 from arcwise.kernels.certificate import UNIT
 from arcwise.mechanisms.table import TableMechanism
 from arcwise.tasks import Caps, Task
 from tests.support.clock import Clock
-from tests.support.ledgers import fresh_ledgers
+from tests.support.ledgers import ledger_opener
 from tests.support.recorder import Recorder
 from tests.support.twins import Twin
 
@@ -64,25 +64,15 @@ def clock() -> Clock:
     return Clock()
 
 
-@contextmanager
-def device_ledger_of(kind: str, folder: Path) -> Iterator[Ledger]:
-    if kind == "memory":
-        yield MemoryLedger()
-    else:
-        with FileLedger(folder / "ledger.db", create=True) as ledger:
-            yield ledger
+def ledger_of(kind: str, folder: Path) -> Iterator[Ledger]:
+    with ledger_opener(kind, folder / "ledger.db") as open_ledger:
+        yield open_ledger()[0]
 
 
 @pytest.fixture(params=["memory", "file", pytest.param("postgres", marks=pytest.mark.slow)])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     """Give a new ledger of each kind: what is tested with it holds for all."""
-    if request.param == "postgres":
-        with fresh_ledgers() as ledgers:
-            ledgers.create_account("somebody")
-            yield ledgers.account("somebody")
-    else:
-        with device_ledger_of(request.param, tmp_path) as ledger:
-            yield ledger
+    yield from ledger_of(request.param, tmp_path)
 
 
 @pytest.fixture
@@ -96,8 +86,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture(params=["memory", "file"])
 def device_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
     """Give a new ledger of each kind whose queue is a single device's."""
-    with device_ledger_of(request.param, tmp_path) as ledger:
-        yield ledger
+    yield from ledger_of(request.param, tmp_path)
 
 
 @pytest.fixture(scope="session")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from arcwise.client import FileLedger, PostgresLedgers
+from arcwise.client import FileLedger
 from arcwise.domains import Circle
 from arcwise.tasks import Task
 from tests.support.clock import Clock
-from tests.support.ledgers import ledger_schema, ledger_url
+from tests.support.ledgers import ledger_opener
 from tests.support.recorder import AsyncRecorder, Recorder
 from tests.support.stepped import SteppedUplink
 from tests.support.unlimited import AsyncClient, Client
@@ -31,15 +30,8 @@ KEYS = ["arcwise_ingest_0123456789ab_" + 64 * "0", "arcwise_ingest_0123456789cd_
 
 @pytest.fixture(params=["file", pytest.param("postgres", marks=pytest.mark.slow)])
 def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Ledger, QueueOwner]]:
-    with ExitStack() as left:
-        if request.param == "file":
-            file = left.enter_context(FileLedger(tmp_path / "ledger.db", create=True))
-            yield file, file
-        else:
-            schema = left.enter_context(ledger_schema())
-            ledgers = left.enter_context(PostgresLedgers(ledger_url(), create=True, schema=schema))
-            ledgers.create_account("somebody")
-            yield ledgers.account("somebody"), ledgers
+    with ledger_opener(request.param, tmp_path / "ledger.db") as open_ledger:
+        yield open_ledger()
 
 
 class App:
