@@ -7,13 +7,12 @@ import subprocess
 import sys
 import time
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli import main
 from arcwise.cli.dashboard import _limits
 from arcwise.domains import Circle
 from arcwise.errors import ParameterError
@@ -21,6 +20,7 @@ from arcwise.server.access.keys import new_key
 from arcwise.server.store import Store, open_store
 from arcwise.tasks import Task
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch, pack_codes
+from tests.support.commands import bad, good
 from tests.support.server_processes import serving
 
 if TYPE_CHECKING:
@@ -165,20 +165,14 @@ def test_the_configuration_of_the_server_counts(tmp_path: Path) -> None:
 
 def test_what_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-    def told(*arguments: str) -> str:
-        result = CliRunner().invoke(main, ["dashboard", *arguments])
-        assert result.exit_code == 1
-        return result.output
-
+    told = partial(bad, "dashboard", code=1)
     assert "there is no store at typo.db" in told("typo.db")
     assert "store must be sqlite:///FILE or postgresql://" in told("http://x")
     for mistyped in ("postgres//u:PW@h/db", "postgresql:/u:PW@h/db", "u:PW@h/db", "host=h password=PW"):
         for command in ("dashboard", "store merge sqlite:///target.db"):
-            result = CliRunner().invoke(main, [*command.split(), mistyped])
-            assert result.exit_code == 1
-            assert "neither a file that exists nor sqlite:///FILE" in result.output
-            assert "PW" not in result.output
+            said = bad(*command.split(), mistyped, code=1)
+            assert "neither a file that exists nor sqlite:///FILE" in said
+            assert "PW" not in said
     (tmp_path / "other.db").write_bytes(b"")
     assert "is not a store of arcwise" in told("other.db")
     fill(tmp_path / "counts.db").close()
@@ -197,10 +191,9 @@ def test_a_browser_is_opened_when_asked(tmp_path: Path, monkeypatch: pytest.Monk
         started("http://127.0.0.1:1")
 
     monkeypatch.setattr("arcwise.cli.dashboard.run", run)
-    result = CliRunner().invoke(main, ["dashboard", str(tmp_path / "counts.db"), "--open"])
-    assert result.exit_code == 0
+    said = good("dashboard", str(tmp_path / "counts.db"), "--open")
     deadline = time.monotonic() + 60
     while not opened and time.monotonic() < deadline:
         time.sleep(0.01)
     assert opened == ["http://127.0.0.1:1/"]
-    assert "is at http://127.0.0.1:1/ until Ctrl-C" in result.output
+    assert "is at http://127.0.0.1:1/ until Ctrl-C" in said

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli import main
 from arcwise.cli.demo.data import Column, demo_fleets, demo_tasks
 from arcwise.cli.demo.page import write_page
 from arcwise.cli.demo.run import collect, read_results, running_server
 from arcwise.domains import Interval
 from arcwise.randomness import InsecureSeededRandomness
 from arcwise.typing import FloatArray
+from tests.support.commands import bad, good
 
 
 def test_the_records_are_the_years(tmp_path: Path) -> None:
@@ -84,37 +83,34 @@ def test_intervals_contain_the_truth(tmp_path: Path) -> None:
     assert "<script" not in text
 
 
-@pytest.mark.slow
-def test_the_command_as_a_user_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["demo", "--limit", "300", "--epsilon", "4"])
-    assert done.exit_code == 0, done.output
-    assert "300 devices" in done.output
-    assert "reports acknowledged" in done.output
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_folder")
+def test_the_command_as_a_user_runs_it() -> None:
+    told = good("demo", "--limit", "300", "--epsilon", "4")
+    assert "300 devices" in told
+    assert "reports acknowledged" in told
     assert Path("arcwise-demo.html").exists()
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("_folder")
 @pytest.mark.parametrize("args", [["--limit", "1"], ["--limit", "40", "--epsilon", "20"]])
-def test_very_small_fleets(args: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["demo", *args])
-    assert done.exit_code == 0, done.output
+def test_very_small_fleets(args: list[str]) -> None:
+    good("demo", *args)
 
 
-def test_a_page_that_cannot_be_written_is_named_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["demo", "-o", "nowhere/page.html"])
-    assert done.exit_code == 1
-    assert "there is no folder" in done.output
-
-
-def test_a_bad_epsilon_is_named_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["demo", "--epsilon", "30"])
-    assert done.exit_code == 1
-    assert "epsilon must be from 0.01 to 20, got 30.0" in done.output
+@pytest.mark.usefixtures("_folder")
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["-o", "nowhere/page.html"], "there is no folder"),
+        (["--epsilon", "30"], "epsilon must be from 0.01 to 20, got 30.0"),
+    ],
+)
+def test_a_mistake_is_named_before_anything_starts(args: list[str], said: str) -> None:
+    assert said in bad("demo", *args, code=1)

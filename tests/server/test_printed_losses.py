@@ -5,27 +5,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from arcwise.analysis import plan
 from arcwise.analysis.auditing.result import Audit, Finding
-from arcwise.cli import main
 from arcwise.cli.demo.page import write_page
 from arcwise.digits import rounded_down, rounded_up
 from arcwise.domains import Circle, Interval
 from arcwise.errors import CoarseGridWarning, TaskError
 from arcwise.mechanisms import GaussianMechanism, OptimalCircular
 from arcwise.tasks import Caps, CentralStatement, Group, Task
+from tests.support.commands import good
 from tests.support.figures import REPOSITORY
 
 EPSILON = 1.0000004  # charged as 1.000001
 UNIT = Interval(0, 1)
-
-
-def command(*arguments: str) -> str:
-    done = CliRunner().invoke(main, arguments)
-    assert done.exit_code == 0, done.output
-    return done.output
 
 
 def refused(make: Callable[[], object]) -> str:
@@ -46,7 +39,7 @@ def demo(folder: Path) -> str:
 
 def simulated(folder: Path) -> str:
     Task("t", UNIT, EPSILON).save(folder / "t.json")
-    return command(
+    return good(
         "simulate", str(folder / "t.json"), "--reports", "100", "--distribution", "uniform", "--estimate"
     )
 
@@ -69,13 +62,13 @@ STATEMENT = CentralStatement(1.0, 1e-8, 10**6)
 SHORT = ("--domain", "0:1", "--epsilon", str(EPSILON))
 PLACES: dict[str, tuple[Callable[[Path], str], str]] = {
     "plan": (lambda _: planned(), "at epsilon 1.00001"),
-    "arcwise plan": (lambda _: command("plan", *SHORT, "--reports", "1e3"), " 1.00001 "),
+    "arcwise plan": (lambda _: good("plan", *SHORT, "--reports", "1e3"), " 1.00001 "),
     "command of a plan": (lambda _: planned(), "--epsilon 1.0000004"),
     "arcwise simulate": (
         simulated,
         "at epsilon 1.00001,",
     ),
-    "arcwise compare": (lambda _: command("compare", *SHORT), "epsilon = 1.00001,"),
+    "arcwise compare": (lambda _: good("compare", *SHORT), "epsilon = 1.00001,"),
     "demo": (demo, "epsilon = 1.00001"),
     "demo, two reports": (demo, "spends 2.00001"),
     "claim of an audit": (lambda _: audited(), "claimed: epsilon 1.00001"),

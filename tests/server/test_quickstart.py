@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner
 
 import arcwise.version
-from arcwise.cli import main
 from arcwise.cli.quickstart import program
+from tests.support.commands import bad, good
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,16 +22,14 @@ def test_the_program_is_written_and_nothing_is_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(main, ["quickstart"])
-    assert (done.exit_code, done.output) == (0, "wrote quickstart.py; run it with: python quickstart.py\n")
+    assert good("quickstart") == "wrote quickstart.py; run it with: python quickstart.py\n"
     file = tmp_path / "quickstart.py"
     assert file.read_text(encoding="utf-8") == program()
     file.write_text("mine", encoding="utf-8")
-    again = CliRunner().invoke(main, ["quickstart", "-o", "quickstart.py"])
-    assert again.exit_code == 1
-    assert "quickstart.py already exists; remove it, or give another --output" in again.output
+    said = "quickstart.py already exists; remove it, or give another --output"
+    assert said in bad("quickstart", "-o", "quickstart.py", code=1)
     assert file.read_text(encoding="utf-8") == "mine"
-    assert CliRunner().invoke(main, ["quickstart", "-o", "new/one.py"]).exit_code == 0
+    good("quickstart", "-o", "new/one.py")
     assert (tmp_path / "new" / "one.py").exists()
 
 

@@ -6,16 +6,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
 
 from arcwise.analysis.timeseries.epochs import Span, epochs_in_step, merged
 from arcwise.analysis.timeseries.series import series
-from arcwise.cli import main
 from arcwise.cli.counts import stored_counts
 from arcwise.domains import Interval
 from arcwise.server.store import open_store
 from arcwise.server.store.sqlite.store import SQLiteStore
 from arcwise.tasks import Task
+from tests.support.commands import good
 from tests.support.store_samples import batch
 
 if TYPE_CHECKING:
@@ -66,5 +65,4 @@ def test_no_command_reads_the_counts_of_every_epoch(
 
     QUARTERS.save(tmp_path / "quarters.json")
     monkeypatch.setattr(SQLiteStore, "counts_by_epoch", too_much)
-    result = CliRunner().invoke(main, ["estimate", str(tmp_path / "quarters.json"), "--store", url, *options])
-    assert result.exit_code == 0, result.output
+    good("estimate", str(tmp_path / "quarters.json"), "--store", url, *options)

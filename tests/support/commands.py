@@ -21,10 +21,10 @@ def good(*args: str, text: str | None = None) -> str:
     return result.stdout
 
 
-def bad(*args: str, text: str | None = None) -> str:
-    """Return what a command that fails as it should says, with single spaces."""
+def bad(*args: str, text: str | None = None, code: int | None = None) -> str:
+    """Return what a command that fails as it should says, with single spaces; None: with code 1 or 2."""
     result = run(*args, text=text)
-    assert result.exit_code in (1, 2), result.output
+    assert result.exit_code in ((1, 2) if code is None else (code,)), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert "Traceback" not in result.output
     return " ".join(result.output.split())

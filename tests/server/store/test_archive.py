@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from pyarrow import parquet
 
 from arcwise.analysis import count_table
-from arcwise.cli import main
 from arcwise.errors import MissingExtraError, ParameterError, StoreError
 from arcwise.server import create_app
 from arcwise.server.archive import archiver as module
@@ -28,6 +26,7 @@ from arcwise.server.store.staging import ArchiveFile, StagedSize, StagingStore, 
 from arcwise.wire import MEDIA_TYPE, Batch, encode_batch
 from tests.soak.kills.verdict import archived_batches
 from tests.support.cases import mostly_slow
+from tests.support.commands import good, run
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, REPLAYED, TASKS, WIDE, batch, counted
 from tests.support.stores import URLS, Opener, opened
 
@@ -417,7 +416,7 @@ def test_a_server_on_another_archive_says_so_in_one_line(tmp_path: Path, path: P
     other = tmp_path / "other"
     DELAY.save(tmp_path / "delay.json")
     given = ["serve", "--store", url, "--tasks", str(tmp_path), "--port", "0", "--archive", str(other)]
-    told = CliRunner().invoke(main, given)
+    told = run(*given)
     assert told.exit_code == 1
     assert told.stdout == ""
     (line,) = told.stderr.splitlines()
@@ -489,10 +488,9 @@ def test_without_pyarrow_the_server_says_what_to_install(monkeypatch: pytest.Mon
 def test_an_archive_can_be_forgotten(url: str, tmp_path: Path) -> None:
     with opened(url) as store:
         archiver(store, tmp_path / "archive").add([batch(DELAY, [1])])
-    told = CliRunner().invoke(main, ["store", "info", url])
-    assert "1 batches wait for the archive" in told.stdout
-    told = CliRunner().invoke(main, ["store", "forget-archive", url])
-    assert told.stdout == "the archive is forgotten; 1 batches wait for another one\n"
+    assert "1 batches wait for the archive" in good("store", "info", url)
+    told = good("store", "forget-archive", url)
+    assert told == "the archive is forgotten; 1 batches wait for another one\n"
     with opened(url) as store:
         archiver(store, tmp_path / "another").turn()
         agree(store, tmp_path / "another")

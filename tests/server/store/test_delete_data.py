@@ -43,7 +43,7 @@ def filled(url: str) -> str:
 
 run = partial(commands.run, "store", "delete-data")
 good = partial(commands.good, "store", "delete-data")
-bad = partial(commands.bad, "store", "delete-data")
+bad = partial(commands.bad, "store", "delete-data", code=1)
 
 
 def test_nothing_of_a_closed_task_is_left_and_nothing_else_goes(filled: str) -> None:
@@ -145,7 +145,7 @@ def test_bytes_that_a_reader_keeps_in_the_file_are_not_called_deleted(
         assert "deleted: 1 report, 1 batch id" in done.stdout
         assert "still holds what was deleted: somebody reads the store" in done.stderr
         assert "Run `arcwise store vacuum` until it succeeds" in done.stderr
-        assert "Vacuum it again when they are done" in commands.bad("store", "vacuum", url)
+        assert "Vacuum it again when they are done" in commands.bad("store", "vacuum", url, code=1)
         backup.execute("COMMIT")
     commands.good("store", "vacuum", url)
     for each in tmp_path.glob("arcwise.db*"):

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import psycopg
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli import main
 from arcwise.errors import ParameterError
 from arcwise.server.estimates.releasing import released_records
 from arcwise.server.store import Store
 from arcwise.server.store.export import BatchIds, read_export
 from arcwise.server.store.releases import Closing, Decided
+from tests.support import commands
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, HEADING, NOW, TASKS, batch, counted
 from tests.support.stores import MOVES, Opener, opened
 
@@ -35,7 +34,7 @@ def other(tmp_path: Path) -> Iterator[Store]:
 
 def run(*args: str) -> str:
     """Return what a command says, whether it succeeds or not."""
-    return CliRunner().invoke(main, args).output
+    return commands.run(*args).output
 
 
 def reported(store: Store, reports: dict[int, int], *, first: int = 0) -> None:

@@ -13,13 +13,12 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from arcwise.cli.main import main
 from arcwise.errors import ParameterError, StoreError
 from arcwise.server.store import Outcome, open_store
 from arcwise.server.store.sqlite import database, upkeep
 from arcwise.server.store.sqlite.store import SQLiteStore
+from tests.support.commands import good
 from tests.support.store_samples import CLOSED, COUNTED, DELAY, REPLAYED, TASKS, batch, counted
 from tests.support.stores import opened
 
@@ -338,8 +337,7 @@ def test_nobody_else_reads_an_export(tmp_path: Path) -> None:
     open_store(f"sqlite:///{tmp_path / 'a.db'}").close()
     part.write_text("what an end of the process left")
     assert part.stat().st_mode & 0o777 == 0o666
-    done = CliRunner().invoke(main, ["store", "export", f"sqlite:///{tmp_path / 'a.db'}", str(file)])
-    assert done.exit_code == 0
+    good("store", "export", f"sqlite:///{tmp_path / 'a.db'}", str(file))
     assert file.stat().st_mode & 0o777 == 0o600
     assert not part.exists()
 
