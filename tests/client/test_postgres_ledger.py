@@ -241,12 +241,43 @@ def test_a_standby_is_left_as_soon_as_there_is_a_primary() -> None:
             charge(ledgers.account("anna"), HEADING, 1000.0)
         be_standby(False)
         assert charge(ledgers.account("anna"), HEADING, 1000.0)
+        for idle in ledgers._database._idle:  # a primary that became a standby without cutting connections
+            idle.execute("SET default_transaction_read_only = on")
+        with pytest.raises(LedgerError, match="read-only"):
+            charge(ledgers.account("anna"), HEADING, 1000.0)
+        assert charge(ledgers.account("anna"), HEADING, 1000.0)
+
+
+def test_a_database_without_an_encoding_gives_texts(recorder: Recorder) -> None:
+    without = "ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    with fresh_database(without) as (url, _), fresh_ledgers(url) as ledgers:
+        ledgers.create_account("Zoë €")
+        uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+        assert client_of(uplink, ledgers, "Zoë €").report("heading", 1.0)
+        uplink.expedite()
+        assert recorder.codes == uplink.counters.sent == 1
+
+
+def test_a_flush_of_nothing_ends_no_delay(ledgers: PostgresLedgers, recorder: Recorder) -> None:
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder, interval=0, delay=1000.0)
+    uplink.expedite()
+    assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
+    assert uplink.send() > 0
+    assert recorder.codes == 0
+
+
+def test_temporary_tables_of_an_app_are_not_the_ledgers(ledgers: PostgresLedgers) -> None:
+    """An app may share the connections of a pool that gives each transaction another one."""
+    assert charge(ledgers.account("anna"), HEADING, 1000.0)
+    (idle,) = ledgers._database._idle
+    idle.execute(f"CREATE TEMP TABLE accounts (LIKE {ledgers._database.schema}.accounts)".encode())
+    assert spent(ledgers.account("anna"), HEADING) == 1_000_000
 
 
 def test_a_frozen_process_keeps_nobody_waiting(
     ledgers: PostgresLedgers, uplink: SteppedUplink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(database_module, "_IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(database_module, "_SEALING_SECONDS", 0.1)
     with (
         PostgresLedgers(ledger_url(), schema=ledgers._database.schema) as frozen,
         pytest.raises(LedgerError),

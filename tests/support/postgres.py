@@ -117,7 +117,7 @@ def fresh_schema(server: str | None = None) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def fresh_database() -> Iterator[tuple[str, Callable[[bool], None]]]:
+def fresh_database(options: str = "") -> Iterator[tuple[str, Callable[[bool], None]]]:
     """Yield the URL of a database of its own, and what makes it a standby, or what takes its place.
 
     Connections are cut when it becomes a standby; those to a standby stay.
@@ -134,7 +134,7 @@ def fresh_database() -> Iterator[tuple[str, Callable[[bool], None]]]:
                     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s", (name,)
                 )
 
-        connection.execute(f"CREATE DATABASE {name}".encode())
+        connection.execute(f"CREATE DATABASE {name} {options}".encode())
         try:
             yield f"{server}{'&' if '?' in server else '?'}dbname={name}", be_standby
         finally:

@@ -15,6 +15,7 @@ from psycopg import Connection
 from arcwise.domains import Interval
 from arcwise.errors import ParameterError, StoreError
 from arcwise.mechanisms import OptimalPiecewise
+from arcwise.server.access.keys import new_key
 from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database, locks
 from arcwise.tasks import Task
@@ -214,6 +215,24 @@ def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_i
                 assert shown.report_count(DELAY) == 0
         be_standby(False)
         assert store.add([batch(DELAY, [1])]) == [COUNTED]
+        assert store.report_count(DELAY) == 1
+        links = [store._writer, store._reader]
+        before = [link._connection for link in links]
+        for connection in before:  # a primary that became a standby without cutting connections
+            connection.execute("SET default_transaction_read_only = on")
+        with pytest.raises(StoreError, match="read-only"):
+            store.add([batch(DELAY, [1], number=1)])
+        assert store.add([batch(DELAY, [1], number=1)]) == [COUNTED]
+        assert store.report_count(DELAY) == 2
+        assert all(link._connection is not old for link, old in zip(links, before, strict=True))
+
+
+def test_a_database_without_an_encoding_gives_texts() -> None:
+    without = "ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+    with fresh_database(without) as (url, _), opened(url) as store:
+        _, key = new_key("read", label="Zoë", now=0)
+        store.add_key(key)
+        assert store.keys() == [key]
 
 
 def test_who_is_alone_and_suspended_keeps_nobody_waiting(

@@ -29,9 +29,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 _POLL_SECONDS = 0.002
 """Between two looks for a connection, where all are in use."""
 
-_IDLE_SECONDS = 5
+_IDLE_SECONDS, _SEALING_SECONDS = 5, 30
 """After which the database ends an open transaction without a statement, whose process is frozen: its locks
-would stop the sending and the opting out of all accounts."""
+would stop the sending and the opting out of all accounts. To seal a large batch takes some seconds."""
 
 # A network that is gone ends a call within half a minute, and a standby is refused when connecting: a
 # connection to one would be kept after a failover. A URL may say otherwise.
@@ -83,7 +83,8 @@ class Database:
         self, url: str, *, create: bool, schema: str, relaxed: bool, busy_timeout: float, connections: int
     ) -> None:
         stated = libpq_settings(url, "url", conninfo_to_dict)
-        self._conninfo = make_conninfo("", **{**_NETWORK, **stated})
+        # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
+        self._conninfo = make_conninfo("", **{**_NETWORK, **stated, "client_encoding": "UTF8"})
         self.schema = schema
         self.relaxed = relaxed
         self.busy_timeout = busy_timeout
@@ -93,14 +94,14 @@ class Database:
         self._idle: list[Connection] = []
         self.renew()
         milliseconds = max(1, round(1000 * busy_timeout))
-        local = (
-            f'SET LOCAL search_path TO "{schema}"; SET LOCAL lock_timeout = {milliseconds}; '
-            f"SET LOCAL idle_in_transaction_session_timeout = '{_IDLE_SECONDS}s';"
-        )
+        # Temporary tables of an app, which may share a pool's connections, come last.
+        self._limits = f"SET LOCAL lock_timeout = {milliseconds}; {_idle(_IDLE_SECONDS)}"
+        local = f'SET LOCAL search_path TO "{schema}", pg_temp; {self._limits}'
         # A report waits for its account's row, and must see what was committed meanwhile.
         self._reporting = f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}"
         # LOCK TABLE sees nothing, so what is seen is the state after the wait; from there on it stands still.
-        self._queueing = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {local} {LOCK_QUEUE};"
+        sealing = f"{local} {_idle(_SEALING_SECONDS)}"
+        self._queueing = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {sealing} {LOCK_QUEUE};"
         self._reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {local}"
         if create:
             self._create()
@@ -124,10 +125,10 @@ class Database:
 
     def _create(self) -> None:
         with self._errors(), contextlib.closing(psycopg.connect(self._conninfo, autocommit=True)) as made:
-            made.execute(b"BEGIN")
+            made.execute(f"BEGIN; {self._limits}".encode())
             made.execute("SELECT pg_advisory_xact_lock(7243, hashtext(%s))", (self.schema,))
             made.execute(f'CREATE SCHEMA IF NOT EXISTS "{self.schema}"'.encode())
-            made.execute(f'SET LOCAL search_path TO "{self.schema}"'.encode())
+            made.execute(f'SET LOCAL search_path TO "{self.schema}", pg_temp'.encode())
             (there,) = _one(made.execute("SELECT to_regclass('state') IS NOT NULL"))
             if not there:
                 made.execute(SCHEMA.encode())
@@ -177,8 +178,13 @@ class Database:
             with self._errors():
                 connection = self._begun(begin)
                 session = Session(connection)
-                yield session
-                session.execute("COMMIT")
+                try:
+                    yield session
+                    session.execute("COMMIT")
+                except psycopg.errors.ReadOnlySqlTransaction:  # it is not the primary any more
+                    connection.close()
+                    self._close_idle()
+                    raise
         finally:
             self._mine.in_use = False  # first: a signal handler may raise at the first call
             try:
@@ -283,8 +289,15 @@ class Database:
     def close(self) -> None:
         """Close all connections for good; those in use close when their transaction ends."""
         self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         while self._idle:
             self._idle.pop().close()
+
+
+def _idle(seconds: float) -> str:
+    return f"SET LOCAL idle_in_transaction_session_timeout = '{seconds}s';"
 
 
 def _undo(connection: Connection) -> None:

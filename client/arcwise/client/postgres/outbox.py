@@ -124,7 +124,10 @@ class PostgresOutbox(SqlOutbox):
 
     def _last(self, session: Session) -> int:
         # The largest number among the rows would do while there are some; the sequence knows it after them.
-        (last,) = session.execute("SELECT last_value FROM reports_number_seq").fetchone()
+        # Before the first number, its last value is 1 already.
+        (last,) = session.execute(
+            "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM reports_number_seq"
+        ).fetchone()
         return int(last)
 
 

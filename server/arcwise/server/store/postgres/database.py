@@ -68,10 +68,12 @@ def _translated(statement: str) -> bytes:
 
 
 class Link:
-    """A connection for one thread at a time, made anew when it was lost."""
+    """A connection for one thread at a time, made anew when it was lost or leads to a primary no more."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, database: Database, connect: Callable[[], Connection]) -> None:
+        self._database = database
         self._connect = connect
+        self._switches = 0
         self._lock = threading.Lock()
         self._connection: Connection | None = None
         self._closed = False
@@ -82,10 +84,17 @@ class Link:
         with self._lock:
             if self._closed:  # who comes late, such as a thread that reads keys, must not connect again
                 raise psycopg.InterfaceError("the store is closed")
+            if self._connection is not None and self._switches != self._database.switches:
+                self._connection.close()
+                self._connection = None
             if self._connection is None:
+                self._switches = self._database.switches
                 self._connection = self._connect()
             try:
                 yield self._connection
+            except psycopg.errors.ReadOnlySqlTransaction:
+                self._database.switches += 1
+                raise
             finally:
                 if self._connection.closed:  # broken connections are closed ones
                     self._connection = None
@@ -104,6 +113,7 @@ class Database:
 
     `name` is its URL without the password, for messages. With `read_only`, PostgreSQL refuses every change.
     With `primary`, connecting to a standby is refused: a connection to one would be kept after a failover.
+    `switches` counts how often a connection turned out not to be to the primary any more.
     """
 
     def __init__(self, url: str, *, read_only: bool = False, primary: bool = False) -> None:
@@ -111,7 +121,10 @@ class Database:
         stated = libpq_settings(url, "store", conninfo_to_dict)
         self.name = without_password(url)
         session = "read-write" if primary else "any"
-        self._conninfo = make_conninfo("", **{**_DEFAULTS, "target_session_attrs": session, **stated})
+        defaults = {**_DEFAULTS, "target_session_attrs": session}
+        # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
+        self._conninfo = make_conninfo("", **{**defaults, **stated, "client_encoding": "UTF8"})
+        self.switches = 0
         self._closed = False
 
     def close(self) -> None:

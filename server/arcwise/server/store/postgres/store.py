@@ -82,11 +82,11 @@ class PostgresStore(SqlStore):
 
     def _begin(self, database: Database, *, create: bool) -> None:
         self._database = database
-        self._database.prepare(create=create)
+        database.prepare(create=create)
         self._shard = secrets.randbits(62) + 1  # 0 is the shard of ended processes
-        self._writer = Link(self._connect_writer)
-        self._reader = Link(self._database.connect)
-        self._counter = Link(self._database.connect)
+        self._writer = Link(database, self._connect_writer)
+        self._reader = Link(database, database.connect)
+        self._counter = Link(database, database.connect)
         self._tasks = {}
         self._numbers: dict[bytes, int] = {}
 
