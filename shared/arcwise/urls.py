@@ -83,8 +83,13 @@ def is_loopback_url(url: str) -> bool:
     return is_loopback_authority(url.partition("://")[2].partition("/")[0])
 
 
-def libpq_settings(url: str, name: str, read: Callable[[str], dict[str, Any]]) -> dict[str, Any]:
-    """Return what `read`, psycopg's `conninfo_to_dict`, finds in a URL.
+def libpq_settings(
+    url: str, name: str, read: Callable[[str], dict[str, Any]], *, changes: bool = True
+) -> dict[str, Any]:
+    """Return the settings for libpq in a URL, as `read`, psycopg's `conninfo_to_dict`, finds them.
+
+    Connections use UTF-8, whatever the URL says. With `changes`, one to several hosts leads to the first that
+    can be written to, unless the URL says otherwise.
 
     Raises `ParameterError` over the argument of this name, without the URL, where libpq cannot read it, or
     would take a part of a password for a host, a port or a database.
@@ -93,7 +98,10 @@ def libpq_settings(url: str, name: str, read: Callable[[str], dict[str, Any]]) -
         settings = read(url)
         without_password(url)
         if set(settings.get("port", "")) <= set("0123456789, +"):
-            return settings
+            several = "," in settings.get("host", "") + settings.get("hostaddr", "")
+            chosen = {"target_session_attrs": "read-write"} if several and changes else {}
+            # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
+            return {**chosen, **settings, "client_encoding": "UTF8"}
     raise ParameterError(
         f"{name} must be a URL that libpq can read, such as postgresql://USER@HOST/DATABASE, with %, @ and / "
         "in a password written as %25, %40 and %2F"

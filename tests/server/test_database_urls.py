@@ -71,4 +71,8 @@ def test_an_engine_of_ibis_s_spelling_is_read_by_libpq_or_not_at_all(begin: str)
 )
 def test_what_libpq_reads_as_it_is_meant_is_taken(place: str) -> None:
     url = f"postgresql://{place}"
-    assert libpq_settings(url, "url", conninfo_to_dict) == conninfo_to_dict(url)
+    expected = conninfo_to_dict(url) | {"client_encoding": "UTF8"}
+    assert libpq_settings(url, "url", conninfo_to_dict, changes=False) == expected
+    if "," in str(expected.get("host")):
+        expected |= {"target_session_attrs": "read-write"}
+    assert libpq_settings(url, "url", conninfo_to_dict) == expected

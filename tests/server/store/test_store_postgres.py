@@ -18,6 +18,7 @@ from arcwise.mechanisms import OptimalPiecewise
 from arcwise.server.access.keys import new_key
 from arcwise.server.store import Store, migrate_store, open_store
 from arcwise.server.store.postgres import database, locks
+from arcwise.server.store.postgres.store import PostgresStore
 from arcwise.tasks import Task
 from arcwise.wire import Batch
 from tests.support.postgres import fresh_database
@@ -207,6 +208,7 @@ def test_an_import_that_was_in_the_way_of_reports_is_made(url: str, connection: 
 def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_it() -> None:
     """A name leads to the old primary, a standby by now, for some moments after a failover."""
     with fresh_database() as (url, be_standby), opened(url) as store:
+        assert isinstance(store, PostgresStore)
         be_standby(True)
         with pytest.raises(StoreError, match="read-only"):
             store.add([batch(DELAY, [1])])
@@ -218,7 +220,7 @@ def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_i
         assert store.report_count(DELAY) == 1
         links = [store._writer, store._reader]
         before = [link._connection for link in links]
-        for connection in before:  # a primary that became a standby without cutting connections
+        for connection in filter(None, before):  # a primary that became a standby without cutting connections
             connection.execute("SET default_transaction_read_only = on")
         with pytest.raises(StoreError, match="read-only"):
             store.add([batch(DELAY, [1], number=1)])

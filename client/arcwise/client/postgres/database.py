@@ -33,11 +33,9 @@ _IDLE_SECONDS, _SEALING_SECONDS = 5, 30
 """After which the database ends an open transaction without a statement, whose process is frozen: its locks
 would stop the sending and the opting out of all accounts. To seal a large batch takes some seconds."""
 
-# A network that is gone ends a call within half a minute, and a standby is refused when connecting: a
-# connection to one would be kept after a failover. A URL may say otherwise.
+# A network that is gone ends a call within half a minute. A URL may say otherwise.
 _NETWORK = {
     "application_name": "arcwise-client",
-    "target_session_attrs": "read-write",
     "connect_timeout": "5",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -83,8 +81,7 @@ class Database:
         self, url: str, *, create: bool, schema: str, relaxed: bool, busy_timeout: float, connections: int
     ) -> None:
         stated = libpq_settings(url, "url", conninfo_to_dict)
-        # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
-        self._conninfo = make_conninfo("", **{**_NETWORK, **stated, "client_encoding": "UTF8"})
+        self._conninfo = make_conninfo("", **{**_NETWORK, **stated})
         self.schema = schema
         self.relaxed = relaxed
         self.busy_timeout = busy_timeout
@@ -254,6 +251,10 @@ class Database:
         return connection
 
     def _check(self, connection: Connection) -> None:
+        # Asked, not read from what was sent on connecting: PgBouncer sends what a server said before.
+        (read_only,) = _one(connection.execute("SHOW transaction_read_only"))
+        if read_only == "on":  # a standby: the connection would be kept after a failover
+            raise LedgerError("the ledgers cannot be used now: the database is read-only, as a standby is")
         (there,) = _one(connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f'"{self.schema}".state',)))
         if not there:
             raise LedgerError(

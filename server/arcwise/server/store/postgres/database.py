@@ -118,12 +118,10 @@ class Database:
 
     def __init__(self, url: str, *, read_only: bool = False, primary: bool = False) -> None:
         self._setup = _SETUP + (_READ_ONLY if read_only else "")
-        stated = libpq_settings(url, "store", conninfo_to_dict)
+        stated = libpq_settings(url, "store", conninfo_to_dict, changes=not read_only)
         self.name = without_password(url)
-        session = "read-write" if primary else "any"
-        defaults = {**_DEFAULTS, "target_session_attrs": session}
-        # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
-        self._conninfo = make_conninfo("", **{**defaults, **stated, "client_encoding": "UTF8"})
+        self._conninfo = make_conninfo("", **{**_DEFAULTS, **stated})
+        self._primary = primary
         self.switches = 0
         self._closed = False
 
@@ -147,6 +145,9 @@ class Database:
         connection = Connection.connect(self._conninfo, autocommit=True)
         try:
             connection.execute(f"{self._setup} SET statement_timeout = '{seconds}s'")
+            # Asked, not read from what was sent on connecting: PgBouncer sends what a server said before.
+            if self._primary and connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
+                raise psycopg.OperationalError("the database is read-only, as a standby is")
         except BaseException:
             connection.close()
             raise
