@@ -312,7 +312,7 @@ def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> 
         assert abs(error) < 5 * (interval["high"] - interval["low"]) / 2 / 1.96
 
 
-@pytest.mark.parametrize("name", ["estimators.groups", "estimators.notes", "planning.sharing"])
+@pytest.mark.parametrize("name", ["estimators.groups", "estimators.result", "planning.sharing"])
 def test_examples_of_docstrings_run(name: str) -> None:
     results = doctest.testmod(importlib.import_module(f"arcwise.analysis.{name}"))
     assert results.attempted > 0
