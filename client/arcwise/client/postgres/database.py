@@ -91,13 +91,15 @@ class Database:
         self._idle: list[Connection] = []
         self.renew()
         milliseconds = max(1, round(1000 * busy_timeout))
+        lock = f"SET LOCAL lock_timeout = {milliseconds};"
+        self._limits = f"{lock} {_idle(_IDLE_SECONDS)}"
         # Temporary tables of an app, which may share a pool's connections, come last.
-        self._limits = f"SET LOCAL lock_timeout = {milliseconds}; {_idle(_IDLE_SECONDS)}"
-        local = f'SET LOCAL search_path TO "{schema}", pg_temp; {self._limits}'
+        path = f'SET LOCAL search_path TO "{schema}", pg_temp;'
+        local = f"{path} {self._limits}"
         # A report waits for its account's row, and must see what was committed meanwhile.
         self._reporting = f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}"
         # LOCK TABLE sees nothing, so what is seen is the state after the wait; from there on it stands still.
-        sealing = f"{local} {_idle(_SEALING_SECONDS)}"
+        sealing = f"{path} {lock} {_idle(_SEALING_SECONDS)}"
         self._queueing = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {sealing} {LOCK_QUEUE};"
         self._reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {local}"
         if create:
@@ -252,10 +254,14 @@ class Database:
 
     def _check(self, connection: Connection) -> None:
         # Asked, not read from what was sent on connecting: PgBouncer sends what a server said before.
-        (read_only,) = _one(connection.execute("SHOW transaction_read_only"))
+        read_only, there = _one(
+            connection.execute(
+                "SELECT current_setting('transaction_read_only'), to_regclass(%s) IS NOT NULL",
+                (f'"{self.schema}".state',),
+            )
+        )
         if read_only == "on":  # a standby: the connection would be kept after a failover
             raise LedgerError("the ledgers cannot be used now: the database is read-only, as a standby is")
-        (there,) = _one(connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f'"{self.schema}".state',)))
         if not there:
             raise LedgerError(
                 f"there are no ledgers in the schema {self.schema!r} of the database: make the tables with "

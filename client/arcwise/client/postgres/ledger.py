@@ -224,9 +224,9 @@ class PostgresLedger(Ledger):
 class PostgresLedgers(QueueOwner):
     """The ledgers of many accounts and their one queue, in a PostgreSQL database: for a hosted app.
 
-    Safe to use from several threads, from several processes and from several machines; a
-    forked child connects anew. The clocks of the machines should agree: delays, intervals and ages of reports
-    are wrong by as much as they differ.
+    Safe to use from several threads, from several processes and from several machines; a forked
+    child connects anew. The clocks of the machines should agree: delays, intervals and ages of reports are
+    wrong by as much as they differ.
 
     Parameters
     ----------
