@@ -1,4 +1,4 @@
-"""`docs/contributing/adding-a-store.md`: its blocks go into a copy, where the contract takes the store."""
+"""`docs/contributing/adding-a-store.md`: its steps, in a copy of the checkout, and the contract over the store."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "docs" / "contributing" / "adding-a-store.md"
+EXAMPLE = REPOSITORY / "tests" / "support" / "msgpack_store.py"
 ROOTS = ("shared", "client", "server")
 
 
@@ -23,11 +24,10 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(REPOSITORY / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
     text = PAGE.read_text(encoding="utf-8")
-    module, line, kind = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    places = re.findall(r"^(?:In )?`([\w/]+\.py)`", text, re.MULTILINE)
-    assert len(places) == 3
-    (tmp_path / places[0]).write_text(module, encoding="utf-8")
-    for place, block in zip(places[1:], (line, kind), strict=True):
+    (module,) = re.findall(r"Copy the example to `([\w/]+\.py)`", text)
+    shutil.copy(EXAMPLE, tmp_path / module)
+    places = re.findall(r"^In `([\w/]+\.py)`", text, re.MULTILINE)
+    for place, block in zip(places, re.findall(r"```python\n(.*?)```", text, re.DOTALL), strict=True):
         with (tmp_path / place).open("a", encoding="utf-8") as file:
             file.write("\n" + block)
     return tmp_path
