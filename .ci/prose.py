@@ -148,7 +148,7 @@ def _units(block: str) -> Iterator[str]:
         return
     unit: list[str] = []
     for line in block.splitlines():
-        if re.match(r" *(\||[-*] |\d+\. |#)", line) and unit:
+        if unit and (re.match(r" *(\||[-*] |\d+\. |#)", line) or unit[0].startswith("#")):
             yield " ".join(unit)
             unit = []
         unit.append(line.strip())
