@@ -157,7 +157,7 @@ MISTAKES = [
     ("create_app(store=None)", "store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE"),
     ("Settings(store='postgresql://')", "store must be sqlite:///FILE or postgresql://USER@HOST/DATABASE"),
     ("open_store('arcwise.db')", "a file arcwise.db is sqlite:///arcwise.db"),
-    ("Client(URL, tasks=[heading], caps='unlimited', key='my-key')", "key must be None or what `arcwise key new --scope ingest` prints"),
+    ("Client(URL, tasks=[heading], caps='unlimited', key='my-key')", "key must be None or a key from `arcwise key new --scope ingest`"),
     ("Client(URL, tasks=[heading], caps='unlimited', key=KEY[:-1])", "with 12 and 64 hexadecimal digits; got something else"),
     ("Client(URL, tasks=[heading], caps='unlimited', key=KEY.replace('ingest', 'read'))", "got a key with the scope read"),
     ("Reader(URL, key=KEY)", "what `arcwise key new --scope read` prints, arcwise_read_ID_SECRET"),

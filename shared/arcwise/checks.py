@@ -1,4 +1,4 @@
-"""What counts as a number or a truth value in an argument, and errors that name argument, bound and value."""
+"""Checks of numbers and truth values in arguments. Errors name the argument, the bound and the value."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def as_float(value: object) -> float | None:
-    """Return a real number as a float, which may be infinite or NaN, and None for anything else.
+    """Return a real number as a float, which may be infinite or NaN; None for anything else.
 
-    A bool is not a number here, nor is a numpy duration, which is an integer to Python, nor a number whose
-    class fails to convert it. Raises `OverflowError` if the number is too large for a float.
+    The following are not numbers here: a bool; a numpy duration, although Python sees an integer; a number
+    whose class fails to convert it. Raises `OverflowError` if the number is too large for a float.
     """
     if type(value) is float:
         return value
@@ -30,7 +30,7 @@ def as_float(value: object) -> float | None:
         return float(value)
     except OverflowError:
         raise
-    except Exception:  # it is somebody's class, and may raise anything
+    except Exception:  # a user's class may raise anything
         return None
 
 
@@ -44,7 +44,7 @@ def real_or_nan(value: object) -> float:
 
 
 def checked_bool(name: str, value: object) -> bool:
-    """Return True or False, also one of numpy's, as a bool, and raise `ParameterError` for anything else.
+    """Return a truth value, Python's or numpy's, as a bool; raise `ParameterError` for anything else.
 
     Strings such as "no" and "false" are true to Python, so truth values are not accepted.
     """
@@ -65,12 +65,12 @@ def checked_real(
     below: float = math.inf,
     advice: str = "",
 ) -> float:
-    """Return a finite real number as a float, or raise `ParameterError` with a message that ends in `advice`.
+    """Return a finite real number as a float; raise `ParameterError`, ending in `advice`, for anything else.
 
     The number may equal `least` and `most`, but not `above` and `below`. -0.0 becomes 0.0, so that equal
     values have equal bytes.
     """
-    number = value if type(value) is float else real_or_nan(value)  # most are, and each report is checked
+    number = value if type(value) is float else real_or_nan(value)  # the usual case is fast
     if least <= number <= most and above < number < below:  # false for NaN
         return number + 0.0
     bound = _bound(least, most, above, below)
@@ -95,9 +95,9 @@ def checked_integer(
     advice: str = "",
     error: type[Exception] = ParameterError,
 ) -> int:
-    """Return an integer, also one of numpy's, of at least `least` and, if given, at most `most`.
+    """Return an integer, Python's or numpy's, of at least `least` and, if given, at most `most`.
 
-    It raises `error` for anything else, with a message that ends in `advice`.
+    Raises `error` for anything else, with a message that ends in `advice`.
     """
     number = value if type(value) is int else _index(value)
     if number is None or number < least or (most is not None and number > most):
@@ -111,8 +111,8 @@ def _index(value: object) -> int | None:
     if isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "i") not in "iu":
         return None
     try:
-        return index(value)  # type: ignore[arg-type]  # which is what is tried
-    except Exception:  # it is somebody's class, and may raise anything
+        return index(value)  # type: ignore[arg-type]  # the call itself checks the type
+    except Exception:  # a user's class may raise anything
         return None
 
 
@@ -128,7 +128,7 @@ def _bound(least: float, most: float, above: float, below: float) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question for the end of a message about a name that is not known, "" if no other is like it.
+    """Return a question that suggests a similar known name, for the end of a message; "" without one.
 
     Examples
     --------
@@ -145,10 +145,10 @@ _FunctionT = TypeVar("_FunctionT", bound="Callable[..., object]")
 
 
 def explained(function: _FunctionT) -> _FunctionT:
-    """Let a public function say what it takes where a call does not fit it: a decorator.
+    """Decorate a public function so that calls with wrong arguments raise a helpful `TypeError`.
 
-    Python itself says "Task.__init__() got an unexpected keyword argument". Nothing is looked at as long as
-    calls fit.
+    Python itself says "Task.__init__() got an unexpected keyword argument". Calls with fitting arguments are
+    not inspected.
 
     Examples
     --------
@@ -173,8 +173,8 @@ def explained(function: _FunctionT) -> _FunctionT:
 
 
 def _misfit(function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
-    """Return why a call does not fit, naming the public class or function; "" where it is not known."""
-    from inspect import signature  # takes long to import, and nobody waits for an error
+    """Return why a call's arguments do not fit, naming the public class or function; "" if unknown."""
+    from inspect import signature  # slow to import, and needed only for errors
 
     takes = list(signature(function).parameters.values())
     name = function.__name__
@@ -200,7 +200,7 @@ def _misfit(function: Callable[..., object], args: tuple[object, ...], kwargs: d
 
 
 def shown(value: object) -> str:
-    """Return ``repr(value)`` for a message, its beginning if it is long, or the type of what cannot be shown.
+    """Return ``repr(value)`` for a message, shortened if it is long; only the type if it cannot be shown.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Columns of numbers as people hold them: numpy, pandas, Polars, Arrow, lists, single numbers.
+"""Conversion of columns of numbers: numpy, pandas, Polars, Arrow, lists, single numbers.
 
-None of these libraries is imported: an object is read by what it offers, through pyarrow where that is
-installed and the object speaks Arrow's C interface. Whatever is missing (None, NaN, null, NA, masked) becomes
+None of these libraries is imported. An object is read through its methods, or through pyarrow if that is
+installed and the object supports Arrow's C interface. Missing values (None, NaN, null, NA, masked) become
 NaN, so an integer column with missing values keeps its other values, up to 2**53 exactly.
 """
 
@@ -31,15 +31,15 @@ _ADVICE = {
     "struct": "take the field of numbers out of it",
 }
 _ADVICE["U"] = _ADVICE["S"]
-"""What to do with a column, by numpy's kind of its type or by a word for what numpy has no type for."""
+"""Advice for a column, by numpy's kind of its type, or by a word for types that numpy lacks."""
 
 
 def read_column(values: Any, name: str = "values") -> FloatArray:
-    """Return a column as an array of floats of the same shape, in which NaN stands for missing values.
+    """Return a column as an array of floats of the same shape, with NaN for missing values.
 
     The column is a number or None, a sequence of them of any depth, an array, or a column of pandas, Polars
     or Arrow (also chunked, nullable or dictionary-encoded). Raises `DomainError`, with advice, for a whole
-    table and for anything but numbers, such as booleans, strings, decimals and times.
+    table and for everything that is not a number, such as booleans, strings, decimals and times.
     """
     if isinstance(values, np.ma.MaskedArray):
         numbers = np.array(_from_array(values.data, name))
@@ -68,7 +68,7 @@ def read_column(values: Any, name: str = "values") -> FloatArray:
         )
     try:
         array = np.asarray(values)
-    except Exception:  # lists of unequal lengths; and what somebody's class raises
+    except Exception:  # lists of unequal lengths, and errors of users' classes
         raise DomainError(f"{name} must be numbers; a {type(values).__name__} fails to convert") from None
     if not hasattr(values, "__array__") and array.dtype.kind in "fiu":
         array = _without_bools(values, array)
@@ -77,12 +77,12 @@ def read_column(values: Any, name: str = "values") -> FloatArray:
 
 @contextmanager
 def _libraries_errors(values: Any, name: str) -> Iterator[None]:
-    """Turn what a library says of a column that it cannot convert into advice."""
+    """Replace a library's conversion error by advice."""
     try:
         yield
     except DomainError:
         raise
-    except Exception:  # each library has its own, which may tell a value
+    except Exception:  # each library has its own, and the message may contain a value
         words = f"a {type(values).__name__} of {getattr(values, 'dtype', 'unknown type')}"
         advice = "cast it to 64-bit integers or floats first"
         raise DomainError(f"{name} must be numbers, got {words}: {advice}") from None
@@ -98,7 +98,7 @@ def _from_array(array: Any, name: str) -> FloatArray:
 
 
 def _without_bools(values: Any, array: Any) -> Any:
-    """Return the objects of a list where a bool is among numbers, which numpy turns into a number."""
+    """Return a list's items as objects if a bool is among them, since numpy turns bools into numbers."""
     objects = np.asarray(values, dtype=object)
     return array if {bool, np.bool_}.isdisjoint(map(type, objects.ravel().tolist())) else objects
 
@@ -116,17 +116,17 @@ def _from_objects(array: Any, name: str) -> FloatArray:
 
 
 def _number(item: Any) -> float | None:
-    """Return an object as a float, NaN where it stands for nothing; None where it is no number."""
+    """Return an object as a float, NaN if it marks a missing value; None if it is not a number."""
     if item is None or type(item).__name__ in {"NAType", "NaTType"}:  # those of pandas
         return np.nan
     try:
         return as_float(item)
     except OverflowError:
-        return np.inf if item > 0 else -np.inf  # outside every domain, as the number itself
+        return np.inf if item > 0 else -np.inf  # outside every domain, like the number itself
 
 
 def _kind(item: object) -> str:
-    """Return the key of `_ADVICE` for an object, "" without one."""
+    """Return an object's key in `_ADVICE`, or ""."""
     from datetime import date, time, timedelta
     from decimal import Decimal
 
@@ -142,7 +142,7 @@ def _kind(item: object) -> str:
 
 
 def _from_pandas(values: Any, name: str) -> FloatArray:
-    """Read a column whose type may be pandas' own: nullable, categories, or Arrow's."""
+    """Read a column of one of pandas' own types: nullable, categories, or Arrow's."""
     kind = getattr(values.dtype, "kind", "O")
     if kind not in "fiuO":
         raise _refused(name, f"dtype {values.dtype}", kind)

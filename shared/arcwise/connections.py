@@ -1,4 +1,4 @@
-"""httpx clients that keep no cookie, and that use an app's own client for its connections alone.
+"""httpx clients that keep no cookies, and that use only the connections of an app's own client.
 
 httpx is imported with the first client, not before.
 """
@@ -19,11 +19,11 @@ _Client = TypeVar("_Client")
 
 
 def check_given(client: object, kind: str) -> None:
-    """Raise `ParameterError` unless an argument is None or an httpx client of this name."""
+    """Raise `ParameterError` unless an argument is None or an httpx client of type `kind`."""
     if client is not None:
         import httpx
 
-        # What chooses a proxy or a mount has no public name in httpx: without it nothing could be sent.
+        # httpx has no public name for its choice of a proxy or a mount, and nothing can be sent without it.
         if not isinstance(client, getattr(httpx, kind)) or not hasattr(client, "_transport_for_url"):
             raise ParameterError(f"client must be None or an httpx.{kind}, got {type(client).__name__}")
 
@@ -31,8 +31,8 @@ def check_given(client: object, kind: str) -> None:
 def connected(kind: Callable[..., _Client], given: Any, options: Mapping[str, Any], host: str) -> _Client:
     """Return an httpx client of our own for a host, see `host_at_home`.
 
-    Its connections are those of a client that was passed in; without one, what these options make. The
-    authentication, cookies, default headers and event hooks of the one passed in take no part.
+    It uses the connections of the client that was passed in, or connections made with these options if none
+    was. It ignores the authentication, cookies, default headers and event hooks of the client passed in.
     """
     import httpx
 
@@ -50,7 +50,7 @@ def connected(kind: Callable[..., _Client], given: Any, options: Mapping[str, An
 
 
 def host_at_home(url: str) -> str:
-    """Return the host of a URL of this machine, as httpx's mounts name it; "" for any other machine."""
+    """Return the host of a URL of this machine in the form of httpx's mounts; "" for any other machine."""
     from urllib.parse import urlsplit
 
     if not is_loopback_url(url):
@@ -60,7 +60,7 @@ def host_at_home(url: str) -> str:
 
 
 def way_out(given: Any, options: Mapping[str, Any], url: str) -> str | None:
-    """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
+    """Return the way by which requests for this URL of this machine could leave it; None without one."""
     if given is not None:
         import httpx
 
@@ -71,15 +71,15 @@ def way_out(given: Any, options: Mapping[str, Any], url: str) -> str | None:
         return "its mounts"
     else:
         transport = options.get("transport")
-    # httpx's own transports have a pool; whatever else an app passes in is its own way, and its own affair.
+    # httpx's own transports have a pool. Any other transport is the app's own responsibility.
     pool = getattr(transport, "_pool", None)
     return "the proxy of its httpx client" if pool is not None and "Proxy" in type(pool).__name__ else None
 
 
 def _with_mounts(options: Mapping[str, Any], host: str) -> dict[str, Any]:
-    """Return the options of a client that reaches a host of this machine by no proxy of the environment.
+    """Return client options that bypass the environment's proxies for a host of this machine.
 
-    A proxy that the app has named stands.
+    A proxy that the app has named is kept.
     """
     if not host or options.get("proxy") or options.get("mounts"):
         return dict(options)
@@ -87,14 +87,14 @@ def _with_mounts(options: Mapping[str, Any], host: str) -> dict[str, Any]:
 
 
 def _chosen(given: Any, url: httpx.URL) -> Any:
-    """Return what a client that was passed in would send a request to this URL with."""
+    """Return the transport that the client passed in would use for this URL."""
     if given.is_closed:
         raise RuntimeError("the httpx client that was passed in is closed")
     return given._transport_for_url(url)
 
 
 def _no_cookies() -> Any:
-    """Return a jar that takes no cookie of anybody."""
+    """Return a jar that never accepts a cookie."""
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))

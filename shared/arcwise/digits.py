@@ -1,4 +1,4 @@
-"""Numbers in words: with the digits that tell close ones apart, bounds rounded up, and with their noun."""
+"""Numbers as text: with digits that distinguish close ones, with bounds rounded up, and with their noun."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number of things with the plural that it takes.
+    """Return a number with its noun, in the plural where needed.
 
     Examples
     --------
@@ -20,7 +20,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in the largest unit, up to days, of which it is a whole number.
+    """Return a duration in the largest unit, up to days, of which it is a whole number.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def duration(seconds: float) -> str:
 def written(*numbers: float, digits: int) -> tuple[str, ...]:
     """Return finite numbers as text with enough digits to show how far apart they are.
 
-    Each has `digits` significant digits, or more, up to 17, if their range would otherwise have fewer than
-    two.
+    Each has `digits` significant digits. It has more, up to 17, if their range would otherwise have fewer
+    than two.
 
     Examples
     --------
@@ -51,20 +51,20 @@ def written(*numbers: float, digits: int) -> tuple[str, ...]:
 
 
 def digits_apart(*numbers: float, digits: int) -> int:
-    """Return how many significant digits `written` writes these numbers with."""
+    """Return the number of significant digits that `written` uses for these numbers."""
     width = max(numbers, default=0.0) - min(numbers, default=0.0)
     largest = max(map(abs, numbers), default=0.0)
     if 0 < width < largest:
         needed = math.ceil(math.log10(largest / width)) + 2
-        if needed > digits:  # all before the point too, or they would be written as powers of ten
+        if needed > digits:  # all digits before the point too, to avoid powers of ten
             digits = min(17, max(needed, math.ceil(math.log10(largest)) if largest < 1e15 else 0))
     return digits
 
 
 def rounded_up(number: float, digits: int = 6) -> str:
-    """Return a non-negative number with at most this many digits, not below its first 15 digits.
+    """Return a non-negative number with at most `digits` digits, not below its first 15 digits.
 
-    What floats have beyond them is rounding: 3 * 0.1 is 0.3.
+    Later digits are rounding errors of floats: 3 * 0.1 is 0.3.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def rounded_up(number: float, digits: int = 6) -> str:
 
 
 def rounded_down(number: float, digits: int = 6) -> str:
-    """Return the same, but not above: what is a lower bound stays one.
+    """Return a non-negative number with at most `digits` digits, not above its first 15 digits.
 
     Examples
     --------

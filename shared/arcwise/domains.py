@@ -1,8 +1,8 @@
-"""Where a value lives: a bounded interval or a circle.
+"""The domain of a value: a bounded interval or a circle.
 
-A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval) or ``[0, 1)``
-(circle), which is all that a mechanism sees of a continuous domain. A domain with a step is a lattice of
-values, and a mechanism sees which of them a value is. Mechanisms do not live here.
+A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval) or ``[0, 1)`` (circle). A
+mechanism sees only this position. A domain with a step is a lattice of values, and a mechanism sees the
+number of the value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Circle", "Domain", "Interval"]
 
 
 def _value(value: object, domain: object) -> float:
-    """Return a user's value as a finite float, or say why it is none."""
+    """Return a user's value as a finite float; raise `DomainError` if it is not one."""
     try:
         number = as_float(value)
     except OverflowError:
@@ -42,7 +42,7 @@ def _value(value: object, domain: object) -> float:
 
 
 def _values(values: ArrayLike, domain: object) -> FloatArray:
-    """Return users' values as a float64 array, or name the first that is no finite number."""
+    """Return users' values as a float64 array; the error names the first that is not a finite number."""
     import numpy as np
 
     items = values if isinstance(values, (list, tuple)) else (values,)
@@ -53,7 +53,7 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
         )
     try:
         array = np.asarray(values)
-    except Exception:  # lists of unequal lengths; and what somebody's class raises
+    except Exception:  # lists of unequal lengths, and errors of users' classes
         raise DomainError(
             f"values must be an array of real numbers in {domain}; a {type(values).__name__} fails to convert"
         ) from None
@@ -69,7 +69,7 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
 
 
 def _check_no_bool(values: ArrayLike, domain: object) -> None:
-    """Refuse a bool among numbers in a list, which numpy turns into a number. An array has its dtype."""
+    """Refuse a bool among the numbers of a list, since numpy turns it into a number. An array has a dtype."""
     import numpy as np
 
     items = np.asarray(values, dtype=object).ravel().tolist()
@@ -79,7 +79,7 @@ def _check_no_bool(values: ArrayLike, domain: object) -> None:
 
 
 class _Domain(Value):
-    """What an interval and a circle share: their lattice, where they have a step."""
+    """The shared part of intervals and circles: their lattice, if they have a step."""
 
     __slots__ = ()
 
@@ -153,10 +153,10 @@ class _Domain(Value):
         return self.lattice
 
     def to_place(self, value: Any) -> float:
-        """Return which value of the lattice one is, counted from 0; the domain must have a step.
+        """Return the number of a value on the lattice, counted from 0; the domain must have a step.
 
-        A whole number, unless the rounding is "stochastic" and it is between two values. Raises `DomainError`
-        for one that is not in the domain.
+        The result is a whole number, unless the rounding is "stochastic" and the value is between two others.
+        Raises `DomainError` for a value that is not in the domain.
         """
         lattice = self._needed_lattice()
         if type(value) is not float or not math.isfinite(value):
@@ -164,11 +164,11 @@ class _Domain(Value):
         return lattice.place(self._steps(value, lattice), self)
 
     def _steps(self, value: float, lattice: Lattice) -> float:
-        """Return how many steps from the first value a number is; raises `DomainError` for one outside."""
+        """Return a number's distance from the first value in steps; raises `DomainError` if it is outside."""
         raise NotImplementedError
 
     def to_places(self, values: ArrayLike) -> FloatArray:
-        """Return `to_place` of each value, in their shape; raises `DomainError` for one not in the domain."""
+        """Return `to_place` of each value, in their shape; raises `DomainError` if one is outside."""
         lattice = self._needed_lattice()
         return lattice.places(self._many_steps(_values(values, self), lattice), self)
 
@@ -176,27 +176,28 @@ class _Domain(Value):
         raise NotImplementedError
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
-        """Map positions on [0, 1], or [0, 1) of circles, back to the unit of the values (without bounds)."""
+        """Map positions on [0, 1], or [0, 1) of circles, back to the unit of the values, without bounds."""
         return self.start + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
 class Interval(_Domain):
-    """The closed interval from `low` to `high`, or a lattice of values from the one to the other.
+    """The closed interval from `low` to `high`, or a lattice of equally spaced values from `low` to `high`.
 
     Parameters
     ----------
     low, high
         Finite numbers in the unit of the values, ``low < high``.
     clip
-        What to do with a finite value outside: ``False`` (default) raises `DomainError`; ``True`` moves
-        it to the nearer end. NaN and infinity are refused either way.
+        Treatment of a finite value outside: ``False`` (default) raises `DomainError`; ``True`` moves it to
+        the nearer end. NaN and infinity are always refused.
     step
-        The values are low, low + step, ..., high: scores, ages, minutes, counts. Must divide ``high - low``
-        into whole steps, but for the rounding of floats. None (default): every number between is a value.
+        The values are low, low + step, ..., high: scores, ages, minutes, counts. The step must divide
+        ``high - low`` into whole steps, up to the rounding of floats. None (default): every number between is
+        a value.
     rounding
-        What to do with a number that is more than 2**-16 steps away from every value. "refuse" (default)
-        raises `DomainError`. "nearest" takes the nearer value: for the noise of sensors; it biases means.
-        "stochastic" takes one of the two values around, by chance, so that means stay unbiased and the
+        Treatment of a number that is more than 2**-16 steps away from every value. "refuse" (default) raises
+        `DomainError`. "nearest" takes the nearer value: for the noise of sensors; it biases means.
+        "stochastic" takes one of the two neighbouring values at random, so that means stay unbiased; the
         distribution has both.
 
     Raises
@@ -259,14 +260,14 @@ class Interval(_Domain):
     def unit(self) -> Interval:
         """Return the domain of length 1 with the same values and rounding.
 
-        Clipping is left out. A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
+        Clipping is dropped. A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
         """
         if self.lattice is None or not self.discrete:
             return Interval(0.0, 1.0)
         return Interval(0.0, 1.0, step=1.0 / self.lattice.steps, rounding=self.rounding)
 
     def checked(self, value: Any) -> float:
-        """Return one value as a float in the domain; raises `DomainError` for one that is not in it."""
+        """Return one value as a float in the domain; raises `DomainError` if it is not in the domain."""
         number = value if type(value) is float and math.isfinite(value) else _value(value, self)
         if self.lattice is not None:
             self.to_place(number)
@@ -278,13 +279,13 @@ class Interval(_Domain):
         return self.low if number < self.low else self.high
 
     def to_unit(self, value: Any) -> float:
-        """Map one value to [0, 1]; raises `DomainError` for one that is not in the domain."""
+        """Map one value to [0, 1]; raises `DomainError` if it is not in the domain."""
         if self.lattice is not None:
             return self.to_place(value) / self.lattice.steps
         return (self.checked(value) - self.low) / (self.high - self.low)
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
-        """Map an array of values to [0, 1], any shape; raises `DomainError` for one outside."""
+        """Map an array of values of any shape to [0, 1]; raises `DomainError` if one is not in the domain."""
         if self.lattice is not None:
             return self.to_places(values) / self.lattice.steps
         numbers = _values(values, self)
@@ -333,10 +334,11 @@ class Circle(_Domain):
     period
         A positive finite number.
     step
-        The values are 0, step, ..., ``period - step``: whole hours, headings in tens of degrees. Must divide
-        the period into whole steps, but for the rounding of floats. None (default): every number is a value.
+        The values are 0, step, ..., ``period - step``: whole hours, headings in tens of degrees. The step
+        must divide the period into whole steps, up to the rounding of floats. None (default): every number is
+        a value.
     rounding
-        What to do with a number that is more than 2**-16 steps away from every value: as for `Interval`.
+        Treatment of a number that is more than 2**-16 steps away from every value: as for `Interval`.
 
     Raises
     ------
@@ -376,28 +378,28 @@ class Circle(_Domain):
     def unit(self) -> Circle:
         """Return the domain of length 1 with the same values and rounding.
 
-        Clipping is left out. A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
+        A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
         """
         if self.lattice is None or not self.discrete:
             return Circle(1.0)
         return Circle(1.0, step=1.0 / self.lattice.steps, rounding=self.rounding)
 
     def checked(self, value: Any) -> float:
-        """Return one value as a float; raises `DomainError` for one that is not in the domain."""
+        """Return one value as a float; raises `DomainError` if it is not in the domain."""
         number = value if type(value) is float and math.isfinite(value) else _value(value, self)
         if self.lattice is not None:
             self.to_place(number)
         return number
 
     def to_unit(self, value: Any) -> float:
-        """Map one value to [0, 1); raises `DomainError` for one that is not in the domain."""
+        """Map one value to [0, 1); raises `DomainError` if it is not in the domain."""
         if self.lattice is not None:
             return self.to_place(value) / self.lattice.steps
         unit = self.checked(value) % self.period / self.period
         return unit if unit < 1.0 else 0.0  # a tiny negative value rounds up to the period itself
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
-        """Map an array of values to [0, 1), any shape; raises `DomainError` for one not in the domain."""
+        """Map an array of values of any shape to [0, 1); raises `DomainError` if one is not in the domain."""
         import numpy as np
 
         if self.lattice is not None:
@@ -408,12 +410,12 @@ class Circle(_Domain):
         return unit
 
     def _reduced(self, numbers: FloatArray) -> FloatArray:
-        """Return numbers modulo the period: from 0 to the period, which rounding may reach."""
+        """Return numbers modulo the period, from 0 to the period itself, which rounding may reach."""
         import numpy as np
 
         if numbers.size and (numbers.min() < 0.0 or numbers.max() >= self.period):
             outside = (numbers < 0.0) | (numbers >= self.period)
-            numbers = np.array(numbers)  # modulo costs ten times the rest: only where it changes anything
+            numbers = np.array(numbers)  # modulo costs ten times the rest, so it runs only where needed
             numbers[outside] = np.mod(numbers[outside], self.period)
         return numbers
 

@@ -1,17 +1,17 @@
-"""Every exception that arcwise raises on purpose, its one warning, and nothing else.
+"""All exceptions that arcwise raises on purpose, and its one warning.
 
 ::
 
     ArcwiseError
     ├── ParameterError (ValueError)      an argument out of its bounds: epsilon, nodes, a window
-    ├── DomainError (ValueError)         a value that its domain does not hold
+    ├── DomainError (ValueError)         a value outside its domain
     ├── CertificateError                 a kernel whose exact ratio exceeds e^epsilon
-    ├── TaskError (ValueError)           a task that cannot be, or bytes that are no task
-    ├── WireError (ValueError)           bytes that are no batch; never echoes what they hold
+    ├── TaskError (ValueError)           a contradictory task, or bytes that are not a task
+    ├── WireError (ValueError)           bytes that are not a batch; never repeats them
     ├── UnknownTaskError (KeyError)      a client was asked to report to a task it does not have
     ├── LedgerError                      a device's ledger cannot be opened or written
     ├── StoreError                       the server's store cannot be opened or used
-    ├── AnswerError                      a server that is read refuses, or does not answer as one
+    ├── AnswerError                      a server refuses a request, or does not answer as an arcwise server
     └── MissingExtraError (ImportError)  an optional part is not installed; names the command
 
     CoarseGridWarning (UserWarning)      a task whose grid adds more than 2 % to the error of its mechanism
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class ArcwiseError(Exception):
-    """Base of every exception that arcwise raises on purpose.
+    """Base class of every exception that arcwise raises on purpose.
 
     Examples
     --------
@@ -62,9 +62,10 @@ class ParameterError(ArcwiseError, ValueError):
 
 
 class DomainError(ArcwiseError, ValueError):
-    """A value is not in its domain; the message gives the bound, and never the value: errors end in logs.
+    """A value is not in its domain; the message gives the bound, but never the value.
 
-    Of an array it gives the places. A `Client` with ``show_values=True`` adds the value.
+    The value is left out because errors end in logs; a `Client` with ``show_values=True`` adds it. For an
+    array the message gives the indices.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class DomainError(ArcwiseError, ValueError):
 
 
 class CertificateError(ArcwiseError):
-    """A kernel's exact privacy loss is larger than what is claimed or allowed.
+    """A kernel's exact privacy loss is larger than claimed or allowed.
 
     Examples
     --------
@@ -88,7 +89,7 @@ class CertificateError(ArcwiseError):
 
 
 class TaskError(ArcwiseError, ValueError):
-    """A task contradicts itself, or bytes or a file do not hold a task.
+    """A task contradicts itself, or bytes or a file do not contain a task.
 
     Examples
     --------
@@ -100,7 +101,7 @@ class TaskError(ArcwiseError, ValueError):
 
 
 class WireError(ArcwiseError, ValueError):
-    """A body is not a well-formed batch. The message never repeats what the body holds.
+    """A body is not a well-formed batch. The message never repeats its content.
 
     Examples
     --------
@@ -130,9 +131,9 @@ class UnknownTaskError(ArcwiseError, KeyError):
 
 
 class LedgerError(ArcwiseError):
-    """A device's ledger cannot be made, opened or written, or is not what it was.
+    """A device's ledger cannot be created, opened or written, or its content has changed unexpectedly.
 
-    Nothing can be reported without it: what a device has spent is not known.
+    Without a ledger the device's spending is unknown, so nothing can be reported.
 
     Examples
     --------
@@ -144,7 +145,7 @@ class LedgerError(ArcwiseError):
 
 
 class StoreError(ArcwiseError):
-    """The server's store cannot be opened, or does not hold what it must.
+    """The server's store cannot be opened, or its content is not as required.
 
     Examples
     --------
@@ -156,17 +157,17 @@ class StoreError(ArcwiseError):
 
 
 class AnswerError(ArcwiseError):
-    """A server that is read refuses a request, or does not answer as an arcwise server does.
+    """A server refuses a request, or does not answer as an arcwise server does.
 
     Parameters
     ----------
     detail
-        What is wrong, in the server's words where it has any.
+        The problem, in the server's words if it gave any.
     status
-        HTTP status; None where there was no answer.
+        HTTP status; None if there was no answer.
     kind
-        What the server calls the problem (docs/reference/protocol.md), such as "unknown-task"; ""
-        where unknown.
+        The server's name of the problem (docs/reference/protocol.md), such as "unknown-task"; "" if
+        unknown.
 
     Examples
     --------
@@ -194,10 +195,10 @@ class MissingExtraError(ArcwiseError, ImportError):
 
 
 class CoarseGridWarning(UserWarning):
-    """The grid of a task that is made in Python adds more than 2 % to the worst error of its mechanism.
+    """The grid of a task made in Python adds more than 2 % to the worst error of its mechanism.
 
-    Of the optimal piecewise mechanisms for a single value: with few nodes at a large epsilon their window is
-    narrower than a code. Reading a task does not warn.
+    It concerns the optimal piecewise mechanisms for a single value: with few nodes at a large epsilon, their
+    window is narrower than a code. Reading a task does not warn.
 
     Examples
     --------

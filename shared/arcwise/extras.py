@@ -1,4 +1,4 @@
-"""What a part of arcwise needs of an extra is looked for before its work, which may take minutes."""
+"""Checks that an extra's libraries are installed, before work that may take minutes."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def check_extra(extra: str, *libraries: str, user: str = "this") -> None:
 
 
 def installed(library: str) -> bool:
-    """Return whether the package of a library is there, without importing it."""
+    """Return whether the package of a library is installed, without importing it."""
     return find_spec(library) is not None

@@ -1,8 +1,8 @@
-"""The values of a domain with a step: which of them a number is, by a rule that all clients share to the bit.
+"""The values of a domain with a step, and a rule that maps numbers to them identically in all clients.
 
-A number v, ``q = (v - low) / step`` steps from the first value, is the value ``k = floor(q + 1/2)`` when they
-differ by at most 2**-16. The floor, because languages round halves in different ways; the tolerance, because
-floats have 0.3 / 0.1 < 3.
+A number v is ``q = (v - low) / step`` steps from the first value. It is the value ``k = floor(q + 1/2)`` when
+q and k differ by at most 2**-16. The rule uses floor because languages round halves differently. It has a
+tolerance because 0.3 / 0.1 < 3 in floats.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ if TYPE_CHECKING:
 Rounding: TypeAlias = Literal["refuse", "nearest", "stochastic"]
 
 MOST_VALUES: Final = 1024
-"""Up to so many values a mechanism has a node for each; a larger lattice is treated as continuous."""
+"""Up to this many values, a mechanism has a node for each. A larger lattice is treated as continuous."""
 
 TOLERANCE: Final = 2.0**-16
 """In steps."""
 
 _FARTHEST: Final = 2.0**32
-"""In steps: numbers up to there are known to 2**-18 steps, a quarter of the tolerance."""
+"""In steps: up to this distance, numbers are exact to 2**-18 steps, a quarter of the tolerance."""
 
 ROUNDINGS: Final[tuple[Rounding, ...]] = ("refuse", "nearest", "stochastic")
 _BETWEEN: Final = 'it is between two steps: round it, or give the domain rounding="nearest" or "stochastic"'
 
 
 class Lattice:
-    """The values of a domain with a step: at equal distances, and numbered from 0.
+    """The values of a domain with a step: equally spaced and numbered from 0.
 
     The length of the domain is a whole number of steps, by the rule of this module, and `farthest` is the
-    largest absolute value of a bound. A number between two values is refused, or rounded to the nearest or at
-    random, as `rounding` specifies. There are at least 2 values (`size`): as many as steps on a circle, one
-    more on an interval.
+    largest absolute value of a bound. A number between two values is refused, rounded to the nearest or
+    rounded at random, as `rounding` specifies. There are at least 2 values (`size`): the number of steps on a
+    circle, one more on an interval.
     """
 
     __slots__ = ("_circular", "_length", "_rounding", "size", "step", "steps")
@@ -47,8 +47,8 @@ class Lattice:
     ) -> None:
         if farthest > step * _FARTHEST:
             raise ParameterError(
-                f"step must be at least 2**-32 of the largest bound, {farthest!r}, since floats do not tell "
-                f"finer values apart; got {step!r}"
+                f"step must be at least 2**-32 of the largest bound, {farthest!r}, since floats do not "
+                f"distinguish finer values; got {step!r}"
             )
         exact = length / step
         self.step = step
@@ -64,10 +64,10 @@ class Lattice:
         self._rounding, self._length, self._circular = rounding, length, circular
 
     def place(self, exact: float, domain: object) -> float:
-        """Return the number of the value that lies `exact` steps from the first, from 0 to ``size - 1``.
+        """Return the number of the value that is `exact` steps from the first, from 0 to ``size - 1``.
 
-        Between two values it is `exact` itself if the rounding is "stochastic"; if it is "refuse",
-        `DomainError`, which names `domain`, is raised.
+        For a position between two values, rounding "stochastic" returns `exact` itself, and rounding "refuse"
+        raises a `DomainError` that names `domain`.
         """
         whole = math.floor(exact + 0.5)
         if self._rounding != "nearest" and abs(exact - whole) > TOLERANCE:
@@ -95,8 +95,8 @@ class Lattice:
     def unit_place(self, unit: Any) -> Any:
         """Return positions on the unit domain, a float or an array, in steps.
 
-        A position is a whole number of steps where a value stands there by the rule of this module, and with
-        the rounding "nearest" everywhere.
+        A position within the tolerance of a value becomes a whole number of steps. With the rounding
+        "nearest" every position does.
         """
         import numpy as np
 
@@ -107,18 +107,18 @@ class Lattice:
         return np.where(np.abs(exact - whole) <= TOLERANCE, whole, exact)
 
     def scaled(self, unit: FloatArray) -> FloatArray:
-        """Return ``length * unit``: exactly that of the value k where `unit` is ``k / steps`` in floats."""
+        """Return ``length * unit``, which is exactly the value k if `unit` is ``k / steps`` in floats."""
         import numpy as np
 
         exact = unit * self.steps
         whole = np.rint(exact)
-        # Floats have 29 / 100 * 100 < 29. Means pass through here too, so nothing but that is rounded.
+        # In floats, 29 / 100 * 100 < 29. Means pass through here too, so only that error is rounded away.
         exact = np.where(np.abs(exact - whole) <= 2.0**-50 * self.size, whole, exact)
         scaled: FloatArray = self._length * exact / self.steps
         return scaled
 
 
 def places_of(wrong: BoolArray) -> str:
-    """Return for a message where the first wrong value is and how many more are: errors tell no value."""
+    """Return the index of the first wrong value and the number of others: messages must not show values."""
     first, more = int(wrong.argmax()), int(wrong.sum()) - 1
     return f"wrong at index {first}{f' and {more:,} more' if more else ''}"

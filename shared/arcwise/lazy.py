@@ -1,4 +1,4 @@
-"""Packages that import their public names when they are asked for (PEP 562): devices load little."""
+"""Packages that import their public names on first use (PEP 562), so that devices load little."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def lazy_names(package: str, places: Mapping[str, tuple[str, ...]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package whose public names are imported when they are first used.
+    """Return a ``__getattr__`` for a package that imports its public names on first use.
 
-    `places` maps modules, named relative to the package, to the public names that they hold.
+    `places` maps modules, named relative to the package, to their public names.
     """
     where = {name: module for module, names in places.items() for name in names}
 
@@ -27,7 +27,7 @@ def lazy_names(package: str, places: Mapping[str, tuple[str, ...]]) -> Callable[
                 f"module {package!r} has no attribute {name!r}{hint}", name=name, obj=package
             )
         value = getattr(import_module(f".{where[name]}", package), name)
-        setattr(sys.modules[package], name, value)  # the next time without this detour
+        setattr(sys.modules[package], name, value)  # skips this function next time
         return value
 
     return load

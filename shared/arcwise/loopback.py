@@ -1,4 +1,4 @@
-"""Which names are this machine's own, read strictly: what follows from them is trust."""
+"""Strict recognition of this machine's own names, since trust follows from them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _AUTHORITY = re.compile(r"(\[::1\]|[A-Za-z0-9.]+)(?::([1-9][0-9]{0,4}))?")
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is localhost, an address in 127.0.0.0/8 or ::1, each as it is usually written.
+    """Return whether a host is localhost, an address in 127.0.0.0/8 or ::1, each in its usual spelling.
 
     Examples
     --------
@@ -21,9 +21,9 @@ def is_loopback(host: str) -> bool:
 
 
 def is_loopback_authority(authority: str) -> bool:
-    """Return whether a Host header, or what a URL has between // and the path, names this machine.
+    """Return whether a Host header, or the part of a URL between // and the path, names this machine.
 
-    Nothing but such a host may stand in it, ::1 in brackets, and after it a colon and a port from 1 to 65535.
+    It must be only such a host (::1 in brackets), optionally followed by a colon and a port from 1 to 65535.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""HTML forms for notebooks: a heading, tables, notes and a picture. All texts are escaped here."""
+"""HTML for notebooks: a heading, tables, notes and a picture. All texts are escaped here."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST_ROWS = 40
 
 
 class Table(NamedTuple):
-    """Texts in columns; the first of a row is its heading."""
+    """Texts in columns; the first text of a row is its heading."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
     def html(self) -> str:
-        """Return the table as an element."""
+        """Return the table as an HTML element."""
         left = " style='text-align:left'"
         head = "".join(f"<th{left}>{escape(column)}</th>" for column in self.columns)
         body = ""
@@ -31,14 +31,14 @@ class Table(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What a notebook shows of an object: a heading, whose first line is bold, tables and notes."""
+    """The contents of an object's notebook display: a heading with a bold first line, tables and notes."""
 
     head: Sequence[str]
     tables: Sequence[Table]
     notes: Sequence[str] = ()
 
     def html(self, picture: str = "") -> str:
-        """Return the form as HTML, with a finished element such as ``<svg>`` as its picture, if one is given.
+        """Return the form as HTML, with an optional finished element such as ``<svg>`` as its picture.
 
         On a narrow screen the picture can be scrolled.
         """

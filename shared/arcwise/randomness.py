@@ -1,9 +1,9 @@
-"""Where random bits come from: the operating system's CSPRNG, and for tests a seeded stand-in.
+"""Sources of random bits: the operating system's CSPRNG and, for tests, a seeded replacement.
 
 One report uses one *draw*: 16 bytes, always all used, read as two little-endian unsigned 64-bit integers
-``(r, u)``. ``r`` rounds the value to a node, ``u`` picks the code. A scalar call and an array call take the
-same bytes in the same order. Large arrays take them from OpenSSL's generator, into which the operating
-system's randomness is mixed before every block, see `SystemRandomness`.
+``(r, u)``. ``r`` rounds the value to a node, and ``u`` picks the code. A scalar call and an array call take
+the same bytes in the same order. Large arrays take their bytes from OpenSSL's generator. The operating
+system's randomness is mixed into it before every block, see `SystemRandomness`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _DRAW_BYTES = 16
 _DRAW = struct.Struct("<QQ")
 
 _MANY = 4096
-"""So many draws are taken from OpenSSL: fewer cost the operating system less than 0.2 ms."""
+"""From this many draws on, OpenSSL is used. Fewer draws cost the operating system less than 0.2 ms."""
 
 _MIXED_BYTES = 32
-"""Of the operating system's randomness before every block: as many as the generator's key has."""
+"""Bytes of the operating system's randomness mixed in before every block: the size of the generator's key."""
 
 
 class Randomness(Protocol):
@@ -55,13 +55,13 @@ class Randomness(Protocol):
 
 
 class SystemRandomness:
-    """The operating system's CSPRNG, read anew for every draw and for every block of draws.
+    """The operating system's CSPRNG, read again for every draw and for every block of draws.
 
-    Nothing that was read is kept. Whatever copies a process's memory (a fork, a snapshot, a cloned virtual
-    machine) would copy what is kept, and two reports with the same draw differ by what their values differ.
+    Nothing that was read is kept. A copy of a process's memory (a fork, a snapshot, a cloned virtual machine)
+    would also copy kept bytes, and two reports with the same draw reveal how their values differ.
 
-    From 4,096 draws on, `draws` returns a block of OpenSSL's CSPRNG, if this Python has OpenSSL 3 or later,
-    with 32 new bytes of the operating system mixed in before each block. It is ten times as fast.
+    From 4,096 draws on, `draws` returns a block of OpenSSL's CSPRNG if this Python has OpenSSL 3 or later. It
+    mixes 32 new bytes of the operating system in before each block. This is ten times as fast.
 
     Examples
     --------
@@ -87,18 +87,18 @@ class SystemRandomness:
 
 
 def _mixed(size: int) -> bytes | None:
-    """Return bytes of OpenSSL's CSPRNG with new bytes of the operating system mixed in; None without one.
+    """Return bytes of OpenSSL's CSPRNG after mixing in the operating system's; None if OpenSSL 3 is missing.
 
-    OpenSSL's generator is in the process's memory, and it notices a fork by the process id alone. What makes
-    the blocks of two copies of a process differ is what is mixed in here. From OpenSSL 3 on, ``RAND_add``
-    reseeds the generator above those of the threads, with these bytes and with others that OpenSSL takes from
-    the operating system itself, and counts the reseeding; each thread's generator compares that count before
-    it gives anything, and reseeds itself from above. A reseeding that fails leaves the one above in an error
+    OpenSSL's generator is in the process's memory, and it detects a fork by the process id alone. The bytes
+    mixed in here make the blocks of two copies of a process differ. From OpenSSL 3 on, ``RAND_add`` reseeds
+    the generator above those of the threads with these bytes and with others that OpenSSL takes from the
+    operating system itself, and it counts the reseeding. Each thread's generator compares that count before
+    it returns anything, and reseeds itself from above. If reseeding fails, the generator above is in an error
     state, which ``RAND_status`` returns. OpenSSL 1.1.1 mixes such bytes in without counting, and other
     libraries under Python's `ssl` ignore them, so neither is used.
     """
     try:
-        import ssl  # devices with single reports never need it
+        import ssl  # a device with single reports never needs it
     except ImportError:
         return None
     if not ssl.OPENSSL_VERSION.startswith("OpenSSL ") or ssl.OPENSSL_VERSION_INFO < (3,):
@@ -115,8 +115,8 @@ def _mixed(size: int) -> bytes | None:
 class InsecureSeededRandomness:
     """A reproducible source for tests and simulations. Reports made with it are not private.
 
-    Whoever knows or guesses the seed can undo every report. It must be passed explicitly wherever it is used,
-    and a `Client` takes it only for a server on this machine.
+    Anyone with the seed, or with a good guess of it, can undo every report. The source must be passed
+    explicitly each time, and a `Client` accepts it only for a server on this machine.
 
     Examples
     --------
@@ -142,4 +142,4 @@ class InsecureSeededRandomness:
 
 
 SYSTEM = SystemRandomness()
-"""The source that everything uses unless told otherwise."""
+"""The default source."""

@@ -1,4 +1,4 @@
-"""The types of arrays, for annotations: imported under ``TYPE_CHECKING`` only."""
+"""Array types for annotations, imported under ``TYPE_CHECKING`` only."""
 
 from __future__ import annotations
 

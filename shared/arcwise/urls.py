@@ -1,4 +1,4 @@
-"""Checks of a server's base URL, of the key that is sent there, and of URLs of databases for libpq."""
+"""Checks of a server's base URL, of a key for that server, and of database URLs for libpq."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _SECRETS = frozenset(
     {"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"}
 )
-"""Keywords of libpq, up to PostgreSQL 18."""
+"""Names of libpq's secret settings, up to PostgreSQL 18."""
 
 
 def checked_url(url: object, name: str = "url", *, insecure: object = True) -> str:
-    """Return a base URL without its last slash, or raise `ParameterError` over the argument of this name.
+    """Return a base URL without its trailing slash; errors name the argument `name`.
 
-    Unless `insecure` is True, http:// is refused but for this machine.
+    Unless `insecure` is True, http:// is accepted only for this machine.
     """
     from urllib.parse import urlsplit
 
@@ -43,7 +43,7 @@ def checked_url(url: object, name: str = "url", *, insecure: object = True) -> s
             f"{name} would be used without encryption: give an https:// URL, or insecure=True where "
             "something else encrypts"
         )
-    if url != url.strip() or not url.isprintable():  # urlsplit leaves them out, and what sends does not
+    if url != url.strip() or not url.isprintable():  # urlsplit drops these characters, httpx does not
         raise ParameterError(
             f"{name} must not begin or end with blanks or contain control characters, got {url!r}"
         )
@@ -51,25 +51,25 @@ def checked_url(url: object, name: str = "url", *, insecure: object = True) -> s
 
 
 def checked_key(key: object, scopes: tuple[str, ...]) -> str | None:
-    """Return a key of one of these scopes, or None; raise `ParameterError`, which never repeats the key."""
+    """Return None or a key with one of these scopes; raise `ParameterError`, which never repeats the key."""
     if key is None:
         return None
     scope = _scope(key)
     if scope not in scopes:
         found = f"a key with the scope {scope}" if scope else "something else, such as a part of one"
         raise ParameterError(
-            f"key must be None or what `arcwise key new --scope {scopes[0]}` prints, "
+            f"key must be None or a key from `arcwise key new --scope {scopes[0]}`, "
             f"arcwise_{scopes[0]}_ID_SECRET with {_ID} and {_SECRET} hexadecimal digits; got {found}"
         )
     return str(key)
 
 
 _ID, _SECRET = 12, 64
-"""Hexadecimal digits of the parts of a key."""
+"""Number of hexadecimal digits of a key's two last parts."""
 
 
 def _scope(key: object) -> str:
-    """Return the scope that stands in a whole key, "" for anything else: which could end a header, too."""
+    """Return the scope of a complete key, or "" for anything else, including text that could end a header."""
     parts = key.split("_") if isinstance(key, str) else []
     if len(parts) != 4 or parts[0] != "arcwise" or [len(part) for part in parts[2:]] != [_ID, _SECRET]:
         return ""
@@ -79,28 +79,29 @@ def _scope(key: object) -> str:
 
 def is_loopback_url(url: str) -> bool:
     """Return whether a URL's host is this machine: localhost, 127.0.0.0/8 or ::1."""
-    # As it stands: parsers of URLs differ in what they take such a host to be, and what they leave out.
+    # The raw text is checked, because URL parsers disagree on the host and drop different characters.
     return is_loopback_authority(url.partition("://")[2].partition("/")[0])
 
 
 def libpq_settings(
     url: str, name: str, read: Callable[[str], dict[str, Any]], *, changes: bool = True
 ) -> dict[str, Any]:
-    """Return the settings for libpq in a URL, as `read`, psycopg's `conninfo_to_dict`, finds them.
+    """Return the settings for libpq in a URL, as read by `read`, which is psycopg's `conninfo_to_dict`.
 
-    Connections use UTF-8, whatever the URL says. With `changes`, one to several hosts leads to the first that
-    can be written to, unless the URL says otherwise.
+    Connections always use UTF-8, even if the URL says otherwise. With `changes` and several hosts, libpq
+    takes the first writable one, unless the URL says otherwise.
 
-    Raises `ParameterError` over the argument of this name, without the URL, where libpq cannot read it, or
-    would take a part of a password for a host, a port or a database.
+    Raises `ParameterError` for the argument `name`, without the URL, if libpq cannot read the URL or would
+    take a part of a password for a host, a port or a database.
     """
-    with suppress(Exception):  # psycopg's own, which this module does not know
+    with suppress(Exception):  # psycopg's own errors, which this module does not import
         settings = read(url)
         without_password(url)
         if set(settings.get("port", "")) <= set("0123456789, +"):
             several = "," in settings.get("host", "") + settings.get("hostaddr", "")
             chosen = {"target_session_attrs": "read-write"} if several and changes else {}
-            # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
+            # UTF-8 regardless of the database's encoding: without an encoding, psycopg returns bytes for
+            # texts.
             return {**chosen, **settings, "client_encoding": "UTF8"}
     raise ParameterError(
         f"{name} must be a URL that libpq can read, such as postgresql://USER@HOST/DATABASE, with %, @ and / "
@@ -109,7 +110,7 @@ def libpq_settings(
 
 
 def without_password(url: str) -> str:
-    """Return a URL for libpq without its secrets, taken apart as libpq does.
+    """Return a URL for libpq without its secrets, split as libpq splits it.
 
     Raises `ValueError` when an @ comes after the one that ends user and password: libpq would take a part of
     a password before it for a host or a database, and name it in errors.

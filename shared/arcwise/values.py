@@ -1,4 +1,4 @@
-"""Small immutable objects, without what `dataclasses` would load on a device (inspect, ast, tokenize)."""
+"""Small immutable objects, without the modules that `dataclasses` loads (inspect, ast, tokenize)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Leave a class as it is, where typing_extensions is missing."""
+        """Leave a class unchanged where typing_extensions is missing."""
         return lambda cls: cls
 
 
 @dataclass_transform(frozen_default=True)  # so that type checkers refuse assignments too
 class Value:
-    """Base of classes whose objects never change and are equal where their fields are.
+    """Base of classes with immutable objects that are equal if their fields are.
 
     A subclass names its fields in ``__match_args__``, in the order of its constructor's arguments, and sets
-    them there with `_set`; ``__slots__`` may hold more, which is derived from them. Objects are compared,
-    hashed, shown, matched, copied and pickled by their fields. A copy goes through the constructor, so an
-    object that cannot be made cannot be unpickled.
+    them in the constructor with `_set`. ``__slots__`` may hold more names, derived from the fields. Objects
+    are compared, hashed, shown, matched, copied and pickled by their fields. A copy goes through the
+    constructor, so an invalid object cannot be unpickled.
 
     Examples
     --------

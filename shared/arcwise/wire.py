@@ -1,12 +1,12 @@
-"""The wire: one batch of codes as bytes, and back.
+"""The wire format: encoding and decoding one batch of codes.
 
 A body is one msgpack array::
 
     [1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (unsigned), codes (bin)]
 
-The leading 1 is the wire version. Codes are fixed-width little-endian unsigned integers, one byte while
-K <= 256, else two. Decoding is bounded: sizes are checked before anything is allocated. Messages of errors
-never repeat what a body holds, because they travel back to whoever sent it.
+The leading 1 is the wire version. Codes are fixed-width little-endian unsigned integers, one byte while K <=
+256, else two. Decoding is bounded: sizes are checked before anything is allocated. Error messages never
+repeat a body's content, because they travel back to its sender.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TASK_ID_BYTES: Final = 32
 BATCH_ID_BYTES: Final = 16
 MAX_EPOCH: Final = 2**32 - 1
 MAX_BODY_BYTES: Final = 1 << 20
-"""Largest body that is read: about a million one-byte codes."""
+"""Largest accepted body: about a million one-byte codes."""
 
 
 class Batch(Value):
@@ -54,7 +54,7 @@ class Batch(Value):
     task_id
         32 bytes.
     batch_id
-        16 random bytes; a server counts the first content under an id, once.
+        16 random bytes; a server counts only the first content under an id, and only one time.
     epoch
         The number of the epoch, below 2**32.
     codes
@@ -75,7 +75,7 @@ class Batch(Value):
     codes: bytes
 
     def __init__(self, task_id: bytes, batch_id: bytes, epoch: int, codes: bytes) -> None:
-        # One by one, in half the time of `_set`: a server makes one for every request.
+        # Set one by one, in half the time of `_set`: a server creates a batch for every request.
         set_field = object.__setattr__
         set_field(self, "task_id", task_id)
         set_field(self, "batch_id", batch_id)
@@ -84,12 +84,12 @@ class Batch(Value):
 
 
 def code_width(codes: int) -> int:
-    """Return the bytes that one code of a kernel with K = `codes` takes: 1 or 2.
+    """Return the number of bytes per code of a kernel with K = `codes` codes: 1 or 2.
 
     Parameters
     ----------
     codes
-        K, how many codes the kernel has.
+        K, the number of codes of the kernel.
 
     Examples
     --------
@@ -100,12 +100,12 @@ def code_width(codes: int) -> int:
 
 
 def code_format(codes: int) -> str:
-    """Return numpy's name for the packed codes of a kernel with K = `codes`: "u1" or "<u2".
+    """Return numpy's name for the type of packed codes of a kernel with K = `codes` codes: "u1" or "<u2".
 
     Parameters
     ----------
     codes
-        K, how many codes the kernel has.
+        K, the number of codes of the kernel.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def pack_codes(codes: Iterable[int], width: int) -> bytes:
     Parameters
     ----------
     codes
-        The codes, which have to fit.
+        The codes; each must fit in `width` bytes.
     width
         1 or 2, see `code_width`.
 
@@ -137,7 +137,7 @@ def pack_codes(codes: Iterable[int], width: int) -> bytes:
 
 
 def encode_batch(batch: Batch) -> bytes:
-    """Return the body of a batch.
+    """Encode a batch as a body.
 
     Parameters
     ----------
@@ -154,18 +154,18 @@ def encode_batch(batch: Batch) -> bytes:
 
 
 def decode_batch(body: bytes) -> Batch:
-    """Read a body.
+    """Decode a body into a batch.
 
     Parameters
     ----------
     body
-        What a client sent.
+        The bytes that a client sent.
 
     Raises
     ------
     WireError
-        When it is anything but one well-formed batch of wire version 1. Whether the codes fit the task is
-        for the one who knows the task.
+        When the body is not exactly one well-formed batch of wire version 1. Whether the codes fit the task
+        is checked elsewhere.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def decode_batch(body: bytes) -> Batch:
 
 
 def _flat(fields: list[Any]) -> list[Any]:
-    """Refuse an array in an array: the bound on lengths does not bound a tree, which takes long to read."""
+    """Refuse nested arrays: the bound on lengths does not bound a tree, which takes long to read."""
     if list in map(type, fields):
         raise ValueError
     return fields

@@ -130,7 +130,7 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
     assert (task.epsilon, task.central, task.lateness_seconds) == (5.18, ONCE, 7200)
     assert task.caps == Caps(lifetime=5.18, rolling=5.18, window=3600)
     whole, gateway, released = task.readers
-    assert whole.startswith("whoever reads reports, the store, its log, a backup")
+    assert whole.startswith("readers of reports, the store, its log, a backup")
     assert f"\nreaders      {whole}: epsilon = 5.18 per report\n" in shown
     assert f"\n{'':<13}{gateway}: epsilon = 5.18 per report, without its address\n" in shown
     assert f"\n{'':<13}{released}: epsilon = 1, delta = 1e-08, for the counts of one epoch" in shown

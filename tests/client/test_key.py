@@ -40,7 +40,7 @@ def test_the_key_travels_as_a_bearer_token(twin: Twin, recorder: Recorder, headi
 )
 def test_keys_that_are_none_are_refused_and_not_repeated(key: Any) -> None:
     with pytest.raises(
-        ParameterError, match=r"None or what `arcwise key new --scope ingest` prints"
+        ParameterError, match=r"None or a key from `arcwise key new --scope ingest`"
     ) as caught:
         Uplink(URL, key=key)
     assert "5ec2" not in str(caught.value)

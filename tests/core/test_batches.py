@@ -368,5 +368,5 @@ def test_a_group_checks_all_columns_first(change: dict[str, Any], error: type[Ex
 @pytest.mark.parametrize("table", [dict, pd.DataFrame, pl.DataFrame, pa.table])
 def test_a_group_needs_a_column_for_each_task(table: Any) -> None:
     group = Group.share_budget("g", DOMAINS, 4.0)
-    with pytest.raises(ParameterError, match="columns must have one named 'b', as the group has a task"):
+    with pytest.raises(ParameterError, match="columns must include 'b', since the group has this task"):
         group.randomize(table({"a": [0.5]}))

@@ -369,9 +369,9 @@ def test_the_rule_of_wang() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epsilon": 0.0}, "epsilon must be a number above 0, what a round may cost; got 0.0"),
-        ({"epsilon": True}, "epsilon must be a number above 0, what a round may cost; got True"),
-        ({"epsilon": float("nan")}, "epsilon must be a number above 0, what a round may cost; got nan"),
+        ({"epsilon": 0.0}, "epsilon must be a number above 0, the most that a round costs; got 0.0"),
+        ({"epsilon": True}, "epsilon must be a number above 0, the most that a round costs; got True"),
+        ({"epsilon": float("nan")}, "epsilon must be a number above 0, the most that a round costs; got nan"),
         ({"sample": 4}, 'sample must be "auto", None or an integer from 1 to 3, the tasks; got 4'),
         ({"sample": 0}, 'sample must be "auto", None or an integer from 1 to 3, the tasks; got 0'),
         ({"sample": "all"}, "sample must be \"auto\", None or an integer from 1 to 3, the tasks; got 'all'"),

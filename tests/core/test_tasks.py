@@ -535,7 +535,7 @@ def test_json_of_no_task_is_refused(bad: Any) -> None:
 def test_a_file_of_no_task_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "broken.json"
     path.write_bytes(content)
-    twice = "a name stands twice in one object" if b"0.01" in content else ""
+    twice = "a name appears twice in one object" if b"0.01" in content else ""
     with pytest.raises(TaskError, match=rf"broken\.json: {twice}"):
         Task.load(path)
     with pytest.raises(TaskError, match=f"{tmp_path.name}: cannot be read: "):

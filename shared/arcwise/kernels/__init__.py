@@ -1,6 +1,6 @@
-"""Finite kernels with integer weights: the objects that privacy statements are about.
+"""Finite kernels with integer weights, to which all privacy statements refer.
 
-A name is imported when it is asked for: a device that samples from one kernel loads one file.
+A name is imported on first use, so a device that samples from one kernel loads one file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exact delta of a kernel: what (epsilon, delta)-LDP costs beyond epsilon."""
+"""The exact delta of a kernel, for (epsilon, delta)-LDP."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _MOST_WORK = 2**27
-"""Weights that are compared, a pair of rows counted as 128 more: two seconds. A task comes from somewhere
-else, and a megabyte of it could ask for days."""
+"""Limit of the compared weights, where a pair of rows counts as 128 more; it takes two seconds. A task is
+external input, and without a limit a megabyte of it could need days."""
 
 
 def exact_delta(kernel: Kernel, epsilon: float) -> int:
     """Return the least delta for which the kernel is (epsilon, delta)-LDP, in units of 2**-64, rounded up.
 
-    ``max over inputs s, t of sum_j max(0, w[s][j] - e^epsilon w[t][j]) / 2**64``, with the rational lower
-    bound of e^epsilon, is the hockey-stick divergence of two rows. A value between two nodes has a mixture of
-    their rows, and the divergence is convex in the pair of rows, so no real input exceeds the nodes. Raises
-    `CertificateError` if the kernel has too many rows and codes to compare all pairs of rows.
+    With the rational lower bound E of e^epsilon, it is
+    ``max over inputs s, t of sum_j max(0, w[s][j] - E w[t][j]) / 2**64``, the hockey-stick divergence of two
+    rows. A value between two nodes has a mixture of their rows, and the divergence is convex in the pair of
+    rows, so no real input exceeds the nodes. Raises `CertificateError` if the kernel has too many rows and
+    codes to compare all pairs of rows.
 
     The computation is exact. A term counts if ``w[s][j] > floor(E w[t][j])``, a comparison of integers. The
-    terms that count add up to ``sum_j w[s][j] - E sum_j w[t][j]``; both sums are of integers, and are
-    computed from halves of 32 bits.
+    counted terms add up to ``sum_j w[s][j] - E sum_j w[t][j]``. Both sums are of integers, and are computed
+    from halves of 32 bits.
     """
     import numpy as np
 
@@ -41,8 +42,8 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
             "nodes and codes must be fewer for an exact delta: pairs of rows, times codes + 128, must be at "
             f"most {_MOST_WORK:,}, got {pairs:,} pairs of {kernel.nodes:,} nodes, and {kernel.codes:,} codes"
         )
-    # Nothing exceeds 2**64 - 1: what floor(E w) is above that makes no difference. Noise has the same few
-    # weights in every row.
+    # No weight exceeds 2**64 - 1, so floor(E w) can be cut there. Noise has the same few weights in every
+    # row.
     different = set().union(*seconds)
     reach = {w: min(w * bound.numerator // bound.denominator, UNIT - 1) for w in different}
     reached = np.array([list(map(reach.__getitem__, row)) for row in seconds], np.uint64)
@@ -62,7 +63,7 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
 
 
 def _halves(weights: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
-    """Return the upper and the lower 32 bits as floats, of which 2,097,152 add up without rounding."""
+    """Return the upper and the lower 32 bits as floats; 2,097,152 of them add up without rounding."""
     import numpy as np
 
     upper, lower = weights >> np.uint64(32), weights & np.uint64(2**32 - 1)
@@ -70,5 +71,5 @@ def _halves(weights: NDArray[np.uint64]) -> tuple[FloatArray, FloatArray]:
 
 
 def certify_approximate(kernel: Kernel, epsilon: float) -> Certificate:
-    """Return the certificate of a kernel at this epsilon with the delta that it exactly has."""
+    """Return the certificate of a kernel at this epsilon, with its exact delta."""
     return Certificate(epsilon=epsilon, delta=exact_delta(kernel, epsilon), ratio=kernel.ratio())

@@ -1,4 +1,4 @@
-"""What every kernel is: N rows of K integer weights, each row with the sum 2**64, and a sampler for them."""
+"""The base class of kernels: N rows of K integer weights, each with the sum 2**64, and a sampler for them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def ratio(self) -> Fraction | None:
-        """Return the largest ratio of two weights of one code, exactly; None where a weight is 0."""
+        """Return the largest ratio of two weights of one code, exactly; None if a weight is 0."""
 
     @abstractmethod
     def sample(self, node: int, u: int) -> int:
@@ -71,18 +71,18 @@ class Kernel(ABC):
         Parameters
         ----------
         nodes
-            Shape (n,), unsigned 16-bit or wider, each below N; on a circle N stands for 0.
+            Shape (n,), unsigned 16-bit or wider, each below N; on a circle N means 0.
         u
             Shape (n,).
 
         Returns
         -------
         numpy.ndarray
-            Shape (n,), of the narrowest unsigned type that holds K codes (`code_dtype`).
+            Shape (n,), of the narrowest unsigned type that can hold K codes (`code_dtype`).
         """
 
     def compared_rows(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Return two lists of rows: every pair of rows is, up to the order of codes, one of their pairs."""
+        """Return two lists of rows whose pairs include every pair of rows, up to the order of codes."""
         rows = [self.row(node) for node in range(self.nodes)]
         return rows, rows
 
@@ -110,7 +110,7 @@ class Kernel(ABC):
 
     @property
     def code_dtype(self) -> np.dtype[Any]:
-        """The narrowest unsigned type that holds K codes."""
+        """The narrowest unsigned type that can hold K codes."""
         import numpy as np
 
         return np.dtype(np.uint8 if self.codes <= 256 else np.uint16)

@@ -1,7 +1,7 @@
-"""The exact privacy statement: e^epsilon from below, and the certificate that a kernel earns.
+"""The exact privacy statement of a kernel: its certificate, and a lower bound of e^epsilon to check it.
 
-Everything here is integer or rational arithmetic. No float decides whether a mechanism is private; a
-constant that has to be rounded is rounded to the side that is safe.
+Everything here is integer or rational arithmetic. No float decides whether a mechanism is private. Each
+rounded constant is rounded to the safe side.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from arcwise.errors import CertificateError
 from arcwise.values import Value
 
 UNIT = 2**64
-"""The sum of every row: a weight w stands for the probability w / UNIT."""
+"""The sum of every row: a weight w means the probability w / UNIT."""
 
 EPSILON_MIN = 0.01
 EPSILON_MAX = 20.0
@@ -25,9 +25,9 @@ _SCALE_BITS = 192
 
 
 def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
-    """Return `epsilon` as a float, or raise `ParameterError` when it is not in [0.01, 20].
+    """Return `epsilon` as a float; raise `ParameterError` if it is not in [0.01, 20].
 
-    `least` is 0 for mechanisms with a delta, which may spend nothing else.
+    `least` is 0 for mechanisms with a delta, which may spend only that.
 
     Examples
     --------
@@ -39,10 +39,10 @@ def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
 
 @lru_cache(maxsize=256)
 def exact_epsilon(epsilon: float) -> Fraction:
-    """Return the rational number that `epsilon` stands for in every privacy statement.
+    """Return the rational number that `epsilon` means in every privacy statement.
 
-    A float such as 0.1 is not the decimal that people read: it is a little more, 0.3 a little less. The
-    smaller of the two is taken, so a statement holds whichever of them a reader has in mind.
+    A float such as 0.1 differs from the decimal that people read: it is slightly more, and 0.3 slightly less.
+    The smaller of the two is taken, so a statement holds for both readings.
 
     Examples
     --------
@@ -54,11 +54,11 @@ def exact_epsilon(epsilon: float) -> Fraction:
 
 @lru_cache(maxsize=256)
 def exp_lower_bound(epsilon: float) -> Fraction:
-    """Return a rational number that is at most e^epsilon, and less than it by under 2**-50 relatively.
+    """Return a rational number that is at most e^epsilon, with a relative difference below 2**-50.
 
-    The Taylor series of a non-negative argument has positive terms only, so dropping the tail and rounding
-    every term down can only make the sum smaller. Epsilon is a non-negative finite float, taken as
-    `exact_epsilon` says.
+    The Taylor series of a non-negative argument has only positive terms. Dropping its tail and rounding every
+    term down therefore make the sum smaller. Epsilon is a non-negative finite float, converted by
+    `exact_epsilon`.
 
     Examples
     --------
@@ -78,17 +78,17 @@ def exp_lower_bound(epsilon: float) -> Fraction:
 
 
 class Certificate(Value):
-    """What was proved about a kernel's integers: (epsilon, delta)-LDP, for every pair of inputs.
+    """A proved statement about a kernel's integers: (epsilon, delta)-LDP, for every pair of inputs.
 
     Attributes
     ----------
     epsilon
-        The claim that holds.
+        The proved epsilon.
     delta
-        In units of 2**-64, rounded up; exact, not a bound. 0 is pure epsilon-LDP.
+        In units of 2**-64, rounded up; exact, not a bound. 0 means pure epsilon-LDP.
     ratio
-        The largest ratio of two weights of one code, exact. None where some weight is 0: then there is no
-        such ratio, and `delta` is positive.
+        The largest ratio of two weights of one code, exact. None if some weight is 0: then there is no such
+        ratio, and `delta` is positive.
 
     Examples
     --------
@@ -110,9 +110,9 @@ class Certificate(Value):
 
     @property
     def spent_epsilon(self) -> float:
-        """``log(ratio)``: what the integers spend by themselves, to be read by people (a float, rounded).
+        """``log(ratio)``: the epsilon that the integers actually spend, as a rounded float for people.
 
-        Infinite where `ratio` is None.
+        Infinite if `ratio` is None.
         """
         if self.ratio is None:
             return math.inf

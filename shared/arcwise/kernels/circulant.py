@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class CirculantKernel(Value, Kernel):
     """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.
 
-    The row of node 0 is K non-negative integers, not all equal, with the sum 2**64; `ParameterError` if not.
+    The row of node 0 is K non-negative integers, not all equal, with the sum 2**64; otherwise
+    `ParameterError`.
 
     Examples
     --------
@@ -58,14 +59,14 @@ class CirculantKernel(Value, Kernel):
         return [*self.weights[self.codes - node :], *self.weights[: self.codes - node]]
 
     def ratio(self) -> Fraction | None:
-        """Return the largest ratio of two weights of one code, exactly; None where a weight is 0.
+        """Return the largest ratio of two weights of one code, exactly; None if a weight is 0.
 
-        Turned through all nodes, every code takes every weight.
+        Since the row is turned through all nodes, every code takes every weight.
         """
         return largest_ratio([(min(self.weights), max(self.weights))])
 
     def compared_rows(self) -> tuple[list[list[int]], list[list[int]]]:
-        """Return row 0 and all rows: turning both rows of a pair changes nothing but the codes' names."""
+        """Return row 0 and all rows, since turning both rows of a pair only renames the codes."""
         return [list(self.weights)], [self.row(node) for node in range(self.nodes)]
 
     def sample(self, node: int, u: int) -> int:

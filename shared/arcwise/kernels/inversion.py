@@ -1,4 +1,4 @@
-"""Vectorised inversion of integer rows: which code a 64-bit draw picks, in exact integer arithmetic."""
+"""Vectorised inversion of integer rows: maps 64-bit draws to codes in exact integer arithmetic."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ _OPEN = np.uint32(1 << 31)
 
 
 class Inversion:
-    """The vectorised sampler of rows that are given as the running sums of their K weights, up to 2**64.
+    """The vectorised sampler of rows, given as the running sums of their K weights, up to 2**64.
 
-    A draw's leading bits choose a cell of a guide table (Chen and Asau 1974). Most cells lie inside the draws
-    of one code, and their entry is the answer; in the others a binary search between the cell's first and
-    last code compares the whole draw. With at least four cells per code, the second kind is rare.
+    The leading bits of a draw choose a cell of a guide table (Chen and Asau 1974). Most cells lie inside the
+    draws of one code, which is their entry. In the others, a binary search between the cell's first and last
+    code compares the whole draw. With at least four cells per code, the second kind is rare.
     """
 
     def __init__(self, ends: Sequence[Sequence[int]]) -> None:
         rows, self._codes = len(ends), len(ends[0])
         bits = max(6, (4 * self._codes - 1).bit_length())
         self._bits, self._shift = bits, np.uint64(64 - bits)
-        # A code's first draw. 2**64, the place of codes without weight at the end, is no uint64: their
-        # place is never compared, because the binary search ends at the last code with weight.
+        # The first draw of each code. Codes without weight at the end start at 2**64, which uint64 cannot
+        # hold. They are never compared, because the binary search ends at the last code with weight.
         first = np.array([[min(end, UNIT - 1) for end in (0, *row[:-1])] for row in ends], np.uint64)
         self._first = first.ravel()
         low = np.arange(1 << bits, dtype=np.uint64) << self._shift
@@ -46,7 +46,7 @@ class Inversion:
         self._guide, self._last = guide.ravel(), self._last.ravel()
 
     def sample_many(self, rows: NDArray[Any], u: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Return the codes that the draws `u` pick from the rows of these numbers, both of shape (n,)."""
+        """Return the codes that the draws `u` pick from the rows numbered `rows`, both of shape (n,)."""
         cells = (u >> self._shift).astype(np.int64)
         cells += rows.astype(np.int64) << self._bits
         codes: NDArray[np.uint32] = self._guide.take(cells)

@@ -1,8 +1,8 @@
-"""From probabilities to integer weights, so that sums and ratios are exact and nothing else moves.
+"""Rounding of probabilities to integer weights with exact sums and bounded ratios.
 
-Rounding each weight by itself would leave rows that do not sum to 2**64 and ratios above e^epsilon. Here the
-sums come first; then each code gets bounds that hold in every row, [low, floor(low * e^epsilon)] with its
-least weight as low, weights are moved into them, and what a row then lacks goes to codes with room.
+Rounding each weight by itself leaves rows that do not sum to 2**64, and ratios above e^epsilon. Here the sums
+are made exact first. Then each code gets bounds for all rows, [low, floor(low * e^epsilon)], where low is its
+least weight. Weights are moved into these bounds, and the rest of each row goes to codes with room.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, ...], ...]:
-    """Return integer rows near these probabilities whose exact ratio is at most e^epsilon.
+    """Return integer rows near these probabilities with an exact ratio of at most e^epsilon.
 
-    The probabilities have the shape (N, K) and are positive; up to rounding, rows sum to 1 and the ratios
-    within a column are at most e^epsilon. Raises `ParameterError` if they are not, so that no such rows sum
-    to 2**64.
+    The probabilities have the shape (N, K) and are positive. Up to rounding, their rows sum to 1 and the
+    ratios within a column are at most e^epsilon. Raises `ParameterError` if they are not, so that no such
+    rows sum to 2**64.
     """
     rows = nearest_rows(probabilities)
     growth = exp_lower_bound(epsilon)
@@ -37,7 +37,7 @@ def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, .
 def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
     """Return the integer row of a circulant kernel near these probabilities, shape (K,).
 
-    As `integer_rows`; the bounds are the same for every code, because a turned row takes all of them.
+    As `integer_rows`, but with the same bounds for every code, because a turned row takes all of them.
     """
     import numpy as np
 
@@ -51,25 +51,25 @@ def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
 def nearest_rows(probabilities: ArrayLike) -> tuple[tuple[int, ...], ...]:
     """Return integer rows near these probabilities, without a bound on ratios; zeros stay zeros.
 
-    What (epsilon, delta) mechanisms use, whose certificate is the exact delta of whatever integers there are.
+    For (epsilon, delta) mechanisms, whose certificate is the exact delta of the resulting integers.
     """
     rows = _scaled(probabilities)
-    # Room in proportion to the weight: what a row lacks goes to its largest weight.
+    # The room is in proportion to the weight, so the rest of a row goes to its largest weight.
     return tuple(tuple(fill_row(row, [0] * len(row), [2 * weight for weight in row])) for row in rows)
 
 
 def fill_row(row: Sequence[int], low: Sequence[int], high: Sequence[int]) -> list[int]:
-    """Return the row with every weight moved into [low, high] and the sum made exactly 2**64.
+    """Return the row with every weight moved into [low, high] and a sum of exactly 2**64.
 
-    The difference from 2**64 goes to the codes where it changes the weight least relatively. Raises
-    `ParameterError` if the bounds leave no room for the sum.
+    The difference from 2**64 goes to the codes with the smallest relative change. Raises `ParameterError` if
+    the bounds leave no room for the sum.
     """
     weights = list(map(min, map(max, row, low), high))
     missing = UNIT - sum(weights)
     step, more, less = (1, high, weights) if missing > 0 else (-1, weights, low)
     room = list(map(sub, more, less))
     change = list(map(min, room, weights))
-    # Nearly always the first of them has the room, and the others need no order.
+    # Nearly always the first code has enough room, and no sorting is needed.
     first = change.index(max(change))
     if room[first] >= abs(missing):
         order = [first]
@@ -96,6 +96,6 @@ def _scaled(probabilities: ArrayLike) -> list[list[int]]:
     worst: Any = np.abs(array.sum(axis=1) - 1.0).max()
     if worst > 1e-9:
         raise ParameterError(f"probabilities must sum to 1 in every row, got a row that is {worst:g} away")
-    # A float times a power of two is exact, and so is rounding it to an integer.
-    # Rounded up: a code's least weight, one unit too small, would take e^epsilon units from its largest.
+    # A float times a power of two is exact, and so is rounding it to an integer. It is rounded up: one unit
+    # missing from a code's least weight would take e^epsilon units from its largest.
     return [[math.ceil(p) for p in row] for row in (array * 2.0**64).tolist()]

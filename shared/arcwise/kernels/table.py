@@ -1,4 +1,4 @@
-"""The table kernel: rows written out in full, for mechanisms without a structure to exploit."""
+"""The table kernel: all rows written out, for mechanisms without a structure to exploit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class TableKernel(Value, Kernel):
     Raises
     ------
     ParameterError
-        When they are not that.
+        When the rows violate this.
 
     Notes
     -----
-    A draw u picks the first code whose running sum of weights exceeds u: exactly ``row[j]`` of the 2**64
+    A draw u picks the first code with a running sum of weights above u, so exactly ``row[j]`` of the 2**64
     draws pick the code j.
 
     Examples
@@ -73,7 +73,7 @@ class TableKernel(Value, Kernel):
         return list(self.rows[node])
 
     def ratio(self) -> Fraction | None:
-        """Return the largest ratio of two weights of one code, exactly; None where a weight is 0."""
+        """Return the largest ratio of two weights of one code, exactly; None if a weight is 0."""
         return largest_ratio((min(column), max(column)) for column in zip(*self.rows, strict=True))
 
     def sample(self, node: int, u: int) -> int:
@@ -101,7 +101,7 @@ class TableKernel(Value, Kernel):
 
 
 def checked_row(row: Any, name: str) -> tuple[int, ...]:
-    """Return a row of weights as a tuple, or raise `ParameterError` that says what is wrong with it."""
+    """Return a row of weights as a tuple; raise `ParameterError` with the reason if it is invalid."""
     if not isinstance(row, (list, tuple)) or not 2 <= len(row) <= MAX_CODES:
         raise ParameterError(f"{name} must hold 2 to {MAX_CODES} weights")
     for code, weight in enumerate(row):
@@ -115,7 +115,7 @@ def checked_row(row: Any, name: str) -> tuple[int, ...]:
 
 
 def largest_ratio(columns: Any) -> Fraction | None:
-    """Return the largest of ``high / low`` over pairs (low, high), exactly; None where a low is 0."""
+    """Return the largest of ``high / low`` over pairs (low, high), exactly; None if a low is 0."""
     best = Fraction(1)
     for low, high in columns:
         if not low:

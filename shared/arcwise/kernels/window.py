@@ -1,17 +1,18 @@
 """The window kernel: the 3-piece mechanism in integers, and its sampler.
 
-K codes; the row of node s gives every code the weight b and W consecutive codes the extra weight g::
+K is the number of codes. The row of node s gives every code the weight b and W consecutive codes the extra
+weight g::
 
     K*b + W*g + L = 2**64,   0 <= L < K,   1 + g/b <= e^epsilon
 
-One 64-bit draw u picks the code. The background and the leftover are the same for every node, so the only
-thing that a report can tell is whether its code lies in the window:
+One 64-bit draw u picks the code. The background and the leftover are the same for every node, so a report can
+only reveal whether its code lies in the window:
 
     u <  K*b          code u // b                       background
     u <  K*b + W*g    window code (u - K*b) // g        extra weight
     otherwise         code u - K*b - W*g                leftover, one unit for each of the codes 0..L-1
 
-No rejection: every draw yields a code, so the number of draws cannot leak the branch.
+There is no rejection: every draw yields a code, so the number of draws cannot leak the branch.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class WindowKernel(Value, Kernel):
     extra: int
     circular: bool
 
-    # Derived once, because the sampler compares with them for every report.
+    # Precomputed, because the sampler compares with them for every report.
     inside_from: int
     leftover_from: int
 
@@ -102,8 +103,8 @@ class WindowKernel(Value, Kernel):
     def fit(cls, *, nodes: int, window: int, epsilon: float, circular: bool) -> WindowKernel:
         """Return the kernel of this geometry with the largest extra weight that e^epsilon allows.
 
-        With ``b = (2**64 - W*g) // K`` a larger g means a smaller b, so feasibility of
-        ``g <= b * (e^epsilon - 1)`` is monotone in g and bisection finds the largest feasible one.
+        With ``b = (2**64 - W*g) // K``, a larger g means a smaller b. Feasibility of
+        ``g <= b * (e^epsilon - 1)`` is therefore monotone in g, and bisection finds the largest feasible g.
         """
         codes = nodes if checked_bool("circular", circular) else nodes + window - 1
         growth = exp_lower_bound(epsilon) - 1
@@ -119,15 +120,15 @@ class WindowKernel(Value, Kernel):
 
     @property
     def leftover(self) -> int:
-        """L: the codes 0..L-1 carry one unit more, in every row."""
+        """L: the codes 0..L-1 have one extra unit in every row."""
         return UNIT - self.leftover_from
 
     def ratio(self) -> Fraction:
         """Return the largest ratio of two weights of one code, exactly ``1 + g/b``.
 
         Proof. A code j has weight b + [j < L] outside and b + g + [j < L] inside a window, so no ratio
-        exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, and it is inside the window of one node and, as
-        W < K on a circle and N >= 2 on a line, outside the window of another.
+        exceeds 1 + g/b. Code K-1 attains it: K-1 >= L, and the code is inside the window of one node. It is
+        outside the window of another, because W < K on a circle and N >= 2 on a line.
         """
         return 1 + Fraction(self.extra, self.background)
 
@@ -155,7 +156,7 @@ class WindowKernel(Value, Kernel):
         """Return the codes that the draws `u` pick from the rows of `nodes`, see `Kernel.sample_many`."""
         import numpy as np
 
-        u = np.ascontiguousarray(u)  # every second of some draws: the divisions are slow on these
+        u = np.ascontiguousarray(u)  # u may be a strided view, on which the divisions are slow
         inside_from = np.uint64(self.inside_from)
         # Unsigned arithmetic wraps for background draws; those entries are replaced below.
         offset = u - inside_from
@@ -163,11 +164,11 @@ class WindowKernel(Value, Kernel):
         inside = offset.astype(np.uint32)
         inside += nodes.astype(np.uint32, copy=False)
         if self.circular:
-            np.minimum(inside, inside - np.uint32(self.codes), out=inside)  # below K it wraps, and is large
+            np.minimum(inside, inside - np.uint32(self.codes), out=inside)  # below K it wraps and is large
         dtype = self.code_dtype
         background = (u // np.uint64(self.background)).astype(dtype)
         codes: NDArray[Any] = np.where(u < inside_from, background, inside.astype(dtype))
-        # leftover_from is 2**64 when nothing is left over: no uint64, and no draw to fix.
+        # leftover_from is 2**64 when nothing is left over: uint64 cannot hold it, and no draw needs fixing.
         if self.leftover and u.size and u.max() >= self.leftover_from:
             left = u >= np.uint64(self.leftover_from)
             codes[left] = u[left] - np.uint64(self.leftover_from)

@@ -1,6 +1,6 @@
-"""Mechanisms: how a value becomes a code on the device, and what a code stands for on the server.
+"""Mechanisms: they turn a value into a code on the device, and a code into a value on the server.
 
-A name is imported when it is asked for: a device that samples from one mechanism loads one file.
+A name is imported on first use, so a device that samples from one mechanism loads one file.
 """
 
 from __future__ import annotations

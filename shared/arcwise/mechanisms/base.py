@@ -1,4 +1,4 @@
-"""What every mechanism can do. A mechanism is a class in a file beside this one and a line in `registry`."""
+"""The base class of mechanisms. Each is a class in this package and has a line in `registry`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 class Mechanism(ABC):
     """A domain, an epsilon, and a finite kernel with integer weights.
 
-    A value goes to a real-valued node, the node is rounded stochastically (up with probability equal to the
+    A value maps to a real-valued node, the node is rounded stochastically (up with probability equal to the
     fraction), and the row of the rounded node gives the code. A row for a real input is therefore a mixture
-    of two rows of the kernel, and a mixture keeps the largest ratio of weights: float error in the map to
-    nodes can cost accuracy, never privacy.
+    of two rows of the kernel. A mixture does not exceed the largest ratio of weights, so float errors in the
+    map to nodes can cost accuracy, but never privacy.
 
     On a lattice of at most 1,024 values nothing is rounded: every value has its node (`place_node`). A larger
     lattice is treated as a continuous domain.
@@ -50,45 +50,45 @@ class Mechanism(ABC):
     __slots__ = ("_centre", "_values", "domain", "epsilon", "kernel", "lattice")
 
     name: ClassVar[str]
-    """The name in the registry. It never changes its meaning."""
+    """The name in the registry. Its meaning never changes."""
     version: ClassVar[int]
-    """Rises when the same integers would be sampled or decoded differently."""
+    """Increases when sampling or decoding changes for the same integers."""
     kind: ClassVar[str]
-    """The kind of its kernel, as tasks name it: "window", "table" or "circulant"."""
+    """The kind of its kernel, as named in tasks: "window", "table" or "circulant"."""
     domain_type: ClassVar[type[Interval] | type[Circle]]
-    """The kind of domain that it serves."""
+    """The type of domain that it supports."""
     approximate: ClassVar[bool] = False
-    """Whether it spends a delta: then the certificate is the exact delta, and epsilon may be 0."""
+    """Whether it spends a delta: then the certificate gives the exact delta, and epsilon may be 0."""
 
     domain: Domain
-    """The values that it takes."""
+    """The values that it accepts."""
     epsilon: float
-    """What one report spends; its certificate may be smaller."""
+    """The epsilon that one report spends; the certificate may be smaller."""
     kernel: Kernel
     """The integer weights that it samples from: N nodes, K codes."""
     lattice: Lattice | None
-    """The domain's, where every value has a node; None on a continuous domain, and on a lattice too large."""
+    """The domain's lattice if every value has a node; None on a continuous domain or a larger lattice."""
     _centre: int
     _values: FloatArray | None
 
     def __init_subclass__(cls) -> None:
-        if "__init__" in vars(cls):  # its arguments are its own
+        if "__init__" in vars(cls):  # only a constructor of its own
             cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     @property
     @abstractmethod
     def placement(self) -> str:
-        """How values become nodes: "inset", "clamp" or "wrap"."""
+        """How values are placed on nodes: "inset", "clamp" or "wrap"."""
 
     @property
     def end_zones(self) -> bool:
-        """Whether values near an end of the interval share a node, so that reports do not tell them apart."""
+        """Whether values near an end of the interval share a node, which makes them indistinguishable."""
         return self.placement == "clamp"
 
     @property
     @abstractmethod
     def default_goal(self) -> str:
-        """The goal of a task that names this mechanism and no goal."""
+        """The goal of a task that has this mechanism but no explicit goal."""
 
     @property
     @abstractmethod
@@ -105,15 +105,15 @@ class Mechanism(ABC):
 
     @abstractmethod
     def node_units(self, nodes: FloatArray) -> FloatArray:
-        """Return where real-valued nodes stand on the unit domain (on a circle, not taken modulo 1)."""
+        """Return the positions of real-valued nodes on the unit domain (on a circle, not taken modulo 1)."""
 
     @abstractmethod
     def code_units(self) -> FloatArray:
-        """Return what each of the K codes decodes to, in units of the domain's length."""
+        """Return the decoded value of each of the K codes, in units of the domain's length."""
 
     @abstractmethod
     def kernel_fields(self) -> list[Any]:
-        """Return the kernel as a task carries it, after its kind and the placement."""
+        """Return the fields of the kernel in a task, after its kind and the placement."""
 
     @classmethod
     @abstractmethod
@@ -123,15 +123,15 @@ class Mechanism(ABC):
         Raises
         ------
         ParameterError
-            When the fields describe no kernel of this mechanism.
+            When the fields do not describe a kernel of this mechanism.
         """
 
     def place_node(self, place: float) -> float:
         """Return the node of the value number `place` of the lattice: an integer map.
 
-        It is ``k`` for "inset", ``(k - W // 2) mod K`` for "wrap" (W is 0 for a circulant), and for "clamp"
-        ``k - W // 2``, held within 0 and N-1. A place between two values, as the rounding "stochastic" leaves
-        it, goes between their nodes.
+        It is ``k`` for "inset" and ``(k - W // 2) mod K`` for "wrap" (W is 0 for a circulant). For "clamp" it
+        is ``k - W // 2``, limited to 0 to N-1. A place between two values, which the rounding "stochastic"
+        allows, maps to a position between their nodes.
         """
         node = place - self._centre
         kernel = self.kernel
@@ -153,9 +153,9 @@ class Mechanism(ABC):
         return nodes.clip(0.0, kernel.nodes - 1.0)
 
     def node_places(self) -> IntArray:
-        """Return the number of the value that stands at each node of a lattice, shape (N,).
+        """Return the number of the value at each node of a lattice, shape (N,).
 
-        For "clamp" other values share the first and the last node with the one that is told here.
+        For "clamp", other values share the first and the last node with the value returned here.
 
         Raises
         ------
@@ -173,9 +173,9 @@ class Mechanism(ABC):
 
     @property
     def rounds(self) -> bool:
-        """Whether a value may be between two nodes, and is then rounded to one of them by chance.
+        """Whether a value may be between two nodes, and is then rounded to one of them at random.
 
-        False on a lattice, but for the rounding "stochastic".
+        False on a lattice, unless its rounding is "stochastic".
         """
         return self.lattice is None or self.domain.rounding == "stochastic"
 
@@ -185,7 +185,7 @@ class Mechanism(ABC):
         Raises
         ------
         CertificateError
-            When they do not satisfy the mechanism's epsilon, and it is not `approximate`.
+            When the integers do not satisfy the mechanism's epsilon, and the mechanism is not `approximate`.
         """
         if self.approximate:
             from arcwise.kernels.approximate import certify_approximate
@@ -211,12 +211,12 @@ class Mechanism(ABC):
         return self.randomize_at(self.locate(value), randomness=randomness)
 
     def randomize_at(self, position: float, *, randomness: Randomness = SYSTEM) -> int:
-        """Return one report of a value that was located, see `locate` and `randomize`."""
+        """Return one report of a located value, see `locate` and `randomize`."""
         r, u = randomness.draw()
         return self.kernel.sample(_rounded(position, r), u)
 
     def locate(self, value: Any) -> float:
-        """Return where a value lies among the nodes, from 0 to N: on node n at n, else between two of them.
+        """Return the position of a value among the nodes, from 0 to N: n at node n, else between two nodes.
 
         Raises
         ------
@@ -228,9 +228,9 @@ class Mechanism(ABC):
         return self.position(self.domain.to_unit(value))
 
     def node(self, value: Any, r: int) -> int:
-        """Return the node in [0, N) that the half draw `r` rounds a value to.
+        """Return the node in [0, N) to which the half draw `r` rounds a value.
 
-        With one `r` for all values, the node is a function of the value: what memoisation needs.
+        With one `r` for all values, the node is a function of the value, as memoisation needs.
 
         Parameters
         ----------
@@ -247,14 +247,14 @@ class Mechanism(ABC):
         return self.node_at(self.locate(value), r)
 
     def node_at(self, position: float, r: int) -> int:
-        """Return the node of a value that was located, see `locate` and `node`."""
+        """Return the node of a located value, see `locate` and `node`."""
         node = _rounded(position, r)
         return 0 if node == self.kernel.nodes else node  # on a circle, the node after the last is node 0
 
     def randomize_many(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
         """Return one code for each value, as an unsigned array of the shape of `values`.
 
-        Takes the same draws in the same order as `randomize` called on each value in turn (in C order).
+        It takes the same draws in the same order as `randomize` called on each value in turn (in C order).
 
         Raises
         ------
@@ -280,7 +280,7 @@ class Mechanism(ABC):
 
     @property
     def values(self) -> FloatArray:
-        """What each of the K codes decodes to, in the unit of the domain (read-only, shape (K,))."""
+        """The decoded value of each of the K codes, in the unit of the domain (read-only, shape (K,))."""
         values = self._values
         if values is None:
             import numpy as np
@@ -292,11 +292,11 @@ class Mechanism(ABC):
         return values
 
     def decode(self, codes: ArrayLike) -> FloatArray:
-        """Return the value that each code stands for, in the unit of the domain, in the shape of `codes`.
+        """Return the decoded value of each code, in the unit of the domain, in the shape of `codes`.
 
-        Where the mechanism is `unbiased`, the decoded value has the input as its expectation. It can lie far
-        outside the domain, so it is for averaging. Elsewhere it is what the mechanism itself outputs: close
-        to the input in a single report, but biased when averaged.
+        If the mechanism is `unbiased`, the expectation of the decoded value is the input. The decoded value
+        can lie far outside the domain, so it is for averaging. Otherwise it is the mechanism's own output:
+        close to the input in a single report, but biased when averaged.
 
         Raises
         ------
@@ -320,7 +320,7 @@ class Mechanism(ABC):
     def expected_error(self, value: Any, power: float = 1.0) -> float:
         """Return ``E|decode(randomize(value)) - value|^power`` of one report, summed over the integer rows.
 
-        On a circle the distance is the circular one. The unit is the domain's, to the given power.
+        On a circle, the distance is circular. The unit is the domain's, to the given power.
         """
         return float(self.expected_errors([value], power)[0])
 
@@ -338,7 +338,8 @@ class Mechanism(ABC):
     def mean(self, value: Any) -> float:
         """Return the mean of ``decode(randomize(value))``, in the unit of the domain.
 
-        On a circle: the mean direction, in [0, period); the value itself where the report has none.
+        On a circle, it is the mean direction, in [0, period), or the value itself if the report has no mean
+        direction.
         """
         import numpy as np
 
@@ -350,23 +351,23 @@ class Mechanism(ABC):
     def variance(self, value: Any) -> float:
         """Return the variance of ``decode(randomize(value))``, in the squared unit of the domain.
 
-        On a circle: the mean squared circular distance from `mean`.
+        On a circle, it is the mean squared circular distance from `mean`.
         """
         from arcwise.mechanisms.moments import variances
 
-        length = self.domain.length  # length**2 raises where a product becomes infinite
+        length = self.domain.length  # length**2 would raise an error instead of becoming infinite
         return float(variances(self, self.domain.to_unit_many([value]))[0]) * length * length
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable; cannot set {name!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Copies and pickles carry the integers, as tasks do.
+        # Copies and pickles hold the integers, as tasks do.
         fields = self.kernel_fields()
         return type(self).from_fields, (self.domain, self.epsilon, self.placement, fields)
 
     def _set(self, *, _centre: int = 0, **fields: object) -> None:
-        """Set the fields; `_centre` is how many codes before the one of its value a window starts."""
+        """Set the fields; a window starts `_centre` codes before the code of its value."""
         object.__setattr__(self, "_centre", _centre)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -376,7 +377,7 @@ class Mechanism(ABC):
             self._check_lattice(self.lattice.size)
 
     def _check_lattice(self, size: int) -> None:
-        """Refuse a kernel whose nodes are not the values: they would be decoded as others."""
+        """Refuse a kernel with other nodes than the values, which would be decoded as other values."""
         kernel = self.kernel
         count, what = (kernel.codes, "codes") if self.end_zones else (kernel.nodes, "nodes")
         if count != size:
@@ -399,4 +400,4 @@ def _rounded(position: float, r: int) -> int:
 
 
 _CHUNK = 1 << 14
-"""Reports per block of `randomize_many`: its arrays stay in the processor's cache."""
+"""Reports per block of `randomize_many`, so that its arrays fit in the processor's cache."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CirculantMechanism(CircularMechanism):
-    """A mechanism whose row is turned with the input: node s and code j stand at s/K and j/K of the circle.
+    """A mechanism with one row, turned with the input: node s is at s/K and code j at j/K of the circle.
 
     A subclass has a constructor that computes the row of node 0 and calls `_init`.
     """
@@ -57,11 +57,11 @@ class CirculantMechanism(CircularMechanism):
         return mechanism
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
-        """Return where nodes stand: ``s / K``."""
+        """Return the positions of nodes: ``s / K``."""
         return nodes / self.kernel.codes
 
     def code_units(self) -> FloatArray:
-        """Return where the codes stand on the circle of circumference 1: ``j / K``."""
+        """Return the positions of the codes on the circle of circumference 1: ``j / K``."""
         import numpy as np
 
         return np.arange(self.kernel.codes) / self.kernel.codes
@@ -69,8 +69,9 @@ class CirculantMechanism(CircularMechanism):
     def attenuation(self, order: int = 1) -> float:
         """Return rho_k of the integer rows: ``sum_j weights[j] cos(2 pi k j / K) / 2**64``.
 
-        The row of every named mechanism is symmetric but for rounding to integers: the sine's part is below
-        2**-50. A `DesignedCircular` with an asymmetric row turns its reports too, which this does not tell.
+        The row of every named mechanism is symmetric up to rounding to integers: the sine part is below
+        2**-50. A `DesignedCircular` with an asymmetric row also turns its reports, which this number does not
+        show.
         """
         import numpy as np
 

@@ -1,4 +1,4 @@
-"""Mechanisms on a circle: what they share, whatever their kernel."""
+"""The base class of mechanisms on a circle, for all their kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CircularMechanism(Mechanism):
 
     domain: Circle
     _shift: float
-    """How many codes, off a lattice, lie between a node's first code and its value."""
+    """The number of codes, off a lattice, from a node's first code to its value."""
 
     @property
     def placement(self) -> str:
@@ -35,7 +35,7 @@ class CircularMechanism(Mechanism):
 
     @property
     def unbiased(self) -> bool:
-        """False: on a circle a single report has no unbiased decoding; moments are corrected instead."""
+        """False: on a circle no decoding of a single report is unbiased; moments are corrected instead."""
         return False
 
     def position(self, unit: float) -> float:
@@ -58,12 +58,12 @@ class CircularMechanism(Mechanism):
         return np.where(t >= codes, 0.0, t)  # a tiny negative number plus K rounds to K
 
     def attenuation(self, order: int = 1) -> float:
-        """Return rho_k of the integer rows, by which ``E exp(2 pi i k x)`` of the decoded reports shrinks."""
+        """Return rho_k of the integer rows, the factor for ``E exp(2 pi i k x)`` of the decoded reports."""
         raise NotImplementedError
 
 
 def check_circle(domain: object, name: str) -> Circle:
-    """Return the domain, or raise `ParameterError` when it is no `Circle`."""
+    """Return the domain; raise `ParameterError` if it is not a `Circle`."""
     if not isinstance(domain, Circle):
         raise ParameterError(f"domain must be a Circle, got {domain!r}: {name} supports no other domain")
     return domain

@@ -1,7 +1,7 @@
-"""Mechanisms that were designed elsewhere: any certified table on an interval, any turned row on a circle.
+"""Mechanisms designed elsewhere: any certified table on an interval, any turned row on a circle.
 
-`arcwise.analysis.design.minimax` makes them by linear programming. Nothing here solves anything: a device
-gets the integers with its task, checks their certificate and samples from them.
+`arcwise.analysis.design.minimax` makes them by linear programming. Nothing is solved here. A device gets the
+integers with its task, checks their certificate and samples from them.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class DesignedTable(TableMechanism):
     domain
         The `Interval` of the values.
     epsilon
-        From 0.01 to 20; `certificate` checks that the rows keep it.
+        From 0.01 to 20; `certificate` checks that the rows satisfy it.
     rows
-        N rows of K integers, each with the sum 2**64; the input node s stands at s/(N-1) of the interval.
+        N rows of K integers, each with the sum 2**64; the input node s is at s/(N-1) of the interval.
     units
-        The K output values on the unit interval; they may lie outside.
+        The K output values on the unit interval; they may lie outside it.
 
     Raises
     ------
     ParameterError
-        When the rows are no rows, or an argument is out of its bounds.
+        When the rows are invalid, or an argument is out of its bounds.
 
     Examples
     --------
@@ -58,21 +58,21 @@ class DesignedTable(TableMechanism):
 
 
 class DesignedCircular(CirculantMechanism):
-    """A row of integer weights that is turned with the input, on a circle.
+    """A row of integer weights on a circle that is turned with the input.
 
     Parameters
     ----------
     domain
         The `Circle` of the values.
     epsilon
-        From 0.01 to 20; `certificate` checks that the row keeps it.
+        From 0.01 to 20; `certificate` checks that the row satisfies it.
     weights
         K integers with the sum 2**64: the weights of the codes at the angles j/K from the input.
 
     Raises
     ------
     ParameterError
-        When the weights are no row, or an argument is out of its bounds.
+        When the weights are not a valid row, or an argument is out of its bounds.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Two directional mechanisms on the circle: von Mises-Fisher and Purkayastha, as one integer row, turned."""
+"""Two directional mechanisms on the circle as one turned integer row: von Mises-Fisher and Purkayastha."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class VonMises(CirculantMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 65,536; by default 128, or on a lattice one for each value.
+        N = K, from 2 to 65,536. The default is 128, or on a lattice one node for each value.
 
     Raises
     ------
@@ -38,8 +38,8 @@ class VonMises(CirculantMechanism):
     Notes
     -----
     Weggenmann and Kerschbaum (CCS 2021). The largest and the smallest weight of the row have the ratio
-    e^epsilon: kappa is epsilon over the difference of the exponents on the grid, epsilon/2 for an even number
-    of nodes. At every epsilon `OptimalCircular` has the smaller expected error.
+    e^epsilon. Kappa is epsilon over the difference of the exponents on the grid: epsilon/2 for an even number
+    of nodes. At every epsilon `OptimalCircular` has a smaller expected error.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class VonMises(CirculantMechanism):
 
     @staticmethod
     def _decay(angle: FloatArray) -> NDArray[Any]:
-        """Return what the exponent loses at an angle in [0, pi], in any unit: here ``1 - cos angle``."""
+        """Return the decrease of the exponent at an angle in [0, pi], in any unit: here ``1 - cos angle``."""
         import numpy as np
 
         return 2 * np.sin(angle / 2) ** 2
@@ -74,7 +74,7 @@ class VonMises(CirculantMechanism):
 class Purkayastha(VonMises):
     """The Purkayastha mechanism on a circle: probability proportional to ``e^(-kappa angle)``.
 
-    Parameters, errors and source are those of `VonMises`; kappa is epsilon/pi for an even number of nodes.
+    Parameters, errors and source are as for `VonMises`; kappa is epsilon/pi for an even number of nodes.
 
     Examples
     --------
@@ -89,5 +89,5 @@ class Purkayastha(VonMises):
 
     @staticmethod
     def _decay(angle: FloatArray) -> NDArray[Any]:
-        """Return what the exponent loses at an angle in [0, pi], in any unit: the angle."""
+        """Return the decrease of the exponent at an angle in [0, pi], in any unit: the angle."""
         return angle

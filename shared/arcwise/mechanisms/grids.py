@@ -1,7 +1,7 @@
-"""Sizes of grids on which a continuous window is close to a whole number of codes, and the table of a window.
+"""Sizes of grids for which a continuous window is close to a whole number of codes, and a window's table.
 
-A window of W codes beside N nodes has W/(N-1) of the way that it slides, and rounding W for a given N moves
-that by up to half a code, which is much of a narrow window. So N is chosen for the window, not before it.
+For N nodes, a window of W codes is W/(N-1) of the distance that it slides. Rounding W for a given N changes
+this by up to half a code, which is much of a narrow window. So N is chosen for the window, and not before it.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 MOST_TABLE_NODES = 1024
-"""What a caller may ask of a table: about 10 MB."""
+"""The most nodes of a table that a caller may request: about 10 MB."""
 
 _MOST_NODES = 4096
-"""Of `fitted_nodes`, for windows that are less than one code of a grid of the default size."""
+"""Limit of `fitted_nodes`, for windows narrower than one code of a grid of the default size."""
 
 _MOST_WINDOW_NODES = 16_384
-"""Of `optimal_nodes` off a circle: two-byte codes, counts of 128 kB an epoch."""
+"""Limit of `optimal_nodes` on an interval: two-byte codes, counts of 128 kB an epoch."""
 
 _WIDE_ENOUGH = 1.375
-"""Times the least window of `optimal_nodes`: from there on the default grid is near enough whatever W is."""
+"""Times the least window of `optimal_nodes`; from there on the default grid is fine enough for every W."""
 
 _FEWEST, _MOST, _WEIGHTS = 40, 160, 20_000
-"""Of `table_nodes`: nodes, and weights in the table, of nine bytes in a task."""
+"""Bounds of `table_nodes`: on nodes, and on weights in the table, of nine bytes each in a task."""
 
 
 def fitted_nodes(share: float) -> int:
-    """Return a number of nodes near 128 for which an inset window of this share W/K is whole codes.
+    """Return a number of nodes near 128 for which an inset window of the share W/K is close to whole codes.
 
-    More only where the window is narrower than a code otherwise, at most 4,096.
+    It is larger only if the window would be narrower than a code, and at most 4,096.
     """
     ratio = share / (1.0 - share)  # W / (N - 1)
     window = max(1, round((DEFAULT_NODES - 1) * ratio))
@@ -42,17 +42,17 @@ def fitted_nodes(share: float) -> int:
 
 
 def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
-    """Return how many nodes, at least 128, keep the error of OPM on a grid within 2 % of its closed form.
+    """Return the nodes, at least 128, that keep OPM's error on a grid within 2 % of its closed form.
 
-    `share` is the window's share of the codes, 2 C of `closed_forms.optimal.optimal_levels`, and `power` the
-    exponent of the loss. If `circular`, the window wraps and K = N; otherwise K = N + W - 1.
+    `share` is the window's share of the codes, 2 C of `closed_forms.optimal.optimal_levels`, and `power` is
+    the exponent of the loss. If `circular`, the window wraps and K = N; otherwise K = N + W - 1.
 
-    The grid adds about ``power / (3 W^2)`` of the error to it, and less if W is even and is the share of a
-    whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
-    ``|y-x|`` and 6 for its square, and the number of codes follows. With 128 codes that holds up to epsilon
-    6.2, or 8.3. On a circle two-byte codes allow it up to epsilon 19.4; above, windows have 3 codes or 2, and
-    the error is up to 1.0625 times the closed form's. Off a circle the limit is 16,384 codes, enough up to
-    epsilon 16.6; above, the error is up to 1.083 times the closed form's.
+    The grid adds about ``power / (3 W^2)`` of the error to it. It adds less if W is even and is the share of
+    a whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
+    ``|y-x|`` and 6 for its square, and the number of codes follows. 128 codes are enough up to epsilon 6.2
+    for ``|y-x|`` and 8.3 for its square. On a circle, two-byte codes are enough up to epsilon 19.4; above,
+    windows have 3 codes or 2, and the error is up to 1.0625 times the closed form. On an interval the limit
+    of 16,384 codes is enough up to epsilon 16.6; above, the error is up to 1.083 times the closed form.
     """
     most = MAX_CODES if circular else _MOST_WINDOW_NODES
     least = 2 * math.ceil(2.0 * math.sqrt(power))
@@ -67,15 +67,16 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
 
 
 def table_nodes(window: float, span: float, variance: float) -> int:
-    """Return a number of nodes for a table of at most 20,000 weights with little grid error.
+    """Return a number of nodes for a table of at most 20,000 weights with a small grid error.
 
-    The lengths of the window and of the output range (`span`) are in units of the way that the window slides.
-    `variance` is that of the continuous mechanism on [0, 1]; rounding to nodes adds up to 1/(4 (N-1)^2) to
-    it.
+    The lengths of the window and of the output range (`span`) are in units of the distance that the window
+    slides. `variance` is the variance of the continuous mechanism on [0, 1]; rounding to nodes adds up to
+    1/(4 (N-1)^2) to it.
 
-    The result has the least sum of three relative errors of the variance, at first order: of rounding the
-    window, twice; of rounding the output range, four times (for small epsilon the variance is that range to
-    the power of 4 over the window's square); and of rounding values.
+    The result minimises the sum of three relative errors of the variance, at first order: twice the error of
+    rounding the window, four times the error of rounding the output range, and the error of rounding values.
+    The factor four is because, for small epsilon, the variance is that range to the power of 4 over the
+    window's square.
     """
 
     def error(nodes: int) -> float:
@@ -89,11 +90,11 @@ def table_nodes(window: float, span: float, variance: float) -> int:
 
 
 def window_table(nodes: int, window: float, span: float, epsilon: float) -> tuple[FloatArray, FloatArray]:
-    """Return the rows of a sliding window with margins and the unbiased output values on [0, 1].
+    """Return the rows of a sliding window with margins, and the unbiased output values on [0, 1].
 
     Their shapes are (N, K) and (K,). The lengths of the window and of the output range (`span`, at least
-    ``1 + window``) are in units of the way that the window slides. Codes inside the window are e^epsilon
-    times as likely as those outside.
+    ``1 + window``) are in units of the distance that the window slides. Codes inside the window are e^epsilon
+    times as likely as codes outside.
     """
     import numpy as np
 
@@ -105,7 +106,7 @@ def window_table(nodes: int, window: float, span: float, epsilon: float) -> tupl
     inside = (start <= code) & (code < start + width)
     low = 1 / (codes + width * math.expm1(epsilon))
     rows: FloatArray = np.where(inside, low * math.exp(epsilon), low)
-    # With the window's mass above the rest the mean code moves by `mass` from node to node.
+    # `mass` is the window's mass above the background; the mean code moves by it from node to node.
     mass = width * math.expm1(epsilon) * low
     first = (1 - mass) * (codes - 1) / 2 + mass * (margin + (width - 1) / 2)
     return rows, np.asarray((code - first) / (mass * (nodes - 1)), dtype=np.float64)

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 TOO_COARSE = 1.02
-"""A grid's error over the closed form's, from which on people are told."""
+"""From this ratio of a grid's error to the closed form's on, users are warned."""
 
 _BLOCK = 1 << 21
-"""Probabilities that are held at once."""
+"""Number of probabilities that are held together."""
 
 
 class _Sampled(Protocol):
-    """What moments need of a `Mechanism`, which imports this module."""
+    """The parts of a `Mechanism` that moments need; `Mechanism` imports this module."""
 
     @property
     def domain(self) -> Domain: ...
@@ -35,9 +35,9 @@ class _Sampled(Protocol):
 
 
 def laws(mechanism: _Sampled, units: FloatArray) -> FloatArray:
-    """Return the law of the code for each position on the unit domain, shape (n,) to (n, K).
+    """Return the distribution of the code for each position on the unit domain, shape (n,) to (n, K).
 
-    A real input is a mixture of the rows of the two nodes around it.
+    A real input has a mixture of the rows of the two nodes around it.
     """
     kernel = mechanism.kernel
     position = mechanism.positions(np.array(units, dtype=np.float64))
@@ -67,9 +67,9 @@ def expected_errors(mechanism: _Sampled, units: FloatArray, power: float = 1.0) 
 def worst_error(mechanism: _Sampled, power: float) -> float:
     """Return the largest ``E|y - x|^power`` of a report on the unit domain.
 
-    On a circle all steps between nodes are alike. On an interval the error of the background falls from the
-    ends to the middle, and that of the window is alike in all steps but the first ones: inputs are the ends,
-    the quarters of the first steps, and a few of the rest.
+    On a circle, all steps between nodes are alike. On an interval, the error of the background falls from the
+    ends to the middle, and the error of the window is the same in all steps except the first ones. The inputs
+    are therefore the ends, the quarters of the first steps, and a few of the rest.
     """
     if mechanism.domain.circular:
         units = np.linspace(0.0, 1.0, 17) / mechanism.kernel.nodes
@@ -82,7 +82,7 @@ def worst_error(mechanism: _Sampled, power: float) -> float:
 def means(mechanism: _Sampled, units: FloatArray) -> FloatArray:
     """Return the mean of the decoded report on the unit domain for each position.
 
-    On a circle: the mean direction, in [0, 1); the input itself where the first moment vanishes.
+    On a circle, it is the mean direction, in [0, 1), or the input itself if the first moment vanishes.
     """
     return _of_laws(lambda part, law: _mean(mechanism, part, law), mechanism, units)
 
@@ -122,7 +122,7 @@ def _distance(mechanism: _Sampled, units: FloatArray) -> FloatArray:
 def _of_laws(
     function: Callable[[FloatArray, FloatArray], FloatArray], mechanism: _Sampled, units: FloatArray
 ) -> FloatArray:
-    """Return what a function says of some positions, shape (n,), and their laws, in the shape of `units`."""
+    """Apply a function to positions, shape (n,), and their distributions; restore the shape of `units`."""
     flat = np.ravel(units)
     size = max(1, _BLOCK // mechanism.kernel.codes)
     blocks = [flat[start : start + size] for start in range(0, flat.size, size)] or [np.empty(0)]

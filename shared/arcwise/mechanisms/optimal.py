@@ -1,6 +1,7 @@
 """The optimal 3-piece mechanism on an interval and on a circle (OPM), as integer window kernels.
 
-Only the constructors need the closed forms: a device that gets its integers with a task does not load them.
+Only the constructors need the closed forms, so a device that gets its integers with a task does not load
+them.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class OptimalPiecewise(WindowMechanism):
-    """The 3-piece mechanism on an interval: by default the Piecewise Mechanism, or the clamped optimum.
+    """The 3-piece mechanism on an interval: the Piecewise Mechanism (default), or the clamped optimum.
 
-    "inset" is the Piecewise Mechanism of Wang et al. (ICDE 2019); "clamp" is the optimum of Zheng, Mishra and
+    "inset" is the Piecewise Mechanism of Wang et al. (ICDE 2019). "clamp" is the optimum of Zheng, Mishra and
     Hu (PETS 2025), which has the least error of a single report among piecewise densities.
 
     Parameters
@@ -42,17 +43,16 @@ class OptimalPiecewise(WindowMechanism):
         From 0.01 to 20.
     placement
         "inset" (default): the window's start moves from the first code to the last possible one as the value
-        moves from low to high, so every value has its own law and `decode` is unbiased. "clamp": the window
-        is centred on the value and pushed inside at the ends, which has the least worst-case error of a
-        single report among densities on the domain that vary by at most a factor e^epsilon, those of the
-        paper (others, and designed tables, have less: `arcwise compare`), and
-        makes all values within C of an end indistinguishable: no estimator can recover a mean or a
-        distribution there.
+        moves from low to high, so every value has its own distribution and `decode` is unbiased. "clamp": the
+        window is centred on the value and pushed inside at the ends. This has the least worst-case error of a
+        single report among the paper's densities: those on the domain that vary by at most a factor e^epsilon
+        (other mechanisms, such as designed tables, have less: `arcwise compare`). It makes all values within
+        C of an end indistinguishable, so no estimator can recover a mean or a distribution there.
     nodes
-        N, from 2 to 32,768. By default 128 for "inset", and for "clamp" `grids.optimal_nodes`: 128 up to
-        epsilon 6.2 for `power` 1, and then as many as keep the error within 2 % of the closed form's, at most
-        16,384. On a lattice it is one for each value (for "clamp" a code for each), and nothing else is
-        taken.
+        N, from 2 to 32,768. By default 128 for "inset", and `grids.optimal_nodes` for "clamp": 128 up to
+        epsilon 6.2 for `power` 1, and above the number that keeps the error within 2 % of the closed form, at
+        most 16,384. On a lattice it is one node for each value (for "clamp" one code), and no other number is
+        accepted.
     power
         The window is optimal for the loss ``|y-x|^power``, at least 1.
 
@@ -63,7 +63,7 @@ class OptimalPiecewise(WindowMechanism):
 
     Notes
     -----
-    ``W = max(1, round((N-1) * 2C / (1-2C)))`` and ``K = N + W - 1``, with C of `optimal_levels`; for power 1,
+    ``W = max(1, round((N-1) * 2C / (1-2C)))`` and ``K = N + W - 1``, with C of `optimal_levels`. For power 1,
     ``2C / (1-2C) = e^(-epsilon/2)``, W < N and K < 2N. With W/K = 2C the inset placement is the Piecewise
     Mechanism of Wang et al. (ICDE 2019).
 
@@ -101,7 +101,7 @@ class OptimalPiecewise(WindowMechanism):
 
 
 class OptimalCircular(CircularMechanism):
-    """The optimal 3-piece mechanism on a circle: the window is centred on the value, modulo the period.
+    """The optimal 3-piece mechanism on a circle, with a window centred on the value, modulo the period.
 
     Parameters
     ----------
@@ -111,13 +111,14 @@ class OptimalCircular(CircularMechanism):
         From 0.01 to 20.
     nodes
         N = K, from 2 to 65,536. By default `grids.optimal_nodes`: 128 up to epsilon 6.2 for `power` 1, and
-        then as many as keep the error within 2 % of the closed form's, which is possible up to epsilon 19.4;
-        with a `width` 128. On a lattice one for each value, and nothing else is taken.
+        above the number that keeps the error within 2 % of the closed form, which is possible up to epsilon
+        19.4. With a `width` it is 128. On a lattice it is one node for each value, and no other number is
+        accepted.
     power
         The window is optimal for the loss ``d(y, x)^power``, at least 1.
     width
-        Of the window, as a share of the circle, between 0 and 1; by default the optimal one, 2 C. A task for
-        a distribution takes `closed_forms.optimal.distribution_width`.
+        The width of the window, as a share of the circle, between 0 and 1; by default the optimal one, 2 C. A
+        task for a distribution uses `closed_forms.optimal.distribution_width`.
 
     Raises
     ------
@@ -128,9 +129,9 @@ class OptimalCircular(CircularMechanism):
     -----
     ``W = max(1, round(width K))``, where the optimal width is 2 C with C of `optimal_levels`. The real-valued
     node of a position x is ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a
-    lattice of K values the node of the value k is ``(k - W // 2) mod K``, and W is a number next to
-    ``width K`` that has no divisor in common with K: otherwise the rows would be linearly dependent, and some
-    distributions look the same.
+    lattice of K values the node of the value k is ``(k - W // 2) mod K``. There, W is a number next to
+    ``width K`` that has no divisor in common with K. Otherwise the rows would be linearly dependent, and some
+    distributions would be indistinguishable.
 
     Examples
     --------
@@ -200,7 +201,7 @@ class OptimalCircular(CircularMechanism):
         self._set(domain=domain, epsilon=epsilon, kernel=kernel, _centre=window // 2, _shift=window / 2)
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
-        """Return where nodes stand: ``(s + W/2) / K``, the centre of the window, not taken modulo 1.
+        """Return the positions of nodes: ``(s + W/2) / K``, the centre of the window, not taken modulo 1.
 
         On a lattice ``(s + W // 2) / K``, a value.
         """
@@ -211,8 +212,8 @@ class OptimalCircular(CircularMechanism):
     def code_units(self) -> FloatArray:
         """Return the centres of the K cells on the circle of circumference 1.
 
-        On a lattice the values where W is odd, and the middles between them where it is even: the centre of a
-        window is then the value of its node.
+        On a lattice, these are the values if W is odd, and the middles between them if it is even. The centre
+        of a window is then the value of its node.
         """
         import numpy as np
 
@@ -223,7 +224,7 @@ class OptimalCircular(CircularMechanism):
         """Return rho_k of the integer rows, by which ``E exp(2 pi i k code/K)`` shrinks.
 
         ``rho_k = g sin(pi k W/K) / sin(pi k/K) / 2**64``. At multiples of K every cell has the same phase:
-        there the factor is 1, and the moment tells nothing.
+        there the factor is 1, and the moment carries no information.
         """
         kernel = self.kernel
         if order % kernel.codes == 0:
@@ -235,7 +236,7 @@ class OptimalCircular(CircularMechanism):
 
 
 def _coprime_window(codes: int, best: float, epsilon: float, power: float) -> int:
-    """Return the better of the two numbers next to `best` that have no divisor in common with K."""
+    """Return the better of the two numbers closest to `best` that have no divisor in common with K."""
     coprime = [window for window in range(1, codes) if math.gcd(window, codes) == 1]
     near = [
         max((w for w in coprime if w <= best), default=1),

@@ -1,7 +1,8 @@
-"""Mechanisms of other packages, which name them as entry points of the group ``arcwise.mechanisms``.
+"""Mechanisms of other packages, registered as entry points of the group ``arcwise.mechanisms``.
 
-An entry point is called ``NAME.VERSION`` and points to the class. Installed packages are looked through when
-a name is unknown or all are listed, and never for arcwise's own names: nobody can take one of these over.
+An entry point is named ``NAME.VERSION`` and points to the class. Installed packages are searched when a name
+is unknown or all mechanisms are listed, but never for arcwise's own names, so nobody can take over one of
+these.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _OURS = (
     "randomize_at",
     "randomize_many",
 )
-"""What draws, checks and writes down the integers: arcwise's own, whatever the mechanism."""
+"""The methods that draw, check and serialise the integers, which every mechanism must leave to arcwise."""
 
 
 @cache
 def installed() -> Mapping[tuple[str, int], tuple[EntryPoint, ...]]:
-    """Return by name and version which entry points there are: looked up once, and nothing is loaded.
+    """Return the entry points by name and version; they are looked up once, and none is loaded.
 
-    What is not called NAME.VERSION stands under version 0, which no task has.
+    An entry point that is not named NAME.VERSION has version 0, which no task has.
     """
     from importlib.metadata import entry_points
 
@@ -49,7 +50,7 @@ def installed() -> Mapping[tuple[str, int], tuple[EntryPoint, ...]]:
     for point in entry_points(group=GROUP):
         match = re.fullmatch(r"([a-z0-9]+(?:-[a-z0-9]+)*)\.([1-9][0-9]{0,8})", point.name)
         key = (match[1], int(match[2])) if match else (point.name, 0)
-        # A package that is found twice, on two entries of sys.path, offers the same thing twice.
+        # A package found twice, on two entries of sys.path, offers the same entry point twice.
         if all(
             (_package(other), other.value) != (_package(point), point.value) for other in found.get(key, ())
         ):
@@ -58,7 +59,7 @@ def installed() -> Mapping[tuple[str, int], tuple[EntryPoint, ...]]:
 
 
 def load(key: tuple[str, int], points: tuple[EntryPoint, ...]) -> type[Mechanism]:
-    """Return the class that the entry points of a name and version stand for.
+    """Return the class behind the entry points of a name and version.
 
     Raises `ParameterError` if there are several, if the class cannot be imported, or if it is not a mechanism
     of this name and version that leaves drawing and certifying to arcwise.
@@ -71,7 +72,7 @@ def load(key: tuple[str, int], points: tuple[EntryPoint, ...]) -> type[Mechanism
     what += f" of {_package(point)} ({point.value})"
     try:
         cls = point.load()
-    except Exception as error:  # whatever a package does when it is imported
+    except Exception as error:  # importing a package may raise anything
         raise ParameterError(f"{what} cannot be loaded: {type(error).__name__}: {error}") from error
     from arcwise.mechanisms.circulant import CirculantMechanism
     from arcwise.mechanisms.table import TableMechanism
@@ -94,7 +95,7 @@ def load(key: tuple[str, int], points: tuple[EntryPoint, ...]) -> type[Mechanism
 
 
 def _same(one: object, other: object) -> bool:
-    # A class method is bound anew for each class.
+    # A class method is bound again for each class.
     return getattr(one, "__func__", one) is getattr(other, "__func__", other)
 
 

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from arcwise.domains import Interval
 
 _TRUNCATED_NODES = 65
-"""At most 4,500 weights of nine bytes in a task."""
+"""At most 4,500 weights of nine bytes each in a task."""
 
 _NOTHING = 2.0**-33
-"""A probability whose integer weight is below 2**31 is left out."""
+"""A probability below this has an integer weight below 2**31, and its output is left out."""
 
 
 class PiecewiseTransformation(TableMechanism):
-    """The Piecewise Transformation Technique (PTT, arXiv 2112.04745): any unbiased window with its margins.
+    """The Piecewise Transformation Technique (PTT, arXiv 2112.04745): any unbiased window with margins.
 
     Parameters
     ----------
@@ -43,13 +43,14 @@ class PiecewiseTransformation(TableMechanism):
     epsilon
         From 0.01 to 20.
     s
-        The window has the share 1/(s+1) of the output range, s > 0. Default: that of least worst-case
+        The window has the share 1/(s+1) of the output range, s > 0. The default has the least worst-case
         variance.
     half_range
-        A: inputs in [-1, 1] have outputs in [-A, A]. At least `closed_forms.least_half_range`, the default.
+        A: inputs in [-1, 1] have outputs in [-A, A]. At least the default,
+        `closed_forms.piecewise.least_half_range`.
     nodes
-        N, from 2 to 1,024. None (default): at most 160, such that the worst-case variance is within 1 % of
-        the continuous mechanism's up to epsilon 8 and a task below 200 KB.
+        N, from 2 to 1,024. None (default): at most 160, chosen so that the worst-case variance is within 1 %
+        of the continuous mechanism's up to epsilon 8 and a task is below 200 KB.
 
     Raises
     ------
@@ -58,12 +59,12 @@ class PiecewiseTransformation(TableMechanism):
 
     Notes
     -----
-    The member of least worst-case variance has no margins: for every s the variance grows with A^2
-    (`closed_forms.piecewise` has the derivation in five lines), so it is `PiecewiseOpt`, and the default here
-    is that mechanism, written out as a table. `PiecewiseOpt` samples from the same law with a smaller task.
+    The member of least worst-case variance has no margins: for every s the variance grows with A^2 (see
+    `closed_forms.piecewise` for the derivation). So it is `PiecewiseOpt`, and the default here is that
+    mechanism, written out as a table. `PiecewiseOpt` samples from the same distribution with a smaller task.
 
-    For inputs in [-1, 1] the window's centre slides from -m to m, m = 1 + (s+1) / (e^epsilon - 1); a code is
-    the N-1st part of that way.
+    For inputs in [-1, 1] the window's centre slides from -m to m, m = 1 + (s+1) / (e^epsilon - 1). The width
+    of a code is the (N-1)th part of this distance.
 
     Examples
     --------
@@ -105,10 +106,10 @@ class PiecewiseTransformation(TableMechanism):
 class UnbiasedOptimalPiecewise(PiecewiseTransformation):
     """The unbiased variant of "Optimal Piecewise-based Mechanism" (Zheng, Mishra and Hu), its Theorem 5.
 
-    To compare with, never to use: its worst-case variance is 3 times (large epsilon) to 4 times (small
-    epsilon) that of `Piecewise`, and more beside `PiecewiseOpt`: it takes that many times as many reports for
-    the same error. It is PM with the same share of the window on a larger output range, [-C, 1+C] of the unit
-    interval with C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1), and the margins are pure loss.
+    Use it for comparisons only. Its worst-case variance is 3 times (large epsilon) to 4 times (small epsilon)
+    that of `Piecewise`, and an even larger multiple of that of `PiecewiseOpt`. It needs that many times as
+    many reports for the same error. It is PM with the same share of the window on a larger output range, [-C,
+    1+C] of the unit interval with C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1). The margins are pure loss.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 1,024; the default as in `PiecewiseTransformation`, within 1.3 % of the continuous
+        N, from 2 to 1,024. The default is as in `PiecewiseTransformation`, within 1.3 % of the continuous
         mechanism's worst-case variance up to epsilon 8.
 
     Raises
@@ -144,10 +145,10 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
 
 
 class TruncatedPiecewise(TableMechanism):
-    """The Piecewise Mechanism with outputs beyond the domain moved to its ends, to compare single values.
+    """The Piecewise Mechanism with outputs beyond the domain moved to its ends, for comparing single values.
 
-    Zheng, Mishra and Hu compare theirs with it. Without a grid, its worst ``E|y-x|`` is below that of the
-    clamped `OptimalPiecewise` from epsilon 1.4 on. Its mean is biased: `Piecewise` is for means.
+    Zheng, Mishra and Hu compare their mechanism with it. Without a grid, its worst ``E|y-x|`` is below that
+    of the clamped `OptimalPiecewise` from epsilon 1.4 on. Its mean is biased; use `Piecewise` for means.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ class TruncatedPiecewise(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 32,768. By default 65, on a lattice one for each value.
+        N, from 2 to 32,768. By default 65, or on a lattice one node for each value.
 
     Raises
     ------
@@ -165,8 +166,8 @@ class TruncatedPiecewise(TableMechanism):
 
     Notes
     -----
-    The rows are those of `Piecewise` with the weights of all outputs at or beyond an end added up in the
-    code of that end: exactly its epsilon, as for anything that is computed from a report alone.
+    The rows are those of `Piecewise`, with the weights of all outputs at or beyond an end added up in the
+    code of that end. Its epsilon is the same, as for anything computed from a report alone.
 
     Examples
     --------
@@ -203,8 +204,8 @@ class Hybrid(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 1,024. None (default): at most 160, such that the worst-case variance is within 1 % of
-        the continuous mechanism's up to epsilon 8 and a task below 200 KB.
+        N, from 2 to 1,024. None (default): at most 160, chosen so that the worst-case variance is within 1 %
+        of the continuous mechanism's up to epsilon 8 and a task is below 200 KB.
 
     Raises
     ------
@@ -213,8 +214,9 @@ class Hybrid(TableMechanism):
 
     Notes
     -----
-    With the probability alpha = 1 - e^(-epsilon/2) the code is one of `Piecewise`, otherwise one of the last
-    two, which are those of `Duchi`. Up to epsilon 0.609 alpha is 0: two nodes and two codes, exactly `Duchi`.
+    With the probability alpha = 1 - e^(-epsilon/2) the code is one of `Piecewise`; otherwise it is one of the
+    last two, which are the codes of `Duchi`. Up to epsilon 0.609 alpha is 0: two nodes and two codes, exactly
+    `Duchi`.
 
     Examples
     --------
@@ -237,7 +239,7 @@ class Hybrid(TableMechanism):
         if nodes is not None:
             nodes = check_nodes(nodes, MOST_TABLE_NODES)
         alpha = hybrid_share(epsilon)
-        window = 1 / piecewise_parameter(epsilon)  # in units of the way that it slides
+        window = 1 / piecewise_parameter(epsilon)  # in units of the distance that it slides
         if not alpha and not domain.discrete:
             nodes = 2
         elif nodes is None:
@@ -245,7 +247,7 @@ class Hybrid(TableMechanism):
         node = np.arange(nodes)[:, None]
         place = 2 * node / (nodes - 1) - 1
         tilt = math.tanh(epsilon / 2)  # (e^epsilon - 1) / (e^epsilon + 1)
-        # At an end the likelier of the two has 1 / (1 + e^-epsilon), the other 1 / (1 + e^epsilon).
+        # At an end the likelier output has 1 / (1 + e^-epsilon), the other 1 / (1 + e^epsilon).
         high = 0.5 * (1 + place) / (1 + math.exp(-epsilon)) + 0.5 * (1 - place) / (1 + math.exp(epsilon))
         duchi, ends = np.hstack([high[::-1], high]), [0.5 - 0.5 / tilt, 0.5 + 0.5 / tilt]
         if not alpha:
@@ -257,7 +259,7 @@ class Hybrid(TableMechanism):
 
 
 class ThreeOutputs(TableMechanism):
-    """The three-outputs mechanism of Zhao et al. (IEEE IoT Journal 2020), of least worst-case variance.
+    """The three-outputs mechanism of Zhao et al. (IEEE IoT Journal 2020), with the least worst-case variance.
 
     Parameters
     ----------
@@ -273,10 +275,10 @@ class ThreeOutputs(TableMechanism):
 
     Notes
     -----
-    Nodes at the ends and in the middle; the probabilities are affine between them by the mechanism's own
-    formula, so the kernel is exact, without a grid error. Up to epsilon = log 2 the best probability of the
-    middle output is 0 and it is left out: what remains is `Duchi`. Above log((3 + sqrt(65))/2) it is
-    randomised response on three nodes.
+    The nodes are the ends and the middle. The mechanism's own formula makes the probabilities affine between
+    them, so the kernel is exact, without a grid error. Up to epsilon = log 2 the best probability of the
+    middle output is 0 and it is left out, which leaves `Duchi`. Above log((3 + sqrt(65))/2) it is randomised
+    response on three nodes.
 
     Examples
     --------
@@ -297,7 +299,7 @@ class ThreeOutputs(TableMechanism):
         at_end = a * math.exp(-epsilon)
         if at_end < _NOTHING:
             a, outer, at_end, reach = 0.0, 1.0, 0.0, 1 / math.tanh(epsilon / 2)
-        # At an end the two outer outputs share 1 - a/E in the proportion of E to 1.
+        # At an end the two outer outputs share 1 - a/E in the ratio E to 1.
         near = (1 - at_end) / (1 + math.exp(-epsilon))
         far = (1 - at_end) / (1 + math.exp(epsilon))
         rows = [[near, at_end, far], [outer / 2, a, outer / 2], [far, at_end, near]]

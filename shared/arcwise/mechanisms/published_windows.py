@@ -1,4 +1,4 @@
-"""Published mechanisms that sample from a window: PM and its family, SW, randomised response, Duchi's."""
+"""Published mechanisms that sample from a window: PM and its family, SW, randomised response and Duchi's."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Piecewise(WindowMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 32,768. None (default): near 128, such that the window is a whole number of codes, which
-        keeps the worst-case variance within 1 % of the continuous mechanism's up to epsilon 8.
+        N, from 2 to 32,768. None (default): near 128, chosen so that the window is close to a whole number of
+        codes. This keeps the worst-case variance within 1 % of the continuous mechanism's up to epsilon 8.
 
     Raises
     ------
@@ -39,9 +39,9 @@ class Piecewise(WindowMechanism):
 
     Notes
     -----
-    An inset window with the share 1/(s+1) of the codes, s = e^(epsilon/2) (`closed_forms.piecewise`). These
-    are the integers of `OptimalPiecewise` with the inset placement and the same nodes: the two mechanisms
-    differ by an affine map of their output. `PiecewiseOpt` needs fewer reports for the same error.
+    An inset window with the share 1/(s+1) of the codes, s = e^(epsilon/2) (`closed_forms.piecewise`). The
+    integers are those of `OptimalPiecewise` with the inset placement and the same nodes, since the two
+    mechanisms differ by an affine map of their output. `PiecewiseOpt` needs fewer reports for the same error.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Piecewise(WindowMechanism):
     name: ClassVar[str] = "piecewise"
     version: ClassVar[int] = 1
     member: ClassVar[PiecewiseMember] = "pm"
-    """Which member of the family it is."""
+    """The member of the family."""
 
     def __init__(self, domain: Interval, epsilon: float, *, nodes: int | None = None) -> None:
         domain, epsilon = check_interval(domain, type(self).__name__), check_epsilon(epsilon)
@@ -99,7 +99,7 @@ class PiecewiseOpt(Piecewise):
 
 
 class SquareWave(WindowMechanism):
-    """The Square Wave mechanism (SW) of Li et al. (SIGMOD 2020), made for distributions.
+    """The Square Wave mechanism (SW) of Li et al. (SIGMOD 2020), designed for distributions.
 
     Parameters
     ----------
@@ -108,8 +108,9 @@ class SquareWave(WindowMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 32,768. None (default): at least about 85, such that the window is a whole number of
-        codes, which keeps the squared error within 1 % of the continuous mechanism's up to epsilon 8.
+        N, from 2 to 32,768. None (default): at least about 85, chosen so that the window is close to a whole
+        number of codes. This keeps the squared error within 1 % of the continuous mechanism's up to epsilon
+        8.
 
     Raises
     ------
@@ -118,9 +119,9 @@ class SquareWave(WindowMechanism):
 
     Notes
     -----
-    An inset window with the share 2b/(1+2b) of the codes (`closed_forms.square_wave`). `decode` returns what
-    the paper's mechanism outputs, a number in [-b, 1+b] of the unit interval around the value: biased when
-    averaged. `unbiased_units` undoes that.
+    An inset window with the share 2b/(1+2b) of the codes (`closed_forms.piecewise`). `decode` returns the
+    output of the paper's mechanism, a number in [-b, 1+b] of the unit interval around the value. It is biased
+    when averaged; `unbiased_units` corrects that.
 
     Examples
     --------
@@ -149,8 +150,8 @@ class SquareWave(WindowMechanism):
     def code_units(self) -> FloatArray:
         """Return the centres of the cells of [-b, 1+b] on the unit interval.
 
-        The window of node s covers the codes s to s+W-1 and its centre is the node's place s/(N-1), so code j
-        stands at ``(j + 1/2 - W/2) / (N-1)``; the grid's b is W/2 steps.
+        The window of node s covers the codes s to s+W-1 and its centre is the node's place s/(N-1). So code j
+        is at ``(j + 1/2 - W/2) / (N-1)``, and the grid's b is W/2 steps.
         """
         import numpy as np
 
@@ -160,7 +161,7 @@ class SquareWave(WindowMechanism):
 
 
 class _OneCode(WindowMechanism):
-    """A mechanism whose window is one code."""
+    """A mechanism with a window of one code."""
 
     __slots__ = ()
 
@@ -180,8 +181,8 @@ class RandomizedResponse(_OneCode):
     epsilon
         From 0.01 to 20.
     nodes
-        k, from 2 to 32,768. None (default): the k with the least worst-case variance over all inputs, the
-        rounding to nodes included; 2, which is `Duchi`, up to epsilon 1, 3 at 2, 5 at 4, 17 at 8.
+        k, from 2 to 32,768. None (default): the k with the least worst-case variance over all inputs,
+        including the rounding to nodes: 2, which is `Duchi`, up to epsilon 1, 3 at 2, 5 at 4, 17 at 8.
 
     Raises
     ------
@@ -191,7 +192,7 @@ class RandomizedResponse(_OneCode):
     Notes
     -----
     A window of one code. A value is rounded stochastically to one of the k nodes, and `decode` is affine, so
-    means are exactly unbiased; `closed_forms.finite` has the variance.
+    means are exactly unbiased. `closed_forms.finite` has the variance.
 
     Examples
     --------
@@ -212,7 +213,7 @@ class RandomizedResponse(_OneCode):
 
 
 class Duchi(_OneCode):
-    """One bit whose probability is affine in the value (Duchi, Jordan and Wainwright, JASA 2018).
+    """One bit with a probability that is affine in the value (Duchi, Jordan and Wainwright, JASA 2018).
 
     Parameters
     ----------
@@ -228,10 +229,10 @@ class Duchi(_OneCode):
 
     Notes
     -----
-    Randomised response on the two ends, to which the value is rounded so that its mean stays: stochastic
-    rounding between two nodes is the mechanism's own formula, so the kernel is exact, without a grid error.
-    It tells a mean and nothing else of a distribution. Up to epsilon 0.6 no other published mechanism has a
-    smaller worst-case variance (`closed_forms.best_mixture`).
+    Randomised response on the two ends. The value is rounded to one of them so that its mean is preserved.
+    Stochastic rounding between two nodes is the mechanism's own formula, so the kernel is exact, without a
+    grid error. It reveals the mean of a distribution and nothing else. Up to epsilon 0.6 no other published
+    mechanism has a smaller worst-case variance (`closed_forms.published.best_mixture`).
 
     Examples
     --------

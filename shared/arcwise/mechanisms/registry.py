@@ -1,7 +1,7 @@
-"""The mechanisms by name: what a task's bytes may name, and how its kernel is read back.
+"""The mechanisms by name and version, and their conversion to and from the fields of a task.
 
-A name with its version never changes its meaning and is never removed; a change is a new version. A new
-mechanism is one class and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md). Other
+The meaning of a name with its version never changes, and it is never removed; a change gets a new version. A
+new mechanism is one class and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md). Other
 packages add theirs as entry points, see `arcwise.mechanisms.plugins`.
 """
 
@@ -44,13 +44,13 @@ PLACES: dict[tuple[str, int], str] = {
     ("von-mises", 1): "directional:VonMises",
     ("purkayastha", 1): "directional:Purkayastha",
 }
-"""Where the class of each name and version is: its module in this package, and its name there."""
+"""The class of each name and version, as its module in this package and its name there."""
 
 
 class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
-    """Imports a mechanism's file when it is asked for: a device needs one of them.
+    """Imports a mechanism's file on first use, since a device needs only one.
 
-    Other packages are looked through for a name that is not our own, and when all are listed.
+    Other packages are searched for a name that is not our own, and when all mechanisms are listed.
     """
 
     def __getitem__(self, key: tuple[str, int]) -> type[Mechanism]:
@@ -78,7 +78,7 @@ class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
     def _others(self) -> list[tuple[str, int]]:
         from arcwise.mechanisms.plugins import installed
 
-        # A name is ours in every version: a version that is still to come must not be somebody else's.
+        # Our names are ours in every version, so that nobody else can take a future version.
         ours = {name for name, _ in PLACES}
         return [(name, version) for name, version in installed() if version and name not in ours]
 
@@ -88,10 +88,10 @@ MECHANISMS: Mapping[tuple[str, int], type[Mechanism]] = _Mechanisms()
 
 
 def mechanism_to_fields(mechanism: Mechanism) -> list[Any]:
-    """Return ``[name, version, [kind, placement, ...]]``: the sampler, resolved to integers.
+    """Return ``[name, version, [kind, placement, ...]]``: the sampler as integers.
 
     ========== =====================================================
-    kind       the rest
+    kind       other fields
     ========== =====================================================
     window     K, N, W, b, g
     table      K, N, rows, output values on the unit interval
@@ -103,7 +103,7 @@ def mechanism_to_fields(mechanism: Mechanism) -> list[Any]:
 
 
 def mechanism_from_fields(fields: Any, domain: Domain, epsilon: float) -> Mechanism:
-    """Return the mechanism that `mechanism_to_fields` described, with exactly the same integers."""
+    """Return the mechanism of the result of `mechanism_to_fields`, with exactly the same integers."""
     try:
         name, version, (kind, placement, *kernel) = fields
         cls = MECHANISMS.get((name, version))

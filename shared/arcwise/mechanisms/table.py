@@ -1,4 +1,4 @@
-"""Mechanisms on an interval that sample from rows written out in full, with an output value for each code."""
+"""Mechanisms on an interval that sample from a table of rows, with an output value for each code."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _UNBIASED = 1e-9
-"""The largest bias, on the unit interval, of a mechanism that is called unbiased."""
+"""The largest bias, on the unit interval, of a mechanism that counts as unbiased."""
 
 
 class TableMechanism(IntervalMechanism):
-    """A mechanism on an `Interval` with N nodes at equal distances, K codes and K output values.
+    """A mechanism on an `Interval` with N equally spaced nodes, K codes and K output values.
 
     A subclass has a constructor that computes integer rows (`arcwise.kernels.rounding`) and output values,
     and calls `_init`.
@@ -86,19 +86,19 @@ class TableMechanism(IntervalMechanism):
 
     @property
     def placement(self) -> str:
-        """Always "inset": node s stands at s/(N-1)."""
+        """Always "inset": node s is at s/(N-1)."""
         return "inset"
 
     @property
     def default_goal(self) -> str:
-        """The goal "mean" where decoded reports are unbiased, else "distribution"."""
+        """The goal "mean" if decoded reports are unbiased, else "distribution"."""
         return "mean" if self.unbiased else "distribution"
 
     @property
     def unbiased(self) -> bool:
         """Whether the integers and the output values are unbiased at every node, to 1e-9 of the range.
 
-        Between nodes the law is a mixture of their rows, so the bias is no larger there.
+        Between two nodes, the distribution is a mixture of their rows, so the bias is no larger there.
         """
         if self._unbiased is None:
             import numpy as np
@@ -109,7 +109,7 @@ class TableMechanism(IntervalMechanism):
         return bool(self._unbiased)
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
-        """Return where nodes stand: ``s / (N-1)``."""
+        """Return the positions of nodes: ``s / (N-1)``."""
         return nodes / (self.kernel.nodes - 1)
 
     def code_units(self) -> FloatArray:

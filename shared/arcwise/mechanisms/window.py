@@ -1,4 +1,4 @@
-"""Mechanisms on an interval, and what those that sample from a window share, whatever their window."""
+"""The base classes of mechanisms on an interval, and of those that sample from a window."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_NODES = 128
-"""One-byte codes at every epsilon, for windows up to half of the codes."""
+"""Gives one-byte codes at every epsilon, for windows up to half of the codes."""
 
 
 class IntervalMechanism(Mechanism):
-    """A mechanism on an `Interval`: its nodes stand at equal distances."""
+    """A mechanism on an `Interval` with equally spaced nodes."""
 
     __slots__ = ("_scale", "_shift")
 
@@ -57,17 +57,17 @@ class IntervalMechanism(Mechanism):
 
 
 class WindowMechanism(IntervalMechanism):
-    """A mechanism on an `Interval` whose rows are a background and one window.
+    """A mechanism on an `Interval` with rows of a background and one window.
 
-    A subclass has a constructor that chooses the window's share of the codes, and calls `_fit`. What differs
-    between them is only that share, the placement, and what a code decodes to.
+    A subclass has a constructor that chooses the window's share of the codes, and calls `_fit`. Subclasses
+    differ only in that share, the placement, and the decoded value of a code.
     """
 
     __slots__ = ("_placement",)
 
     kind: ClassVar[str] = "window"
     placements: ClassVar[tuple[str, ...]] = ("inset",)
-    """The placements that this mechanism has."""
+    """The supported placements."""
 
     kernel: WindowKernel
     _placement: str
@@ -82,9 +82,9 @@ class WindowMechanism(IntervalMechanism):
         nodes: int | None,
         otherwise: int = DEFAULT_NODES,
     ) -> None:
-        """Choose the integers for a window of this share W/K of the codes.
+        """Choose the integers for a window with the share W/K of the codes.
 
-        Without `nodes` there are as many as a lattice has values, and `otherwise` on a continuous domain.
+        Without `nodes`, the number is that of a lattice's values, or `otherwise` on a continuous domain.
         """
         if placement == "clamp" and domain.discrete:
             self._fit_lattice(domain, epsilon, share, nodes)
@@ -100,7 +100,7 @@ class WindowMechanism(IntervalMechanism):
         self._init(domain, epsilon, placement, kernel)
 
     def _fit_lattice(self, domain: Interval, epsilon: float, share: float, nodes: int | None) -> None:
-        """Choose the integers for a window that is centred on the values of a lattice: a code for each.
+        """Choose the integers for a window that is centred on the values of a lattice, with a code for each.
 
         The window is odd, so that its value is in its middle.
         """
@@ -143,7 +143,7 @@ class WindowMechanism(IntervalMechanism):
 
     @property
     def placement(self) -> str:
-        """Where the window may stand: "inset" or "clamp"."""
+        """The placement of the window: "inset" or "clamp"."""
         return self._placement
 
     @property
@@ -157,9 +157,9 @@ class WindowMechanism(IntervalMechanism):
         return not self.end_zones
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
-        """Return where nodes stand: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre.
+        """Return the positions of nodes: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre.
 
-        For clamp on a lattice of K values ``(s + W // 2) / (K-1)``, a value.
+        For clamp on a lattice of K values it is ``(s + W // 2) / (K-1)``, a value.
         """
         if not self.end_zones:
             return nodes / (self.kernel.nodes - 1)
@@ -168,9 +168,9 @@ class WindowMechanism(IntervalMechanism):
         return (nodes + self.kernel.window / 2) / self.kernel.codes
 
     def code_units(self) -> FloatArray:
-        """Return what codes decode to on the unit interval: `unbiased_units` for inset, else cell centres.
+        """Return the decoded codes on the unit interval: `unbiased_units` for inset, cell centres for clamp.
 
-        For clamp on a lattice the values.
+        For clamp on a lattice they are the values.
         """
         import numpy as np
 
@@ -181,7 +181,7 @@ class WindowMechanism(IntervalMechanism):
         return self.unbiased_units()
 
     def unbiased_units(self) -> FloatArray:
-        """Return the number for each code whose mean is the node's place s/(N-1), for inset.
+        """Return a number for each code whose mean is the node's place s/(N-1), for inset.
 
         The mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean s/(N-1).
         """
@@ -210,7 +210,7 @@ def mean_code(kernel: WindowKernel) -> tuple[float, float]:
 
 
 def check_interval(domain: object, name: str) -> Interval:
-    """Return the domain, or raise `ParameterError` when it is no `Interval`."""
+    """Return the domain; raise `ParameterError` if it is not an `Interval`."""
     if not isinstance(domain, Interval):
         raise ParameterError(f"domain must be an Interval, got {domain!r}: {name} supports no other domain")
     return domain
@@ -224,5 +224,5 @@ def lattice_nodes(domain: Domain, nodes: int | None, *, otherwise: T) -> int | T
 
 
 def check_nodes(nodes: object, most: int, *, least: int = 2) -> int:
-    """Return the number of nodes, or raise `ParameterError` when it is not an integer in the bounds."""
+    """Return the number of nodes; raise `ParameterError` if it is not an integer in the bounds."""
     return checked_integer("nodes", nodes, least, most, advice="; on a lattice it is the number of values")

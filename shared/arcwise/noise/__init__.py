@@ -1,11 +1,11 @@
-"""Distributions of additive noise for differential privacy, in the manner of scipy.stats.
+"""Distributions of additive noise for differential privacy, with methods like those of scipy.stats.
 
-Frozen objects for any sensitivity: density or mass, distribution function, quantiles, moments of any order,
-entropy, the parameter that is optimal for a loss, and samples for experiments. For privacy there are
-`GridNoise` for numbers and `BoxGridNoise`, `BodyGridNoise` and `IndependentGridNoise` for vectors: noise
-on a grid with integer weights, an exact certificate and the operating system's randomness.
+They are frozen objects for any sensitivity. They have a density or mass, a distribution function, quantiles,
+moments of any order, entropy, the optimal parameter for a loss, and samples for experiments. For privacy, use
+`GridNoise` for numbers and `BoxGridNoise`, `BodyGridNoise` and `IndependentGridNoise` for vectors. These are
+noise on a grid with integer weights, an exact certificate and the operating system's randomness.
 
-Importing this package loads numpy; scipy is loaded by what needs it.
+Importing this package loads numpy; scipy is loaded only where it is needed.
 """
 
 from __future__ import annotations

@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 
 
 class AbstractStaircase:
-    """Output r for input d with a probability proportional to ``base[r] f(cost[d, r])``, f a staircase.
+    """Output r for input d with a probability proportional to ``base[r] f(cost[d, r])``; f is a staircase.
 
-    f falls by the factor e^-decay where the cost passes ``(k + gamma) sensitivity``, k = 0, 1, 2, ..., and
-    the sensitivity is the largest change of the cost of one output between neighbouring inputs.
+    f falls by the factor e^-decay at the costs ``(k + gamma) sensitivity``, k = 0, 1, 2, .... The sensitivity
+    is the largest change of the cost of one output between neighbouring inputs.
 
     Parameters
     ----------
     costs
-        Shape (inputs, outputs), finite, non-negative: how bad each output is for each input.
+        Shape (inputs, outputs), finite, non-negative: the cost of each output for each input.
     decay
         The epsilon of f, more than 0, at most 50. The mechanism is ``2 decay``-DP, see the notes.
     gamma
-        Where the first step of f ends, as a fraction of the sensitivity, from 0 to 1.
+        The end of the first step of f, as a fraction of the sensitivity, from 0 to 1.
     base
-        The base measure: one positive number for each output; 1 for all unless given.
+        The base measure: one positive number for each output. The default is 1 for all.
     neighbours
-        Pairs of inputs that must not be told apart; all pairs unless given, as in local privacy.
+        Pairs of inputs that must be indistinguishable. The default is all pairs, as in local privacy.
 
     Raises
     ------
@@ -53,11 +53,11 @@ class AbstractStaircase:
 
     Notes
     -----
-    Between neighbours f changes by at most e^decay, and so does the sum over outputs that it is divided by:
-    ``2 decay`` in all (section VII, Definition 4 and Theorem 13), and `decay` alone where that sum is the
-    same for all inputs, as for noise on the line. `for_epsilon` takes the epsilon of the whole mechanism;
-    `privacy_loss` says what is spent. The steps are placed in rational arithmetic, because a float on the
-    wrong side of an edge would cost another e^decay.
+    Between neighbours f changes by at most e^decay, and so does the sum over outputs by which it is divided.
+    In all this is ``2 decay`` (section VII, Definition 4 and Theorem 13). It is only `decay` if that sum is
+    the same for all inputs, as for noise on the line. `for_epsilon` takes the epsilon of the whole mechanism;
+    `privacy_loss` returns the actual loss. The steps are placed in rational arithmetic, because a float on
+    the wrong side of an edge would cost another e^decay.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class AbstractStaircase:
             raise ParameterError(f"base must be {outputs} positive finite numbers, got {base!r}")
         sensitivity = _exact_sensitivity(self._costs, self._neighbours)
         self._sensitivity = float(sensitivity)
-        # Logarithms, because a probability can be too small for a float.
+        # Logarithms are used, because a probability can be too small for a float.
         logs = np.log(measure) - self.decay * _levels(self._costs, sensitivity, self.gamma)
         logs -= logs.max(axis=1, keepdims=True)
         self._logs = logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
@@ -116,7 +116,7 @@ class AbstractStaircase:
         base: ArrayLike | None = None,
         neighbours: Iterable[tuple[int, int]] | None = None,
     ) -> AbstractStaircase:
-        """Return the mechanism that is epsilon-DP as a whole: ``decay = epsilon / 2``, less a billionth.
+        """Return the mechanism that is epsilon-DP as a whole: ``decay = epsilon / 2``, minus a billionth.
 
         The billionth is room for rounding the probabilities to integers, see `certificate`.
         """
@@ -130,7 +130,7 @@ class AbstractStaircase:
 
     @property
     def gamma(self) -> float:
-        """Where the first step ends, as a fraction of the sensitivity."""
+        """The end of the first step, as a fraction of the sensitivity."""
         return self._gamma
 
     @property
@@ -165,8 +165,8 @@ class AbstractStaircase:
         Raises
         ------
         CertificateError
-            When it exceeds e^epsilon, or a weight is 0 where a neighbour's is not: costs that are very many
-            steps apart have probabilities below the range of a float.
+            When the ratio exceeds e^epsilon, or a weight is 0 and a neighbour's is not: costs that are very
+            many steps apart have probabilities below the range of a float.
         """
         epsilon = checked_real("epsilon", epsilon, least=0, most=2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows
@@ -175,13 +175,13 @@ class AbstractStaircase:
         return certify(ratio, epsilon)
 
     def draw(self, index: int, *, randomness: Randomness = SYSTEM) -> int:
-        """Return the output for the input of this index: one draw, exact integer weights."""
+        """Return the output for the input with this index, from one draw and exact integer weights."""
         index = checked_integer("index", index, 0, len(self._costs) - 1)
         _, u = randomness.draw()
         return self.kernel().sample(index, u)
 
     def draw_many(self, indices: ArrayLike, *, randomness: Randomness = SYSTEM) -> NDArray[Any]:
-        """Return the outputs for inputs of these indices, any shape; the same draws as `draw` one by one."""
+        """Return the outputs for inputs with these indices, any shape, with the draws of repeated `draw`."""
         array, most = np.asarray(indices), len(self._costs) - 1
         if array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() <= most):
             raise ParameterError(f"indices must be integers from 0 to {most}, got {indices!r}")
@@ -234,7 +234,8 @@ def _checked_pairs(neighbours: Iterable[tuple[int, int]] | None, inputs: int) ->
 def _exact_sensitivity(costs: FloatArray, pairs: IntArray) -> Fraction:
     """Return the largest change of a cost between neighbours, exactly.
 
-    Floats choose the candidates: a float difference is within half a unit in the last place of the exact one.
+    Floats choose the candidates: a float difference is within half a unit in the last place of the exact
+    difference.
     """
     changes = np.abs(costs[pairs[:, 0]] - costs[pairs[:, 1]])
     pair, output = np.nonzero(changes >= changes.max() * (1.0 - 2.0**-50))
@@ -249,7 +250,7 @@ def _exact_sensitivity(costs: FloatArray, pairs: IntArray) -> Fraction:
 
 
 def _levels(costs: FloatArray, sensitivity: Fraction, gamma: float) -> FloatArray:
-    """Return how many steps of f lie below each cost, exactly."""
+    """Return the number of steps of f below each cost, exactly."""
     values, inverse = np.unique(costs, return_inverse=True)
     edge = Fraction(gamma) * sensitivity
     levels = []

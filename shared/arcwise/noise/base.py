@@ -1,4 +1,4 @@
-"""What every noise distribution can do, and what noise with a density and noise on the integers add.
+"""The base classes of noise distributions, of noise with a density and of noise on the integers.
 
 All noise here is symmetric about 0 and one-dimensional.
 """
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     Size: TypeAlias = int | tuple[int, ...]
 
 NOISE_EPSILON_MAX = 50.0
-"""Beyond this e^-epsilon is less than the rounding error of 1; no use of such noise is known."""
+"""Beyond this, e^-epsilon is less than the rounding error of 1; no use of such noise is known."""
 
-CHUNK = 2**14  # samples at a time, so that a sampler's intermediate arrays stay in the cache
+CHUNK = 2**14  # samples per block, so that a sampler's intermediate arrays stay in the cache
 
 
 def checked_epsilon(epsilon: object, *, zero: bool = False) -> float:
-    """Return epsilon as a float in (0, 50], or in [0, 50] where `zero` is allowed."""
+    """Return epsilon as a float in (0, 50], or in [0, 50] if `zero`."""
     if zero:
         return checked_real("epsilon", epsilon, least=0, most=NOISE_EPSILON_MAX)
     return checked_real("epsilon", epsilon, above=0, most=NOISE_EPSILON_MAX)
 
 
 def checked_delta(delta: object, most: float) -> float:
-    """Return delta as a float in (0, 1), or in (0, most] where `most` is below 1."""
+    """Return delta as a float in (0, 1), or in (0, most] if `most` is below 1."""
     if most < 1:
         return checked_real("delta", delta, above=0, most=most)
     return checked_real("delta", delta, above=0, below=1)
@@ -59,7 +59,7 @@ def elementwise(function: Callable[[FloatArray], Any], x: Any) -> Any:
 
 
 def checked_shape(size: Size | None, generator: object) -> tuple[int, ...]:
-    """Return the shape of samples, () without a size; also refuses what is not a numpy generator."""
+    """Return the shape of samples, () without a size; refuse a `generator` that is not a numpy generator."""
     if not isinstance(generator, np.random.Generator):
         raise ParameterError(f"generator must be a numpy.random.Generator, got {generator!r}")
     shape = size if isinstance(size, tuple) else () if size is None else (size,)
@@ -69,9 +69,9 @@ def checked_shape(size: Size | None, generator: object) -> tuple[int, ...]:
 def least_whole(
     enough: Callable[[FloatArray], BoolArray], guess: FloatArray, *, least: float | None = None
 ) -> FloatArray:
-    """Return in each place the least whole number that is enough: brackets that double, then bisection.
+    """Return for each place the least whole number that is enough, by doubling brackets and bisection.
 
-    `enough` takes a whole number for each place and is true from some number on. No number below `least` is.
+    `enough` takes a whole number for each place and is true from some number on. It is false below `least`.
     """
     low, high = guess.copy() if least is None else np.full(guess.shape, least - 1.0), guess.copy()
     step = 1.0
@@ -97,7 +97,7 @@ def geometric_rvs(rate: float, count: int, generator: np.random.Generator) -> Fl
     """Return geometric numbers with ``P(G >= k) = e^(-rate k)`` as whole floats.
 
     They are the integer parts of exponential numbers. 1 - u is exact, and numpy's logarithm of an array is
-    several times faster than its log1p and than its exponential generator.
+    several times faster than its log1p and its exponential generator.
     """
     x = generator.random(count)
     np.subtract(1.0, x, out=x)
@@ -117,12 +117,12 @@ class Noise(ABC):
     _dtype: ClassVar[type[np.number[Any]]] = np.float64
 
     def __init_subclass__(cls) -> None:
-        if "__init__" in vars(cls):  # its arguments are its own
+        if "__init__" in vars(cls):  # only a constructor of its own
             cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def _tail_at(self, x: FloatArray) -> tuple[FloatArray, BoolArray]:
-        """Return the smaller of P(X <= x) and P(X > x), and whether it is the first."""
+        """Return the smaller of P(X <= x) and P(X > x), and whether it is P(X <= x)."""
 
     @abstractmethod
     def _ppf(self, q: FloatArray) -> FloatArray:
@@ -139,7 +139,7 @@ class Noise(ABC):
     @property
     @abstractmethod
     def support(self) -> tuple[float, float]:
-        """The ends of the smallest closed interval that holds all the mass."""
+        """The ends of the smallest closed interval that contains all the mass."""
 
     @overload
     def cdf(self, x: float) -> float: ...
@@ -191,17 +191,17 @@ class Noise(ABC):
         Parameters
         ----------
         function
-            Of an array of shape (n,), in the unit of the noise; returns n real numbers. What it does where
-            the noise is with a probability below 1e-24 shows only if it grows.
+            A function of an array of shape (n,), in the unit of the noise, which returns n real numbers. Its
+            values at noise with a probability below 1e-24 matter only if it grows.
         points
-            Where the function jumps or has a kink. Others are looked for; a jump very near the edge of a step
-            may be missed. On the integers nothing is.
+            Places where the function jumps or has a kink. Other such places are searched for, but a jump very
+            near the edge of a step may be missed. On the integers nothing is searched for or missed.
 
         Raises
         ------
         ParameterError
-            When a value is not finite, or the expectation is not known to a billionth of ``E|f(X)|``: the
-            function grows too fast, or jumps too often.
+            When a value is not finite, or the error of the expectation exceeds a billionth of ``E|f(X)|``,
+            because the function grows too fast or jumps too often.
 
         Examples
         --------
@@ -215,7 +215,7 @@ class Noise(ABC):
 
     @abstractmethod
     def _expect(self, function: Values, points: FloatArray) -> float:
-        """Return E f(X) for a checked function, smooth on both sides but for some sizes of x."""
+        """Return E f(X) for a checked function, smooth on both sides except at some sizes of x."""
 
     def moment(self, order: int) -> float:
         """Return ``E X^order`` for an integer order >= 0; 0 for odd orders, because of the symmetry."""
@@ -237,9 +237,9 @@ class Noise(ABC):
         return math.sqrt(self.var())
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the ends of the central interval that holds this much probability.
+        """Return the ends of the central interval with this probability.
 
-        On a lattice it is the smallest central interval with at least this much.
+        On a lattice it is the smallest central interval with at least this probability.
         """
         low = self.ppf((1.0 - checked_real("level", level, above=0, below=1)) / 2.0)
         return low, 0.0 - low
@@ -251,10 +251,10 @@ class Noise(ABC):
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> Any:
         """Return samples for experiments, of shape `size`, or one number without a size.
 
-        Not for privacy: a numpy generator can be predicted from its outputs, and the floats that a sum of a
-        value and float noise can be depend on the value (Mironov 2012, "On significance of the least
-        significant bits for differential privacy"). To release numbers, draw from a `GridNoise`, or use a
-        local mechanism of `arcwise.mechanisms`.
+        Do not use them for privacy. A numpy generator can be predicted from its outputs. Also, the possible
+        floats of a sum of a value and float noise depend on the value (Mironov 2012, "On significance of the
+        least significant bits for differential privacy"). To release numbers, draw from a `GridNoise`, or use
+        a local mechanism of `arcwise.mechanisms`.
         """
         shape = checked_shape(size, generator)
         if size is None:
@@ -270,7 +270,7 @@ class Noise(ABC):
 class ContinuousNoise(Noise):
     """Noise with a symmetric density (and, for `UniformAtom`, an atom at 0).
 
-    A family gives the density, the survival function of ``|X|`` and its inverse; the two sides are one
+    A family gives the density, the survival function of ``|X|`` and its inverse. Both sides share one
     computation, and both tails keep their relative precision.
     """
 
@@ -305,7 +305,7 @@ class ContinuousNoise(Noise):
         return elementwise(lambda s: 0.0 - self._checked_ppf(s), s)
 
     def half_width(self, level: float) -> float:
-        """Return h with ``P(|X| <= h) = level``: half the symmetric confidence interval."""
+        """Return h with ``P(|X| <= h) = level``, half the width of the symmetric confidence interval."""
         return float(self._abs_isf(np.array([1.0 - checked_real("level", level, above=0, below=1)]))[0])
 
     def _expect(self, function: Values, points: FloatArray) -> float:
@@ -317,7 +317,7 @@ class ContinuousNoise(Noise):
         return integral(weighted, self._pieces(), points, endless=math.isinf(self.support[1]))
 
     def _pieces(self) -> Iterator[tuple[float, float]]:
-        """Yield stretches of ``|X|`` in which the density falls by little, at first, up to where it ends."""
+        """Yield pieces of ``|X|``, at first with a small fall of the density, up to its end."""
         low, high, end = 0.0, self.abs_moment(1.0) / 8.0, float(self._abs_isf(np.array([1e-300]))[0])
         while low < end:
             yield low, min(high, end)
@@ -374,7 +374,7 @@ class DiscreteNoise(Noise):
     @overload
     def pmf(self, n: Numbers) -> FloatArray: ...
     def pmf(self, n: Any) -> Any:
-        """Return ``P(X = n)``; 0 where n is no integer."""
+        """Return ``P(X = n)``; 0 if n is not an integer."""
 
         def mass(n: FloatArray) -> FloatArray:
             whole = np.floor(n) == n
@@ -402,8 +402,8 @@ class DiscreteNoise(Noise):
         return self._tail(np.where(n < 0.0, -n, n + 1.0)), n < 0.0
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        # A guess from the mean decay. The result is the least n of which cdf(n), as computed here, is at
-        # least q; for 0 and 1 there may be none, so that 1/2 stands for them.
+        # The guess is from the mean decay. The result is the least n for which the computed cdf(n) is at
+        # least q. For 0 and 1 it may not exist, so 1/2 replaces them.
         inside = np.where((q > 0.0) & (q < 1.0), q, 0.5)
         s = np.clip(np.where(inside < 0.5, inside, 1.0 - inside), 1e-300, None)
         guess = np.floor(np.log(2.0 * s) / self._decay)

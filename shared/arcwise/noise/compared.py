@@ -1,9 +1,9 @@
-"""What the optimal distributions are compared with: Laplace noise, also truncated, and Gaussian noise.
+"""Noise to compare the optimal distributions with: Laplace noise, truncated Laplace noise and Gaussian noise.
 
-Geng, Ding, Guo and Kumar, "Tight analysis of privacy and utility tradeoff in approximate differential
-privacy" (arXiv 1810.00877), have the truncated noise and the lower bound of the cost of any noise. Balle and
-Wang, "Improving the Gaussian mechanism for differential privacy: analytical calibration and optimal
-denoising" (ICML 2018), have Gaussian noise with the least standard deviation.
+The truncated noise and the lower bound of the cost of any noise are from Geng, Ding, Guo and Kumar, "Tight
+analysis of privacy and utility tradeoff in approximate differential privacy" (arXiv 1810.00877). Gaussian
+noise with the least standard deviation is from Balle and Wang, "Improving the Gaussian mechanism for
+differential privacy: analytical calibration and optimal denoising" (ICML 2018).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Laplace(EndlessNoise):
     epsilon
         More than 0, at most 50.
     sensitivity
-        The largest change of the value to be protected, in its unit; positive.
+        The largest change of the protected value, in its unit; positive.
 
     Raises
     ------
@@ -83,8 +83,8 @@ class Laplace(EndlessNoise):
         return gamma_moment(self.scale, power)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
-        # One number in [-1, 1) gives the sign and, by inversion, the size; at -1 itself the logarithm is kept
-        # finite. An array's logarithm is several times faster than numpy's own Laplace generator.
+        # One number in [-1, 1) gives the sign and, by inversion, the size. At -1 itself the maximum keeps the
+        # logarithm finite. An array's logarithm is several times faster than numpy's own Laplace generator.
         side = generator.random(count)
         side *= 2.0
         side -= 1.0
@@ -98,7 +98,7 @@ class Laplace(EndlessNoise):
 class TruncatedLaplace(ContinuousNoise):
     """The density ``B e^(-epsilon |x| / sensitivity)`` on [-A, A]; (epsilon, delta)-DP.
 
-    The last stretch of length `sensitivity` at either end has the probability delta.
+    The last part of length `sensitivity` at either end has the probability delta.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class TruncatedLaplace(ContinuousNoise):
     delta
         More than 0, at most 1/2 (above, A would be less than the sensitivity).
     sensitivity
-        The largest change of the value to be protected, in its unit; positive.
+        The largest change of the protected value, in its unit; positive.
 
     Raises
     ------
@@ -116,9 +116,9 @@ class TruncatedLaplace(ContinuousNoise):
 
     Notes
     -----
-    With ``c = (e^epsilon - 1) / (2 delta)`` and ``scale = sensitivity / epsilon``:
-    ``A = scale log(1 + c)`` and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its
-    constraint as that of (0, delta), without the factor e^epsilon.
+    With ``c = (e^epsilon - 1) / (2 delta)`` and ``scale = sensitivity / epsilon``: ``A = scale log(1 + c)``
+    and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its constraint as that of (0,
+    delta), without the factor e^epsilon.
     """
 
     epsilon: float
@@ -141,7 +141,7 @@ class TruncatedLaplace(ContinuousNoise):
 
     @property
     def half_support(self) -> float:
-        """A: no noise is larger, in the unit of the sensitivity."""
+        """A, the largest noise, in the unit of the sensitivity."""
         return self.scale * math.log1p(self._c)
 
     @property
@@ -159,9 +159,9 @@ class TruncatedLaplace(ContinuousNoise):
         return self.abs_moment(1.0) / self.scale - math.log(self.peak)
 
     def lower_bound(self, power: float = 1.0) -> float:
-        """Return a bound that ``E|X|^power`` of no (epsilon, delta)-DP additive noise is below.
+        """Return a lower bound of ``E|X|^power`` of any (epsilon, delta)-DP additive noise.
 
-        See `approximate_lower_bound`; V1_low and V2_low of the paper for powers 1 and 2.
+        See `approximate_lower_bound`; for powers 1 and 2 it is V1_low and V2_low of the paper.
         """
         return approximate_lower_bound(self.epsilon, self.delta, self.sensitivity, power=power)
 
@@ -171,12 +171,12 @@ class TruncatedLaplace(ContinuousNoise):
         )
 
     def _abs_sf(self, z: FloatArray) -> FloatArray:
-        # (e^(-z/scale) - e^(-A/scale)) / (1 - e^(-A/scale)), without the difference of near numbers.
+        # (e^(-z/scale) - e^(-A/scale)) / (1 - e^(-A/scale)), without a difference of close numbers.
         beyond = (np.minimum(z, self.half_support) - self.half_support) / self.scale
         return 0.0 + np.expm1(-beyond) / self._c
 
     def _abs_isf(self, s: FloatArray) -> FloatArray:
-        # In the tail measured from the end of the support, near the centre from 0, where 1 - s is exact.
+        # The tail is measured from the end of the support; near the centre from 0, where 1 - s is exact.
         tail = self.half_support - self.scale * np.log1p(self._c * s)
         inner = -self.scale * np.log1p((np.maximum(s, 0.25) - 1.0) / (1.0 + 1.0 / self._c))
         return np.where(s < 0.5, tail, 0.0 + inner)
@@ -223,24 +223,24 @@ def approximate_lower_bound(
 
     Notes
     -----
-    Let X be such noise, symmetric without loss of generality (averaging with its mirror image keeps both
-    privacy and cost), in units of the sensitivity, ``G_k = P(X >= k)``. Then ``G_0 >= 1/2``, and privacy for
-    the half line from k gives ``G_k <= e^epsilon G_(k+1) + delta``. By induction
+    Let X be such noise in units of the sensitivity, ``G_k = P(X >= k)``. It is symmetric without loss of
+    generality, since averaging with its mirror image keeps both privacy and cost. Then ``G_0 >= 1/2``, and
+    privacy for the half line from k gives ``G_k <= e^epsilon G_(k+1) + delta``. By induction
 
         G_k >= g_k = max(0, 1/2 - a (1 + b + ... + b^(k-1))),   b = e^-epsilon,   a = (1-b)/2 + b delta,
 
-    and the cost is at least ``2 sum_{k >= 1} (k^power - (k-1)^power) g_k``. This is "Tight analysis of
+    and the cost is at least ``2 sum_{k >= 1} (k^power - (k-1)^power) g_k``. This is from "Tight analysis of
     privacy and utility tradeoff in approximate differential privacy" (Geng, Ding, Guo, Kumar; Theorems 4 and
-    5), which assumes an integer n with ``a (1 + ... + b^(n-1)) = 1/2`` and is the same number then. The
-    argument above needs no such n: what is left of the half mass stands at the last point, so that the bound
-    holds, continuously, at every epsilon and delta.
+    5). The paper assumes an integer n with ``a (1 + ... + b^(n-1)) = 1/2``, and then gives the same number.
+    The argument above needs no such n: the rest of the half mass is at the last point. So the bound holds,
+    continuously, at every epsilon and delta.
     """
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 0.5)
     sensitivity = checked_real("sensitivity", sensitivity, above=0)
     power = checked_real("power", power, above=0)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
-    # g_k = b (a b^(k-1) - delta) / (1 - b), positive for k - 1 < log(a / delta) / epsilon. The logarithm is
-    # that of 1 + (1 - b) (1 - 2 delta) / (2 delta).
+    # g_k = b (a b^(k-1) - delta) / (1 - b), positive for k - 1 < log(a / delta) / epsilon. The argument of
+    # the logarithm is computed as 1 + (1 - b) (1 - 2 delta) / (2 delta).
     length = math.log1p(above * (1.0 - 2.0 * delta) / (2.0 * delta)) / epsilon
     terms = math.ceil(length)
     if terms > _MOST_TERMS:
@@ -250,9 +250,9 @@ def approximate_lower_bound(
     total = 0.0
     for start in range(1, terms + 1, _BLOCK):
         k = np.arange(start, min(start + _BLOCK, terms + 1), dtype=np.float64)
-        # delta (e^(epsilon (length - (k - 1))) - 1), so that nothing cancels where g_k is near 0.
+        # Written as delta (e^(epsilon (length - (k - 1))) - 1), so that nothing cancels for g_k near 0.
         g = b * delta * np.expm1(np.maximum(epsilon * (length - (k - 1.0)), 0.0)) / above
-        # k^power - (k-1)^power, without the difference of near numbers.
+        # k^power - (k-1)^power, without a difference of close numbers.
         steps = (sensitivity * k) ** power * -np.expm1(power * np.log1p(-1.0 / np.maximum(k, 2.0)))
         steps = np.where(k == 1.0, sensitivity**power, steps)
         total += float(np.dot(steps, g))
@@ -260,7 +260,7 @@ def approximate_lower_bound(
 
 
 def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> float:
-    """Return the exact delta of Gaussian noise of this standard deviation at this epsilon.
+    """Return the exact delta of Gaussian noise with this standard deviation at this epsilon.
 
     ``Phi(u - v) - e^epsilon Phi(-u - v)`` with ``u = sensitivity / (2 sigma)`` and
     ``v = epsilon sigma / sensitivity`` (Balle and Wang, Theorem 8).
@@ -285,9 +285,9 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: float = 1.0) -> fl
 def _log_delta(sigma: float, epsilon: float) -> float:
     """Return the logarithm of delta for sensitivity 1.
 
-    Both terms of the formula have the factor phi(u - v) = e^epsilon phi(u + v), so delta is
-    phi(u - v) (R(v - u) - R(v + u)) with Mills' ratio R(x) = Phi(-x) / phi(x). Where u is small the
-    difference is the integral of ``-R' = 1 - x R`` instead, by Gauss-Legendre nodes.
+    Both terms of the formula have the factor phi(u - v) = e^epsilon phi(u + v), so delta is phi(u - v) (R(v -
+    u) - R(v + u)) with Mills' ratio R(x) = Phi(-x) / phi(x). For a small u the difference is computed as the
+    integral of ``-R' = 1 - x R``, by Gauss-Legendre nodes.
     """
     from scipy import special
 
@@ -307,7 +307,7 @@ def _log_delta(sigma: float, epsilon: float) -> float:
 
 
 def _calibrated(epsilon: float, delta: float) -> float:
-    """Return the least sigma for sensitivity 1 whose delta is at most this one."""
+    """Return the least sigma for sensitivity 1 with a delta of at most `delta`."""
     from scipy import optimize
 
     target = math.log(delta)
@@ -322,7 +322,7 @@ def _calibrated(epsilon: float, delta: float) -> float:
     while excess(low) <= 0.0:
         low -= 1.0
     sigma = math.exp(optimize.brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
-    # The root is good to a few units in the last place; end on the private side of it.
+    # The root is accurate to a few units in the last place; end on its private side.
     while _log_delta(sigma, epsilon) > target:
         sigma = math.nextafter(sigma, math.inf)
     return sigma
@@ -339,7 +339,7 @@ class AnalyticGaussian(EndlessNoise):
     delta
         More than 0, less than 1.
     sensitivity
-        The largest change of the value to be protected, in its unit (the L2 change of a vector); positive.
+        The largest change of the protected value, in its unit (the L2 change of a vector); positive.
 
     Attributes
     ----------
@@ -378,7 +378,7 @@ class AnalyticGaussian(EndlessNoise):
     def _abs_isf(self, s: FloatArray) -> FloatArray:
         from scipy import special
 
-        # erfcinv loses nothing in the tail, erfinv nothing near the centre.
+        # erfcinv is precise in the tail, erfinv near the centre.
         z = np.where(s < 0.5, special.erfcinv(s), special.erfinv(1.0 - s))
         return np.asarray(self.sigma * math.sqrt(2.0) * z)
 

@@ -1,8 +1,8 @@
-"""The order of noise by concentration about 0, and what is optimal in it.
+"""The partial order of noise by concentration about 0, with comparisons in it.
 
-Soria-Comas and Domingo-Ferrer 2013, Definitions 3 to 5: noise is smaller than other noise when every
-interval between 0 and a point holds at least as much of its mass. Whatever the loss, as long as it grows with
-``|x|``, the smaller one costs less. The order is partial: each of two may hold more somewhere.
+Soria-Comas and Domingo-Ferrer 2013, Definitions 3 to 5: noise is smaller than other noise if every interval
+between 0 and a point contains at least as much of its mass. The smaller one costs less for every loss that
+grows with ``|x|``. The order is partial: each of two may have more mass somewhere.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _QUANTILES = 4096
 _MOST_INTEGERS = 2_000_000
 _MOST_STEPS = 100_000
 _TAIL = 1e-12
-"""Less mass than this beyond a point decides nothing."""
+"""Differences of mass beyond a point are ignored below this."""
 _EXACT = 1e-13
-"""Differences of this size, relative to the mass beyond the point, are rounding."""
+"""Differences of this size, relative to the mass beyond the point, count as rounding."""
 
 
 class Concentration(NamedTuple):
-    """How one kind of noise compares with another.
+    """The result of a comparison of two kinds of noise.
 
     Attributes
     ----------
     relation
-        "smaller" when the first holds at least as much mass between 0 and every point, and more for some;
-        "larger" the other way round; "equal"; or "incomparable" when each holds more for some point.
+        "smaller" if the first has at least as much mass between 0 and every point, and more for some;
+        "larger" for the reverse; "equal"; or "incomparable" if each has more for some point.
     first_more_at
-        The distance from 0 up to which the first is ahead by most; None where it never is. In the unit of the
-        noise.
+        The distance from 0 up to which the first leads by most, in the unit of the noise; None if it never
+        leads.
     second_more_at
-        The same of the second.
+        The same for the second.
     """
 
     relation: Relation
@@ -61,18 +61,18 @@ def compare_concentration(first: Noise, second: Noise) -> Concentration:
     Raises
     ------
     ParameterError
-        When an argument is no noise of one dimension, or one is on the reals and the other on the integers.
+        When an argument is not one-dimensional noise, or one is on the reals and the other on the integers.
 
     Notes
     -----
-    All noise here is symmetric, so the mass between 0 and a point x is ``P(X >= 0) - P(X > x)``, and
-    distances are enough. The masses are compared at 4,096 quantiles of each and at their steps, up to a tail
-    of 1e-12; where one is ahead by less than a 1e-13 part they count as equal. On the integers every number
-    is compared.
+    All noise here is symmetric, so the mass between 0 and a point x is ``P(X >= 0) - P(X > x)``, and it is
+    enough to compare distances. The masses are compared at 4,096 quantiles of each and at their steps, up to
+    a tail of 1e-12. Relative differences below 1e-13 count as equal. On the integers every number is
+    compared.
 
-    For one epsilon and sensitivity each staircase is minimal: none with another gamma is smaller. Laplace
-    noise is larger than the staircase whose steps have Laplace's mass (Figure 1), and not comparable with
-    others. `compare_vector_concentration` is the order of vectors.
+    For one epsilon and sensitivity each staircase is minimal: no staircase with another gamma is smaller.
+    Laplace noise is larger than the staircase with steps that have Laplace's mass (Figure 1), and not
+    comparable with others. `compare_vector_concentration` is the order of vectors.
 
     Examples
     --------
@@ -112,31 +112,31 @@ def compare_concentration(first: Noise, second: Noise) -> Concentration:
 
 
 def compare_vector_concentration(first: Sequence[Noise], second: Sequence[Noise]) -> Relation:
-    """Return whether a vector of independent noise is smaller than another, more concentrated about 0.
+    """Return whether a vector of independent noise is smaller than another: more concentrated about 0.
 
     Parameters
     ----------
     first, second
-        The independent components of each vector, equally many, at least one.
+        The independent components of each vector; the same number in both, at least one.
 
     Returns
     -------
     str
-        "smaller" when the first holds at least as much mass in every set that holds, with each of its points,
-        the box between 0 and that point (Definition 4), and more in some; "larger" the other way round;
+        "smaller" if the first has at least as much mass in every set that contains, with each of its points,
+        the box between 0 and that point (Definition 4), and more in some such set; "larger" for the reverse;
         "equal"; or "incomparable".
 
     Raises
     ------
     ParameterError
-        When there are not equally many components, or two of them cannot be compared.
+        When the numbers of components differ, or two components cannot be compared.
 
     Notes
     -----
-    Slabs, where one component is bounded, are such sets: the components of smaller noise are smaller. If they
-    all are, noise of the first kind can be drawn with the second so that no component is farther from 0 and
-    none has the other sign, as components are independent: then the first is in every such set in which the
-    second is.
+    Slabs, where one component is bounded, are such sets, so the components of smaller noise are smaller.
+    Conversely, let all components be smaller. Since components are independent, noise of the first kind can
+    be drawn together with the second so that no component is farther from 0 and none has the other sign. Then
+    the first is in every such set that contains the second.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def compare_vector_concentration(first: Sequence[Noise], second: Sequence[Noise]
 
 
 def _points(first: Noise, second: Noise) -> FloatArray:
-    """Return the distances that are compared, ascending from 0."""
+    """Return the compared distances, in ascending order from 0."""
     far = max(noise.ppf(1.0 - _TAIL) for noise in (first, second))
     if isinstance(first, DiscreteNoise) and far <= _MOST_INTEGERS:
         return np.arange(far + 1.0)
@@ -172,7 +172,7 @@ def _points(first: Noise, second: Noise) -> FloatArray:
 
 
 def _steps(noise: Noise, far: float) -> FloatArray:
-    """Return where the density of a staircase or of bounded noise falls, up to a distance."""
+    """Return the places where the density of a staircase or of bounded noise falls, up to a distance."""
     from arcwise.noise.staircase import Staircase
 
     end = noise.support[1]

@@ -1,4 +1,4 @@
-"""Geometric noise, and the staircase on the integers: the optimal epsilon-DP noise of any sensitivity.
+"""Geometric noise, and the staircase on the integers, which is optimal epsilon-DP noise for any sensitivity.
 
 Geng and Viswanath, "The optimal mechanism in differential privacy" (arXiv 1212.1186), section VI.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 SENSITIVITY_MAX = 2**20
-"""Moments add one series for each integer below the sensitivity."""
+"""A bound, because moments need one series for each integer below the sensitivity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,8 @@ class Geometric(DiscreteNoise):
     epsilon
         More than 0, at most 50.
     sensitivity
-        The largest change of the integer to be protected, at least 1. At 1 this is the optimal noise for
-        every loss that grows with ``|n|`` (Geng and Viswanath, Theorem 11); above, `DiscreteStaircase` is
-        better.
+        The largest change of the protected integer, at least 1. At 1 this is the optimal noise for every loss
+        that grows with ``|n|`` (Geng and Viswanath, Theorem 11). Above, `DiscreteStaircase` is better.
 
     Raises
     ------
@@ -73,7 +72,7 @@ class Geometric(DiscreteNoise):
 
     def entropy(self) -> float:
         """Return the entropy in nats: ``rate E|X| - log P(X = 0)``."""
-        # -log P(X = 0) by the odds of the rest, which is all that is left at large epsilon.
+        # -log P(X = 0) by the odds of the rest, the only part with digits left at large epsilon.
         return self._decay * self.abs_moment(1.0) + math.log1p(2.0 / math.expm1(self._decay))
 
     def _abs_pmf(self, n: FloatArray) -> FloatArray:
@@ -92,10 +91,10 @@ class Geometric(DiscreteNoise):
 
 
 def _r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
-    """Return the r with the least expectation of a loss, a function of ``|x|`` that does not fall.
+    """Return the r with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    As `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. 0 has one sign only, so what is compared
-    is less ``loss(0)``.
+    As in `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. 0 has only one sign, so ``loss(0)``
+    is subtracted from the compared costs.
     """
     epsilon = checked_epsilon(epsilon)
     sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
@@ -104,7 +103,7 @@ def _r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
 
 
 def _least_r(epsilon: float, sums: FloatArray, at_zero: float = 0.0) -> int:
-    """Return the best r by the running sums of T_i."""
+    """Return the best r from the running sums of T_i."""
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     r = np.arange(1, sums.size + 1)
     weight = 2.0 * (r + b * (sums.size - r)) - above
@@ -114,9 +113,9 @@ def _least_r(epsilon: float, sums: FloatArray, at_zero: float = 0.0) -> int:
 def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
     """Return the r with the least ``E|X|^power`` of a `DiscreteStaircase`.
 
-    There is no closed form; all r from 1 to the sensitivity are compared (the smallest of equals wins), in
-    one pass: the cost is ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))`` up to a
-    constant, with ``T_i = sum_k b^k (k sensitivity + i)^power``.
+    There is no closed form. All r from 1 to the sensitivity are compared in one pass; of equal ones the
+    smallest is taken. The cost is ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))``
+    up to a constant, with ``T_i = sum_k b^k (k sensitivity + i)^power``.
 
     Parameters
     ----------
@@ -144,9 +143,9 @@ class DiscreteStaircase(DiscreteNoise):
     epsilon
         More than 0, at most 50.
     sensitivity
-        The largest change of the integer to be protected, from 1 to 2**20.
+        The largest change of the protected integer, from 1 to 2**20.
     r
-        How many of the integers 0, 1, ... belong to the highest step, from 1 to `sensitivity`.
+        The number of the integers 0, 1, ... on the highest step, from 1 to `sensitivity`.
 
     Raises
     ------
@@ -155,8 +154,8 @@ class DiscreteStaircase(DiscreteNoise):
 
     Notes
     -----
-    With ``b = e^-epsilon`` and W = r + b (sensitivity - r) the mass at 0 is ``a = (1 - b) / (2 W - (1 - b))``
-    (equations 79 and 80). With sensitivity 1 this is `Geometric`.
+    With ``b = e^-epsilon`` and ``W = r + b (sensitivity - r)``, the mass at 0 is
+    ``a = (1 - b) / (2 W - (1 - b))`` (equations 79 and 80). With sensitivity 1 this is `Geometric`.
 
     Examples
     --------
@@ -180,8 +179,8 @@ class DiscreteStaircase(DiscreteNoise):
     ) -> DiscreteStaircase:
         """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of all epsilon-DP additive noise on the integers (Theorem 12), for every loss that is
-        symmetric and does not fall with ``|x|``.
+        It is the best of all epsilon-DP additive noise on the integers (Theorem 12), for every symmetric loss
+        that does not decrease with ``|x|``.
 
         Parameters
         ----------
@@ -190,12 +189,12 @@ class DiscreteStaircase(DiscreteNoise):
         power
             More than 0; the default is the mean of ``|X|``.
         loss
-            In place of a power: a function of an array of sizes ``|x|``, whole floats, shape (n,).
+            Replaces the power: a function of an array of sizes ``|x|``, whole floats, shape (n,).
 
         Raises
         ------
         ParameterError
-            When an argument is out of its bounds, both a power and a loss are given, or the loss falls
+            When an argument is out of its bounds, both a power and a loss are given, or the loss decreases
             somewhere or grows too fast for an expectation.
         """
         if loss is None:
@@ -215,7 +214,7 @@ class DiscreteStaircase(DiscreteNoise):
     def peak(self) -> float:
         """P(X = 0), the a of the paper."""
         above = -math.expm1(-self.epsilon)
-        # 2 W - (1 - b) with 2 (r - 1) + 1 + b: no cancellation at r = 1.
+        # 2 W - (1 - b) written as 2 (r - 1) + 1 + b, which does not cancel at r = 1.
         b = math.exp(-self.epsilon)
         return above / (2.0 * (self.r - 1) + 2.0 * b * (self.sensitivity - self.r) + 1.0 + b)
 
@@ -224,7 +223,7 @@ class DiscreteStaircase(DiscreteNoise):
         b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         lower = b * (self.sensitivity - self.r)
         steps = 2.0 * self.peak * (self._weight * b / above**2 + lower / above)
-        # -log P(X = 0) by the odds of the rest, which is all that is left at large epsilon.
+        # -log P(X = 0) by the odds of the rest, the only part with digits left at large epsilon.
         return self.epsilon * steps + math.log1p(2.0 * (self.r - 1 + lower + b) / above)
 
     def _abs_pmf(self, n: FloatArray) -> FloatArray:
@@ -249,7 +248,7 @@ class DiscreteStaircase(DiscreteNoise):
 
     def _rvs(self, count: int, generator: np.random.Generator) -> NDArray[Any]:
         x = self._two_sided(count, generator)
-        # 0 has come with both signs, twice as often as it should: half of them are drawn again.
+        # 0 occurs with both signs, twice as often as it should, so half of the zeros are drawn again.
         again = np.flatnonzero((x == 0.0) & np.signbit(x))
         while again.size:
             part = self._two_sided(again.size, generator)
@@ -258,7 +257,7 @@ class DiscreteStaircase(DiscreteNoise):
         return x.astype(np.int64)
 
     def _two_sided(self, count: int, generator: np.random.Generator) -> FloatArray:
-        """Return samples as whole floats, in which 0 and -0 have the probability a each, up to scale."""
+        """Return samples as whole floats; 0 and -0 have the probability a each, up to scale."""
         x = geometric_rvs(self.epsilon, count, generator)
         x *= self.sensitivity
         side = 2.0 * generator.random(count) - 1.0

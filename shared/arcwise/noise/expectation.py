@@ -1,7 +1,7 @@
-"""Expectations of any function of noise: adaptive quadrature, and sums whose rest is looked at.
+"""Expectations of any function of noise, by adaptive quadrature and by sums with a check of the rest.
 
-What a function does far out cannot be known from values of it. An expectation counts as found when the parts
-have become negligible by the place where the probabilities end; where they have not, it is refused.
+Values of a function do not show how it behaves farther out. An expectation is accepted if its parts become
+negligible before the probabilities end; otherwise it is refused.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     Values: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _TERMS_MAX = 2**28
-"""Values of a function that a sum may take: some seconds."""
+"""The most function values in a sum: some seconds."""
 
-_NEGLIGIBLE = 1e-17  # of a part, beside the sum of all in absolute values, after which a sum ends
-_REST = 1e-12  # of the last part where probabilities end: more is a function that grows as fast as they fall
+_NEGLIGIBLE = 1e-17  # a sum ends when a part is below this share of the sum of all in absolute values
+_REST = 1e-12  # of the last part where probabilities end; for more, the function grows as fast as they fall
 _PROBABLE = 56.0  # e^-56 is 5e-25: up to there every value of a function counts
 _WEIGHTS_END = 690.0  # e^-690 is 1e-300
 _RELATIVE = 1e-14
 _NOWHERE = np.zeros(0)
-_PARTS = 8  # of a piece, at first
+_PARTS = 8  # initial parts of a piece
 _NODES = 16  # of Gauss's rule on a stretch, which is halved until both halves agree with it
 _HALVINGS = 50
-_STRETCHES = 2**14  # at a time
+_STRETCHES = 2**14  # the most in one pass
 _BLOCK = 2**16
 _TOO_FAST = "function must grow more slowly: its expectation does not converge within the range of a float"
 _TOO_MANY = f"its sum would have more than {_TERMS_MAX:,} terms"
 
 
 def checked_function(name: str, function: Any) -> Values:
-    """Return a function of arrays as one whose values are checked: of the same shape, finite, real."""
+    """Return a function of arrays with checks that its values have the same shape and are finite and real."""
     if not callable(function):
         raise ParameterError(f"{name} must be a function of an array, got {function!r}")
 
@@ -51,7 +51,7 @@ def checked_function(name: str, function: Any) -> Values:
             found = np.asarray(function(x))
         if found.shape not in {x.shape, ()} or found.dtype.kind not in "fiub":
             raise ParameterError(
-                f"{name} must return a real number for each of an array's, got an array of "
+                f"{name} must return a real number for each element of its array, got an array of "
                 f"{found.dtype.name} of the shape {found.shape} for the shape {x.shape}"
             )
         found = np.broadcast_to(found, x.shape).astype(np.float64)
@@ -66,9 +66,9 @@ def checked_function(name: str, function: Any) -> Values:
 
 
 def checked_loss(loss: Any, power: float) -> Values:
-    """Return a loss as a function of ``|x|`` that raises `ParameterError` if its values fall.
+    """Return a loss as a function of ``|x|`` that raises `ParameterError` if its values decrease.
 
-    Only the places that it is evaluated at are compared. A power other than 1 must not be given as well.
+    Only the places where it is evaluated are compared. A power other than 1 must not be given as well.
     """
     if power != 1.0:
         raise ParameterError("give either power or loss: each of them is a loss")
@@ -87,13 +87,13 @@ def checked_loss(loss: Any, power: float) -> Values:
 
 
 def even_part(function: Values) -> Values:
-    """Return ``(f(z) + f(-z)) / 2``, which has the same expectation under symmetric noise."""
+    """Return ``(f(z) + f(-z)) / 2``, which has the same expectation for symmetric noise."""
 
     def values(z: FloatArray) -> FloatArray:
         values = function(np.concatenate((z, -z)))
         above, below = values[: z.size], values[z.size :]
         both = above + below
-        both[np.abs(both) <= 2.0**-50 * np.abs(above)] = 0.0  # rounding of an odd function
+        both[np.abs(both) <= 2.0**-50 * np.abs(above)] = 0.0  # rounding errors of an odd function
         return both / 2.0
 
     return values
@@ -108,10 +108,10 @@ def integral(
 ) -> float:
     """Return the sum of a function's integrals over pieces of the line, from 0 outwards.
 
-    The function takes an array of shape (n,), and is smooth but for a few kinks and for jumps, which are at
-    `points`. With `endless`, the last piece ends where the probabilities of a noise without end do, and must
-    be negligible. Raises `ParameterError` if it is not, or if an integral is not known to a billionth of the
-    sum of all in absolute values.
+    The function takes an array of shape (n,). It is smooth except for a few kinks and for jumps, which are at
+    `points`. With `endless`, the last piece ends with the probabilities of noise without an end, and its
+    integral must be negligible. Raises `ParameterError` if it is not, or if the error of an integral exceeds
+    a billionth of the sum of all in absolute values.
     """
     low, high = np.array([stretch for piece in pieces for stretch in _cut(*piece, points)]).T
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -140,8 +140,8 @@ def integral(
     error += float(np.abs(whole).sum())
     if error > 1e-9 * size:
         raise ParameterError(
-            "function must have fewer jumps or kinks: its expectation is known to "
-            f"{error:.2g} only, beside {size:.2g}"
+            "function must have fewer jumps or kinks: the error of its expectation is "
+            f"{error:.2g}, with a size of {size:.2g}"
         )
     if endless and last > _REST * size:
         raise ParameterError(_TOO_FAST)
@@ -149,16 +149,16 @@ def integral(
 
 
 def _cut(low: float, high: float, points: FloatArray) -> Iterable[tuple[float, float]]:
-    """Return a piece as stretches: cut into a few equal ones, and at some points."""
+    """Return a piece as stretches, by cutting it into a few equal ones and at some points."""
     inside = points[(points > low) & (points < high)]
     ends = np.unique(np.concatenate((np.linspace(low, high, _PARTS + 1), inside))).tolist()
     return pairwise(ends)
 
 
 def series_sum(blocks: Iterable[tuple[FloatArray, bool]]) -> float:
-    """Return the sum of terms that come in blocks, each with a flag for whether the sum may end there.
+    """Return the sum of terms in blocks; a flag with each block says whether the sum may end there.
 
-    Raises `ParameterError` if the terms end, or become too many, before they are negligible.
+    Raises `ParameterError` if the terms end, or are too many, before they are negligible.
     """
     total = size = part = 0.0
     terms = 0
@@ -200,7 +200,7 @@ class Folded:
             periods = min(2 * periods, most)
 
     def _sizes(self) -> tuple[FloatArray, FloatArray]:
-        """Return sums of absolute terms at four places of the period: of all, and of the last ones."""
+        """Return sums of absolute terms at four places of the period, of all terms and of the last ones."""
         k = np.arange(self._weights.size)
         sums = []
         for t in self._period * np.array([0.25, 0.5, 0.75, 1.0]):

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _GRID_POINTS_MAX = 2**22
-"""What a table of weights may hold: 32 MB."""
+"""The most weights in a table: 32 MB."""
 
 _CHUNK = 2**16
 _GUIDED_MAX = 2**16
-"""More weights than the guide table of `Inversion` numbers take a binary search, ten times as long."""
+"""Larger tables exceed the guide table of `Inversion` and use a binary search, which is ten times slower."""
 
 _LOW = np.uint64(2**32 - 1)
 _HALF = np.uint64(32)
@@ -39,15 +39,15 @@ _HALF = np.uint64(32)
 class GridNoise:
     """Noise ``k * step`` with the probability ``weight[k] / 2**64``, k from `first` on.
 
-    The floats of a sum ``value + noise`` depend on the value in their last bits, and so give it away (Mironov
+    The floats of a sum ``value + noise`` depend on the value in their last bits, and so reveal it (Mironov
     2012, "On significance of the least significant bits for differential privacy"). Here nothing is a float
-    until it is private: bring the value to the grid as an integer, add the integer that `draw` gives, and
-    multiply the sum by `step`. What the weights prove is exact (`certificate`), however they were made.
+    before it is private: bring the value to the grid as an integer, add the integer from `draw`, and multiply
+    the sum by `step`. The certificate is exact, regardless of how the weights were made (`certificate`).
 
-    A finite table cannot be pure epsilon-DP: a shifted copy of it reaches points that the other does not. The
-    certificate therefore has a delta of at least the weight of the last points, as many as the sensitivity:
-    about ``e^epsilon 2**-64`` for the tables that `from_noise` makes. Where pure epsilon is needed use a
-    `BoxGridNoise`, for one number or for several, which has no end.
+    A finite table cannot be pure epsilon-DP, because a shifted copy of it reaches points that the other does
+    not. The certificate therefore has a delta of at least the total weight of the last points, as many as the
+    sensitivity. For the tables of `from_noise` it is about ``e^epsilon 2**-64``. If pure epsilon is needed,
+    use a `BoxGridNoise`, for one number or for several, which has no end.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class GridNoise:
     first
         The k of the first weight.
     step
-        The distance of two grid points, in the unit of the value; positive.
+        The distance between two grid points, in the unit of the value; positive.
 
     Raises
     ------
     ParameterError
-        When the weights are not such integers, or there are more than `_GRID_POINTS_MAX`.
+        When the weights are not such integers, or there are more than 2**22 of them.
 
     Examples
     --------
@@ -89,32 +89,33 @@ class GridNoise:
             raise ParameterError(f"weights must sum to 2**64 = {UNIT}, got {total}")
         weights.flags.writeable = False
         self._weights, self._first, self._step = weights, first, checked_real("step", step, above=0)
-        # The running sums below 2**64, which is no uint64: the last point with weight needs none.
+        # The running sums below 2**64, which uint64 cannot hold: the last point with weight needs no entry.
         last = int(np.flatnonzero(weights)[-1])
         self._ends = np.cumsum(weights[:last], dtype=np.uint64)
         self._inversion = None
 
     @classmethod
     def from_noise(cls, noise: Noise, *, step: float = 1.0) -> GridNoise:
-        """Return the grid version of a distribution: each point has the mass of the cell around it.
+        """Return the grid version of a distribution, in which each point has the mass of the cell around it.
 
-        That is the noise rounded to the grid, so it keeps (epsilon, delta) for values on the grid. Rounding
-        the masses to integers can exceed e^epsilon by a last digit, which the certificate then counts as
-        delta: start from a distribution with a slightly smaller epsilon, such as ``epsilon * (1 - 1e-9)``,
-        and what is left is the tail.
+        It is the noise rounded to the grid, so it keeps (epsilon, delta) for values on the grid. Rounding the
+        masses to integers can exceed e^epsilon by a last digit, which the certificate counts as delta. Start
+        from a distribution with a slightly smaller epsilon, such as ``epsilon * (1 - 1e-9)``; then only the
+        tail remains in delta.
 
         Parameters
         ----------
         noise
             A distribution of this package. For noise on the integers a point is an integer.
         step
-            The distance of two grid points, in the unit of the noise (of one integer, for noise on them,
-            where it only scales the result).
+            The distance between two grid points, in the unit of the noise. For noise on the integers the unit
+            is one integer, and the step only scales the result.
 
         Raises
         ------
         ParameterError
-            When the grid would have more than `_GRID_POINTS_MAX` points: take a larger step.
+            When the grid would have more than 2**22 points (take a larger step), or the step is too large or
+            too small for the noise.
         """
         step = checked_real("step", step, above=0)
         if isinstance(noise, DiscreteNoise):
@@ -134,7 +135,7 @@ class GridNoise:
         else:
             tails = noise.sf(np.append(k - 0.5, k[-1] + 0.5) * step)
             masses, middle = tails[:-1] - tails[1:], 1.0 - 2.0 * tails[0]
-        # A float times 2**64 is exact; it is rounded to an integer, and 0 gets what the others leave.
+        # A float times 2**64 is exact and is rounded to an integer; 0 gets the rest.
         side = np.rint(np.ldexp(np.maximum(masses, 0.0), 64)).astype(np.uint64)
         side = np.trim_zeros(side, "b")
         if not side.size:
@@ -156,13 +157,13 @@ class GridNoise:
         power: float = 1.0,
         loss: Function | None = None,
     ) -> GridNoise:
-        """Return the noise of least loss for integers under (epsilon, delta), whose certificate keeps both.
+        """Return the noise of least loss for integers under (epsilon, delta), with a certificate for both.
 
         Parameters
         ----------
         epsilon, delta, sensitivity, power, loss
-            As in `IntegerNoise.optimal`, of which this is the grid version: made at a slightly smaller
-            epsilon and delta, which leave room for rounding the masses to integers.
+            As in `IntegerNoise.optimal`. This is its grid version, made at a slightly smaller epsilon and
+            delta, which leave room for rounding the masses to integers.
 
         Raises
         ------
@@ -197,7 +198,7 @@ class GridNoise:
 
     @property
     def step(self) -> float:
-        """The distance of two grid points."""
+        """The distance between two grid points."""
         return self._step
 
     @property
@@ -212,7 +213,7 @@ class GridNoise:
         return float(np.dot(probabilities, (values - np.dot(probabilities, values)) ** 2))
 
     def certificate(self, epsilon: float, sensitivity: int) -> Certificate:
-        """Return what the weights exactly prove for integers that change by at most `sensitivity`.
+        """Return the exact guarantee of the weights for integers that change by at most `sensitivity`.
 
         Parameters
         ----------
@@ -225,8 +226,8 @@ class GridNoise:
         -------
         Certificate
             Its delta is ``max over shifts d of sum_k max(0, w[k] - e^epsilon w[k + d])`` in units of 2**-64,
-            rounded up, with a rational lower bound of e^epsilon. The work is that of `sensitivity` passes
-            over the table.
+            rounded up, with a rational lower bound of e^epsilon. The work is `sensitivity` passes over the
+            table.
         """
         epsilon = checked_epsilon(epsilon, zero=True)
         sensitivity = checked_integer("sensitivity", sensitivity, 1)
@@ -234,16 +235,16 @@ class GridNoise:
         return Certificate(epsilon=epsilon, delta=delta, ratio=None)
 
     def draw(self, *, randomness: Randomness = SYSTEM) -> int:
-        """Return one k, the noise in grid steps: an exact integer, to be added to an integer.
+        """Return one k, the noise in grid steps, as an exact integer to be added to an integer.
 
-        One draw of 16 bytes ``(r, u)``; r is not used, and u is in the stretch of the running sum of weights
-        that belongs to k.
+        It takes one draw of 16 bytes ``(r, u)``. r is not used, and u selects the k with the interval of the
+        running sums of weights that contains it.
         """
         _, u = randomness.draw()
         return self._first + int(np.searchsorted(self._ends, np.uint64(u), side="right"))
 
     def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
-        """Return `count` numbers k; the same draws in the same order as `count` calls of `draw`."""
+        """Return `count` numbers k, from the same draws in the same order as `count` calls of `draw`."""
         count = checked_integer("count", count, 0)
         out = np.empty(count, np.int64)
         for start in range(0, count, _CHUNK):
@@ -254,7 +255,7 @@ class GridNoise:
         return out
 
     def _points(self, u: NDArray[np.uint64]) -> NDArray[Any]:
-        """Return the index of the weight that each draw picks."""
+        """Return the index of the weight that each draw selects."""
         if self._weights.size > _GUIDED_MAX:
             return np.searchsorted(self._ends, u, side="right")
         if self._inversion is None:
@@ -278,17 +279,17 @@ class GridNoise:
 def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> int:
     """Return ``max over 0 < |d| <= reach of sum_k max(0, w[k] - e^epsilon w[k + d])``, rounded up.
 
-    The n weights have the sum 2**64, and are 0 outside the table, so shifts of n or more all give 2**64.
-    e^epsilon stands for its rational lower bound, which makes the result larger.
+    The n weights have the sum 2**64 and are 0 outside the table, so shifts of n or more all give 2**64. For
+    e^epsilon its rational lower bound is used, which makes the result larger.
 
     The computation is exact. A term counts if ``w[k] > floor(E w[k + d])``, a comparison of integers. The
-    terms that count add up to ``sum w[k] - E sum w[k + d]``; both sums are of integers, and are computed from
+    counted terms add up to ``sum w[k] - E sum w[k + d]``. Both sums are of integers, and are computed from
     halves of 32 bits because a sum can be 2**64.
     """
     if reach >= weights.size:
         return UNIT
     bound = exp_lower_bound(epsilon)
-    # w > floor(E w') can only hold where floor(E w') is below 2**64: everything above counts as 2**64 - 1.
+    # w > floor(E w') is only possible for floor(E w') below 2**64, so larger numbers are cut to 2**64 - 1.
     scaled = [min(w * bound.numerator // bound.denominator, UNIT - 1) for w in weights.tolist()]
     thresholds = np.array(scaled, dtype=np.uint64)
     sides = [(weights, thresholds)]
@@ -297,7 +298,7 @@ def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> in
     largest = 0
     for w, threshold in sides:
         for shift in range(1, reach + 1):
-            # The last `shift` weights have nothing to be compared with: they count in full.
+            # The last `shift` weights have no counterpart, so they count in full.
             counts = w[:-shift] > threshold[shift:]
             gain = _exact_sum(w[-shift:]) + _exact_sum(w[:-shift][counts])
             loss = _exact_sum(w[shift:][counts])
@@ -307,6 +308,6 @@ def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> in
 
 
 def _exact_sum(weights: NDArray[np.uint64]) -> int:
-    """Return the sum of the weights as an integer, which a sum of uint64 would give modulo 2**64."""
+    """Return the sum of the weights as an integer; a sum of uint64 would be modulo 2**64."""
     high, low = int((weights >> _HALF).sum(dtype=np.uint64)), int((weights & _LOW).sum(dtype=np.uint64))
     return (high << 32) + low

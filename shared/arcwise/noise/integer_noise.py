@@ -1,9 +1,9 @@
 """The best noise on the integers for (epsilon, delta), with a bounded support.
 
-In closed form a staircase that is cut off, with smaller masses towards its ends: at sensitivity 1 no law is
-better. At larger sensitivities a linear program finds the best, and a second one proves it. Geng and
-Viswanath, "Optimal noise adding mechanisms for approximate differential privacy" (IEEE Transactions on
-Information Theory 2016), bound the cost on the integers.
+In closed form it is a staircase that is cut off, with smaller masses towards its ends; at sensitivity 1 no
+distribution is better. At larger sensitivities a linear program finds the best, and a second one proves it.
+Geng and Viswanath, "Optimal noise adding mechanisms for approximate differential privacy" (IEEE Transactions
+on Information Theory 2016), bound the cost on the integers.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ SENSITIVITY_MAX = 2**10
 
 _PROGRAM_MOST = 2**17  # sensitivity times support: a program of some seconds
 _STAIRCASES_MOST = 2**24  # sensitivity times support: a second
-_LEAST_DELTA = 1e-7  # below, a program's tolerance is more than what another law could gain
+_LEAST_DELTA = 1e-7  # below, a program's tolerance exceeds the possible gain of another distribution
 _SPARES = (1e-9, 1e-8)  # of delta, left to the program's tolerance
-_EXCESS = 2e-5  # of the least loss, beyond that of 0: how near to it a law must be proved to be
-_PERIODS = 8  # whose loss beyond the support counts for the bound
+_EXCESS = 2e-5  # of the least loss, beyond that of 0: the proved distance from the optimum
+_PERIODS = 8  # beyond the support, with a loss that counts for the bound
 
 
 @dataclass(frozen=True, slots=True)
 class IntegerNoise(DiscreteNoise):
-    """Noise on the integers -N, ..., N by its masses.
+    """Noise on the integers -N, ..., N, given by its masses.
 
     Parameters
     ----------
-    masses
-        P(X = 0), P(X = 1), ..., P(X = N): non-negative, the last one positive, with both signs a sum of 1.
+    P(X = 0), P(X = 1), ..., P(X = N): non-negative, the first and the last one positive, with the sum 1 over
+    both signs.
 
     Raises
     ------
     ParameterError
-        When they are not that.
+        When the masses are not such numbers.
 
     Examples
     --------
@@ -79,10 +79,11 @@ class IntegerNoise(DiscreteNoise):
     ) -> IntegerNoise:
         """Return the (epsilon, delta)-DP noise with the least ``E|X|^power``, or expectation of a loss.
 
-        At sensitivity 1 `truncated_staircase`, which no law is below. Else the solution of a linear program
-        over symmetric laws on a bounded support, which is widened until a second program proves that no law
-        on any support has a loss, beyond that of 0, that is smaller by more than 2e-5 of it. With a delta
-        below 1e-7, where a program's tolerance is too coarse, `truncated_staircase` without a proof.
+        At sensitivity 1 it is `truncated_staircase`, which is optimal. Otherwise it is the solution of a
+        linear program over symmetric distributions on a bounded support. The support is widened until a
+        second program proves that it is nearly optimal: no distribution on any support has a loss, beyond
+        that of 0, that is smaller by more than 2e-5 of it. With a delta below 1e-7, where a program's
+        tolerance is too coarse, it is `truncated_staircase` without a proof.
 
         Parameters
         ----------
@@ -91,18 +92,18 @@ class IntegerNoise(DiscreteNoise):
         delta
             More than 0, less than 1.
         sensitivity
-            The largest change of the integer to be protected, from 1 to 1024.
+            The largest change of the protected integer, from 1 to 1024.
         power
             More than 0; the default is the mean of ``|X|``.
         loss
-            In place of a power: a function of an array of sizes ``|x|``, whole floats, shape (n,), that does
-            not fall.
+            Replaces the power: a function of an array of sizes ``|x|``, whole floats, shape (n,), that does
+            not decrease.
 
         Raises
         ------
         ParameterError
-            When an argument is out of its bounds, both a power and a loss are given, or no program that is
-            small enough proves the optimum: then take `truncated_staircase`.
+            When an argument is out of its bounds, both a power and a loss are given, or no program of
+            acceptable size proves the optimum; in that case use `truncated_staircase`.
         """
         near = cls.truncated_staircase(epsilon, delta, sensitivity, power=power, loss=loss)
         if sensitivity == 1 or delta < _LEAST_DELTA:
@@ -111,7 +112,7 @@ class IntegerNoise(DiscreteNoise):
         most = len(near.masses) - 1 + 2 * sensitivity
         best = near
         while most * sensitivity <= _PROGRAM_MOST:
-            # The loss beyond that of 0, in units of what the staircase has of it.
+            # The loss beyond that of 0, in units of the staircase's.
             weights = values(np.arange(most + 1.0 + sensitivity * _PERIODS))
             weights = weights - weights[0]
             unit = near._cost(weights)
@@ -128,7 +129,7 @@ class IntegerNoise(DiscreteNoise):
             most *= 2
         raise ParameterError(
             f"sensitivity must be smaller, or epsilon larger: no program on fewer than {most:,} integers "
-            "proves the optimum; IntegerNoise.truncated_staircase needs none"
+            "proves the optimum; IntegerNoise.truncated_staircase needs no program"
         )
 
     @classmethod
@@ -143,29 +144,30 @@ class IntegerNoise(DiscreteNoise):
     ) -> IntegerNoise:
         """Return the best of the staircases that are cut off, with smaller masses towards both ends.
 
-        Parameters and errors are those of `optimal`, but for the size of the program.
+        Parameters and errors are those of `optimal`, except for the size of the program.
 
         Notes
         -----
-        With b = e^-epsilon and ``G(n) = P(X >= n)``, privacy for half lines is ``G(n) <= e^epsilon G(n + D) +
-        delta`` at the sensitivity D. The masses of 0, ..., D are those of a `DiscreteStaircase`, a for n < r
-        and b a from r on; what follows is the least that half lines allow,
+        With b = e^-epsilon and ``G(n) = P(X >= n)``, privacy for half lines is
+        ``G(n) <= e^epsilon G(n + D) + delta`` at the sensitivity D. The masses of 0, ..., D are those of a
+        `DiscreteStaircase`: a for n < r and b a from r on. The following masses are the least that half lines
+        allow:
 
             G(n + D) = max(0, b (G(n) - delta)),   a = (1 - b + 2 b delta) / (2 (r + b (D - r)) - (1 - b)),
 
-        the latter from ``P(X >= 0) = e^epsilon G(D) + delta``. So each mass is b times that D before it, but
-        for the last D. Where G(1) would be below delta, nothing is beyond D, 0 has ``delta - G(1)`` more, and
-        ``a = (1 - delta) / (r + b (D - r + 1))``. Either way ``H(n) = G(n) - e^epsilon G(n + D)`` rises up to
-        n = 0, where it is delta, and does not rise again: no set gains more than a half line. Masses fall
-        with ``|n|``, so shorter shifts gain less.
+        The latter follows from ``P(X >= 0) = e^epsilon G(D) + delta``. So each mass is b times the mass D
+        before it, except for the last D. If G(1) would be below delta, nothing is beyond D, 0 has
+        ``delta - G(1)`` more, and ``a = (1 - delta) / (r + b (D - r + 1))``. In both cases
+        ``H(n) = G(n) - e^epsilon G(n + D)`` rises up to n = 0, where it is delta, and does not rise again, so
+        no set gains more than a half line. Masses decrease with ``|n|``, so shorter shifts gain less.
 
-        At D = 1 no law at all is better, for any loss: ``G(1) >= (1 - delta) / (1 + e^epsilon)`` by symmetry,
-        and by induction every other G is as small as half lines allow. These are the values at the integers
-        of the canonical noise of Awan and Vadhan (arXiv 2108.04303).
+        At D = 1 no distribution is better, for any loss: ``G(1) >= (1 - delta) / (1 + e^epsilon)`` by
+        symmetry, and by induction every other G is as small as half lines allow. These are the values at the
+        integers of the canonical noise of Awan and Vadhan (arXiv 2108.04303).
         """
         epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 1.0)
         sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
-        # Half the mass has gone after log(1 + (e^epsilon - 1) / (2 delta)) / epsilon periods.
+        # Half the mass is used up after log(1 + (e^epsilon - 1) / (2 delta)) / epsilon periods.
         most = sensitivity * (math.ceil(math.log1p(math.expm1(epsilon) / (2.0 * delta)) / epsilon) + 2)
         if most * sensitivity > _STAIRCASES_MOST:
             raise ParameterError(
@@ -185,8 +187,8 @@ class IntegerNoise(DiscreteNoise):
     def delta(self, epsilon: float, sensitivity: int) -> float:
         """Return the least delta for shifts of at most `sensitivity`, in floats.
 
-        ``max over shifts d of sum_n max(0, P(X = n) - e^epsilon P(X = n + d))``. A `GridNoise` made of this
-        noise has a certificate of what its integers prove.
+        It is ``max over shifts d of sum_n max(0, P(X = n) - e^epsilon P(X = n + d))``. For an exact
+        certificate of integer weights, make a `GridNoise` from this noise.
         """
         one = np.array(self.masses)
         row = np.concatenate((one[:0:-1], one))
@@ -214,7 +216,7 @@ class IntegerNoise(DiscreteNoise):
         return float(2.0 * terms.sum() - terms[0])
 
     def _cost(self, weights: FloatArray) -> float:
-        """Return the expectation of a loss that has these values at 0, 1, 2, ..."""
+        """Return the expectation of a loss with the values `weights` at 0, 1, 2, ...."""
         terms = np.array(self.masses) * weights[: len(self.masses)]
         return float(2.0 * terms.sum() - terms[0])
 
@@ -227,7 +229,7 @@ class IntegerNoise(DiscreteNoise):
 
     def _tail(self, n: FloatArray) -> FloatArray:
         tails = np.append(np.cumsum(self.masses[::-1])[::-1], 0.0)
-        inside = n < len(self.masses)  # not where n is NaN
+        inside = n < len(self.masses)  # false if n is NaN
         places = np.where(inside, n, len(self.masses)).astype(np.int64)
         found: FloatArray = np.where(np.isnan(n), np.nan, tails[places])
         return found
@@ -250,7 +252,7 @@ def _loss(power: float, loss: Function | None) -> Values:
 
 
 def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> FloatArray:
-    """Return the masses of 0, 1, ..., N of the staircase that is cut off, as `IntegerNoise` says."""
+    """Return the masses of 0, 1, ..., N of the staircase that is cut off, see `IntegerNoise`."""
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
     lower = sensitivity - r + 1
     whole = 2.0 * (r - 1 + b * lower) + above  # 2 (r + b (D - r)) - (1 - b)
@@ -258,7 +260,7 @@ def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> Fl
     if first < delta:
         a = (1.0 - delta) / (r + b * lower)
         first = a * (r - 1 + b * lower)
-    # G(D), ..., G(1), from the smallest on, so that nothing cancels.
+    # G(D), ..., G(1), added up from the smallest, so that nothing cancels.
     masses = a * np.where(np.arange(sensitivity) < r, 1.0, b)
     last = b * (a + max(first - delta, 0.0))
     tails = np.cumsum(np.concatenate(([last], masses[:0:-1])))[::-1]
@@ -273,9 +275,9 @@ def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> Fl
 
 
 def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray) -> tuple[float, ...]:
-    """Return the masses of 0, 1, ..., N with the least expected weight: a linear program.
+    """Return the masses of 0, 1, ..., N with the least expected weight, from a linear program.
 
-    Its variables are the masses, and for each shift d and each n the positive part of
+    The variables are the masses, and for each shift d and each n the positive part of
     ``P(n) - e^epsilon P(n + d)``.
     """
     _, solved = _solved(epsilon, delta, sensitivity, weights, np.zeros(0))
@@ -285,22 +287,24 @@ def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray
 
 
 def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, beyond: FloatArray) -> float:
-    """Return a lower bound of the expected weight of every law, on any support.
+    """Return a lower bound of the expected weight of every distribution, on any support.
 
-    `weights` are those of 0, 1, ..., N, and `beyond` those of N + 1, N + 1 + D, N + 1 + 2 D, ..., with the
-    sensitivity D; farther out weights are no less.
+    `weights` are those of 0, 1, ..., N, and `beyond` are those of N + 1, N + 1 + D, N + 1 + 2 D, ..., with
+    the sensitivity D. Farther out weights are no less.
 
-    Of the masses beyond N the program knows only the tails ``G_k = P(X >= N + 1 + k D)``. Of privacy there it
-    knows ``G_k <= e^epsilon G_(k+1) + delta``, and that the positive parts that end beyond N are together at
-    least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. Every law satisfies that. Whatever the solver's
-    tolerance, its multipliers, once they are not negative and none is above that of its shift's delta, prove
-    ``cost >= least of what they leave of the costs - delta sum of the multipliers of deltas``.
+    Of the masses beyond N the program has only the tails ``G_k = P(X >= N + 1 + k D)``. Of privacy there it
+    has two conditions, which every distribution satisfies. One is ``G_k <= e^epsilon G_(k+1) + delta``. The
+    other is that the positive parts that end beyond N are together at least
+    ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. The solver's multipliers are made non-negative and
+    limited to that of their shift's delta. Then they prove a bound, for any tolerance of the solver:
+    ``cost >= least of the remaining costs - delta sum of the multipliers of deltas``.
     """
     (costs, twice, gains, halves, owner), solved = _solved(epsilon, delta, sensitivity, weights, beyond)
     prices = np.maximum(-solved.ineqlin.marginals, 0.0)
     of_gains, of_shifts, of_halves = np.split(prices, [owner.size, owner.size + sensitivity])
     left = costs + gains.T @ np.minimum(of_gains, of_shifts[owner]) + halves.T @ of_halves
-    # Masses and G_0 have the sum 1 in their multiples `twice`; the other tails are at most 1/2 each.
+    # The sum of masses and G_0, each times its multiple in `twice`, is 1; the other tails are at most 1/2
+    # each.
     counted = twice > 0.0
     least = (left[counted] / twice[counted]).min() + np.minimum(left[~counted], 0.0).sum() / 2.0
     return float(least - delta * (of_shifts.sum() + of_halves.sum()))
@@ -309,7 +313,7 @@ def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, 
 def _solved(
     epsilon: float, delta: float, sensitivity: int, weights: FloatArray, beyond: FloatArray
 ) -> tuple[tuple[Any, ...], Any]:
-    """Return the parts and the solution of the program of `_bound`, or without `beyond` of `_program`."""
+    """Return the parts and the solution of the program of `_bound`, or of `_program` if `beyond` is empty."""
     from scipy.optimize import linprog
     from scipy.sparse import block_array, coo_array
 
@@ -358,7 +362,7 @@ def _solved(
 
 
 def _sparse(entries: list[tuple[FloatArray, Any, Any]], shape: tuple[int, int]) -> Any:
-    """Return the sparse matrix of some values, rows and columns."""
+    """Return the sparse matrix with these values, rows and columns."""
     from scipy.sparse import coo_array
 
     values, rows, columns = (np.concatenate(parts) for parts in zip(*entries, strict=True))

@@ -1,4 +1,4 @@
-"""The series that moments come down to, of staircases on the line and of box-shaped shells."""
+"""The series in moments of staircases on the line and of box-shaped shells."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ORDERS = 12
 
 
 def gamma_moment(scale: float, power: float) -> float:
-    """Return ``scale^power Gamma(power + 1)``, the moment of an exponential number of this mean.
+    """Return ``scale^power Gamma(power + 1)``, the moment of an exponential number with the mean `scale`.
 
-    By logarithms for large powers, where one factor can overflow and the other vanish.
+    Large powers use logarithms, because one factor can overflow and the other vanish.
     """
     from scipy import special
 
@@ -33,16 +33,16 @@ def gamma_moment(scale: float, power: float) -> float:
 
 
 def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> FloatArray:
-    """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exact.
+    """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exactly.
 
     It is Lerch's transcendent at a negative order; every term is positive, so nothing cancels. The rate is
     positive and the power at least 0, with ``0**0`` as 1. Offsets are non-negative, at most a few units.
-    `unit` is positive, and stands inside the power so that nothing overflows unless the sum does; then the
-    result is infinite.
+    `unit` is positive and inside the power, so that nothing overflows unless the sum does; then the result is
+    infinite.
 
-    From rate 0.5 on the terms are added up until they no longer count. Below, about ``1 / rate`` terms would
-    be needed: there the first N are added, and the Euler-Maclaurin formula gives the rest; its integral is an
-    incomplete gamma function and its derivatives are Taylor coefficients of
+    From rate 0.5 on, terms are added up until they are negligible. Below, this would take about ``1 / rate``
+    terms. There the first N are added, and the Euler-Maclaurin formula gives the rest. Its integral is an
+    incomplete gamma function, and its derivatives are Taylor coefficients of
     ``e^(-rate h) (1 + h / (N + offset))^power``. With N = power + 20 each further order gains a factor of 4
     or more.
     """
@@ -52,7 +52,7 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -
     total = np.zeros(v.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         if rate >= _EULER_MACLAURIN_BELOW:
-            # The tail of the gamma density with this shape, less than 1e-20 of it, bounds what is left out.
+            # The tail of the gamma density with this shape, less than 1e-20 of it, bounds the omitted terms.
             terms = math.ceil(float(special.gammainccinv(power + 1.0, 1e-20)) / rate) + 3
         else:
             terms = math.ceil(power) + 20
@@ -60,7 +60,7 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -
             total += _term(rate, power, unit * (k + v), k)
         if rate < _EULER_MACLAURIN_BELOW:
             total += _tail(rate, power, v, unit, terms)
-    # Infinite terms of both signs meet only where the sum itself is beyond a float.
+    # Infinite terms of both signs only occur together if the sum itself exceeds the range of a float.
     return np.where(np.isnan(total), np.inf, total)
 
 
@@ -72,7 +72,7 @@ def _term(rate: float, power: float, x: FloatArray, k: int) -> NDArray[Any]:
 
 
 def _tail(rate: float, power: float, v: FloatArray, unit: float, start: int) -> NDArray[Any]:
-    """Return the sum from k = `start` on by the Euler-Maclaurin formula."""
+    """Return the sum from k = `start` on, by the Euler-Maclaurin formula."""
     from scipy import special
 
     x = start + v
@@ -96,8 +96,8 @@ def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -
     """Return ``sum_{i >= 0} b^i prod_l (c_l + i s_l)`` with ``b = e^-epsilon``.
 
     The constants c_l are non-negative numbers or arrays of one shape, which is the shape of the result; the
-    slopes s_l are positive. There is no loop over i: `binomial_coefficients` writes the product in the basis
-    of binomials C(i, k), whose series are ``b^k / (1 - b)^(k+1)``. All coefficients are positive.
+    slopes s_l are positive. There is no loop over i. `binomial_coefficients` writes the product in the basis
+    of binomials C(i, k), and their series are ``b^k / (1 - b)^(k+1)``. All coefficients are positive.
     """
     return _summed(epsilon, binomial_coefficients(constants, slopes))
 
@@ -105,7 +105,7 @@ def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -
 def binomial_coefficients(constants: Sequence[Any], slopes: Sequence[float]) -> list[Any]:
     """Return the a_k with ``prod_l (c_l + i s_l) = sum_k a_k C(i, k)`` for all i.
 
-    One factor at a time: ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
+    It handles one factor at a time: ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
     """
     coefficients: list[Any] = [1]  # integers stay integers
     for c, s in zip(constants, slopes, strict=True):
@@ -118,8 +118,8 @@ def excess_box_sum(
 ) -> float:
     """Return ``sum_{i >= 0} b^i (prod_l (h_l + (gap + i) s_l) - prod_l h_l)``, all in positive terms.
 
-    By ``P h' - H h = (P - H) h' + H u s`` for ``h' = h + u s`` and ``u = gap + i``, P and H the products of
-    the h alone.
+    It uses ``P h' - H h = (P - H) h' + H u s`` for ``h' = h + u s`` and ``u = gap + i``, where P and H are
+    the products so far, H of the h alone.
     """
     excess: list[Any] = [0.0]
     product = 1.0
@@ -136,8 +136,8 @@ def offset_sum(
 ) -> float:
     """Return ``sum_i b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
 
-    From epsilon 0.5 on by adding up. Below, the other factors are expanded around `offset`; the many i that
-    count then are large against the differences, so that nothing cancels.
+    From epsilon 0.5 on the terms are added up. Below, the other factors are expanded around `offset`. The
+    many i that count are then large compared with the differences, so nothing cancels.
     """
     if epsilon >= 0.5:
         from scipy import special
@@ -163,7 +163,7 @@ def box_index(
 ) -> FloatArray:
     """Return indices, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
 
-    In the basis of binomials that is a mixture, over k with positive weights, of k plus k + 1 geometric
+    In the basis of binomials this is a mixture over k, with positive weights, of k plus k + 1 geometric
     numbers.
     """
     ratio = 1.0 / math.expm1(epsilon)

@@ -1,9 +1,9 @@
 """The staircase distribution: the optimal epsilon-DP noise on the line.
 
-Found twice: by Soria-Comas and Domingo-Ferrer ("Optimal data-independent noise for differential privacy",
-Information Sciences 2013) with the half width d of the first step as the parameter, and by Geng and Viswanath
-("The optimal mechanism in differential privacy", arXiv 1212.1186) with ``gamma = d / sensitivity``. One class
-serves both. The functions return the gamma that is best for a purpose, whatever the sensitivity.
+It was found twice. Soria-Comas and Domingo-Ferrer ("Optimal data-independent noise for differential privacy",
+Information Sciences 2013) use the half width d of the first step as the parameter. Geng and Viswanath ("The
+optimal mechanism in differential privacy", arXiv 1212.1186) use ``gamma = d / sensitivity``. One class serves
+both. The functions return the best gamma for a purpose; it does not depend on the sensitivity.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Staircase(EndlessNoise):
     epsilon
         More than 0, at most 50.
     sensitivity
-        The largest change of the value to be protected, in its unit; positive.
+        The largest change of the protected value, in its unit; positive.
     gamma
-        Where the first step ends, as a fraction of the sensitivity, from 0 to 1.
+        The end of the first step, as a fraction of the sensitivity, from 0 to 1.
 
     Raises
     ------
@@ -51,8 +51,8 @@ class Staircase(EndlessNoise):
 
         E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_k b^k (k + gamma)^(p+1).
 
-    Soria-Comas and Domingo-Ferrer print their Theorem 9 with the index i from 0 in the outer steps, which
-    would give the first outer step the height of the centre; their variance, their d and ours start at
+    Soria-Comas and Domingo-Ferrer print their Theorem 9 with the index i from 0 in the outer steps. This
+    would give the first outer step the height of the centre. Their variance, their d and ours start at
     e^-epsilon.
 
     Examples
@@ -76,8 +76,8 @@ class Staircase(EndlessNoise):
     ) -> Staircase:
         """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of *all* epsilon-DP additive noise (Geng and Viswanath, Theorem 3), for every loss that
-        is symmetric, does not fall with ``|x|``, and grows no faster than exponentially. ``power=2`` is the
+        It is the best of *all* epsilon-DP additive noise (Geng and Viswanath, Theorem 3), for every symmetric
+        loss that does not decrease with ``|x|`` and grows no faster than exponentially. ``power=2`` gives the
         least variance.
 
         Parameters
@@ -87,12 +87,12 @@ class Staircase(EndlessNoise):
         power
             More than 0; the default is the mean of ``|X|``.
         loss
-            In place of a power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
+            Replaces the power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
 
         Raises
         ------
         ParameterError
-            When an argument is out of its bounds, both a power and a loss are given, or the loss falls
+            When an argument is out of its bounds, both a power and a loss are given, or the loss decreases
             somewhere or grows too fast for an expectation.
 
         Examples
@@ -110,9 +110,9 @@ class Staircase(EndlessNoise):
 
     @classmethod
     def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
-        """Return the member whose symmetric confidence interval of this level is shortest.
+        """Return the member with the shortest symmetric confidence interval of this level.
 
-        The paper's Table 2 cuts its sizes off instead of rounding them: 11.97 is 11.978, 5.98 is 5.987.
+        The paper's Table 2 truncates its sizes where it should round them: 11.97 is 11.978, 5.98 is 5.987.
         """
         return cls(epsilon, sensitivity, interval_gamma(epsilon, level))
 
@@ -123,7 +123,7 @@ class Staircase(EndlessNoise):
 
     @classmethod
     def from_half_step(cls, epsilon: float, sensitivity: float, half_step: float) -> Staircase:
-        """Return the member whose highest step reaches from -d to d, in the unit of the sensitivity.
+        """Return the member with a highest step from -d to d, in the unit of the sensitivity.
 
         Raises
         ------
@@ -136,12 +136,12 @@ class Staircase(EndlessNoise):
 
     @property
     def half_step(self) -> float:
-        """The d of Soria-Comas and Domingo-Ferrer: the highest step reaches from -d to d."""
+        """The d of Soria-Comas and Domingo-Ferrer; the highest step reaches from -d to d."""
         return self.gamma * self.sensitivity
 
     @property
     def peak(self) -> float:
-        """The density of the highest step, their M0: ``(1 - b) / (2 D sensitivity)``, per unit of x."""
+        """The density of the highest step, the paper's M0: ``(1 - b) / (2 D sensitivity)``, per unit of x."""
         return -math.expm1(-self.epsilon) / (2.0 * self.sensitivity * self._spread)
 
     @property
@@ -170,7 +170,7 @@ class Staircase(EndlessNoise):
         with np.errstate(invalid="ignore"):
             periods = np.floor(scaled)
             t = np.where(np.isinf(z), 0.0, scaled - periods)
-        # The mass of one period beyond t, as a fraction: both parts are positive.
+        # The mass of one period beyond t, as a fraction, in two positive parts.
         rest = (np.maximum(self.gamma - t, 0.0) + b * (1.0 - np.maximum(t, self.gamma))) / self._spread
         return np.exp(-self.epsilon * periods) * (b + above * rest)
 
@@ -179,23 +179,23 @@ class Staircase(EndlessNoise):
         with np.errstate(divide="ignore", invalid="ignore"):
             log_s = np.log(s)
             periods = np.maximum(np.floor(-log_s / self.epsilon), 0.0)
-            # v = log(s e^(epsilon periods)), from -epsilon to 0; the mass of the period before t is
-            # mass / D, and the mass after it rest.
+            # v = log(s e^(epsilon periods)), from -epsilon to 0. The mass of the period before t is mass / D,
+            # and the mass after it is rest.
             v = np.clip(log_s + self.epsilon * periods, -self.epsilon, 0.0)
             mass = np.expm1(v) * (-self._spread / above)
             rest = b * np.expm1(v + self.epsilon) / above
-            # On the lower part from its start or from its end, where less is cancelled.
+            # The lower part is measured from its start or from its end, depending on which cancels less.
             near = self.gamma + (mass - self.gamma) / b
             lower = np.where(mass < b / 2.0, near, np.maximum(1.0 - rest * self._spread / b, self.gamma))
-            # By both masses: at large epsilon the one before t hardly changes along the lower part, and
-            # with a small gamma the one after it hardly changes along the upper part.
+            # Both masses are needed. At large epsilon the mass before t hardly changes along the lower part,
+            # and with a small gamma the mass after it hardly changes along the upper part.
             upper = (mass <= self.gamma) & (rest * self._spread >= b * (1.0 - self.gamma))
             t = np.where(upper, mass, lower)
             return np.where(s == 0.0, np.inf, self.sensitivity * (periods + t))
 
     def _abs_moment(self, power: float) -> float:
         above = -math.expm1(-self.epsilon)
-        # The unit to the power of the terms, power + 1, is the sensitivity to the power.
+        # The unit to the power of the terms, power + 1, is the sensitivity to the given power.
         unit = self.sensitivity ** (power / (power + 1.0))
         total = lerch_sum(self.epsilon, power + 1.0, self.gamma, unit)
         return float(above**2 / ((power + 1.0) * self._spread) * total)
@@ -208,8 +208,8 @@ class Staircase(EndlessNoise):
         return 2.0 * self.peak * (step + math.exp(-self.epsilon) * rest)
 
     def _rvs(self, count: int, generator: np.random.Generator) -> FloatArray:
-        # Geng and Viswanath, Algorithm 1, with their four variables from three: one number in [-1, 1) gives
-        # the sign and the part of the period.
+        # Geng and Viswanath, Algorithm 1, but with three random numbers for their four variables: one number
+        # in [-1, 1) gives the sign and the part of the period.
         x = geometric_rvs(self.epsilon, count, generator)
         side = generator.random(count)
         side *= 2.0
@@ -234,16 +234,16 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or the moment out of the range of a float.
+        When an argument is out of its bounds, or the moment is out of the range of a float.
 
     Notes
     -----
     Geng and Viswanath: ``1 / (1 + e^(epsilon/2))`` for power 1 (Theorem 4). For power 2 their Theorem 6 is,
-    with b = e^-epsilon and after factoring, ``(((b + b^2) / 2)^(1/3) - b) / (1 - b)``, written here so that
-    nothing cancels as epsilon goes to 0. For any other power the cost is ``S(gamma) / D(gamma)`` up to
-    constants, S = sum_k b^k (k + gamma)^(power+1) convex and D linear: it is quasi-convex, and the sign of
-    ``S' D - S D'`` changes once, from negative at 0 to positive at 1. There gamma is good to about
-    1e-15 / epsilon, and what it achieves to much more, since the optimum is flat.
+    with b = e^-epsilon and after factoring, ``(((b + b^2) / 2)^(1/3) - b) / (1 - b)``, written in the code so
+    that nothing cancels as epsilon goes to 0. For any other power the cost is ``S(gamma) / D(gamma)`` up to
+    constants, where S = sum_k b^k (k + gamma)^(power+1) is convex and D is linear. It is quasi-convex, and
+    the sign of ``S' D - S D'`` changes once, from negative at 0 to positive at 1. There gamma is accurate to
+    about 1e-15 / epsilon, and its cost is much more accurate, since the optimum is flat.
 
     All tend to 1/2 as epsilon goes to 0 and to 0 as it grows (Theorem 8).
     """
@@ -268,19 +268,19 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
 
 
 def _gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
-    """Return the gamma with the least expectation of a loss, a function of ``|x|`` that does not fall.
+    """Return the gamma with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    With ``G(t) = sum_k b^k loss((k + t) sensitivity)``, ``A(gamma)`` the integral of G up to gamma and b
-    times that from there to 1, and D as in `Staircase`, the expectation is A / D up to constants, and its
-    slope has the sign of ``G D - A``. That rises with gamma, since G does: from at most 0 at 0 to at least 0
-    at 1. Where G is constant, as for a step at a multiple of the sensitivity, every gamma costs the same, and
-    the slope is rounding of either sign.
+    Let ``G(t) = sum_k b^k loss((k + t) sensitivity)``, D as in `Staircase`, and ``A(gamma)`` the integral of
+    G up to gamma plus b times the integral from there to 1. The expectation is A / D up to constants, and its
+    slope has the sign of ``G D - A``. That rises with gamma, since G does, from at most 0 at 0 to at least 0
+    at 1. If G is constant, as for a step at a multiple of the sensitivity, every gamma costs the same, and
+    the slope is only rounding errors of either sign.
     """
     from scipy import optimize
 
     epsilon = checked_epsilon(epsilon)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
-    least = loss(np.zeros(1))  # beside which what is far out may be less than rounding
+    least = loss(np.zeros(1))  # subtracted, because differences farther out may be lost in its rounding
     folded = Folded(lambda z: loss(z) - least, epsilon, sensitivity)
     whole = integral(folded, [(0.0, sensitivity)]) / sensitivity
 
@@ -297,7 +297,7 @@ def _gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
 
 
 def interval_gamma(epsilon: float, level: float = 0.95) -> float:
-    """Return the gamma whose symmetric confidence interval of this level is shortest.
+    """Return the gamma with the shortest symmetric confidence interval of this level.
 
     Parameters
     ----------
@@ -309,8 +309,8 @@ def interval_gamma(epsilon: float, level: float = 0.95) -> float:
     Notes
     -----
     Let the interval end in period k at the position t, both in units of the sensitivity. While t is in the
-    upper part of the period, a larger gamma moves the end outwards; while t is in the lower part, inwards.
-    The end is nearest where the two meet, t = gamma:
+    upper part of the period, a larger gamma moves the end outwards. While t is in the lower part, it moves
+    the end inwards. The end is nearest where the two meet, t = gamma:
 
         gamma = b (1 - v) / ((1 - b) v),   v = (1 - level) e^(epsilon k) in (b, 1],
 
@@ -325,7 +325,7 @@ def interval_gamma(epsilon: float, level: float = 0.95) -> float:
 
 
 def heuristic_gamma(epsilon: float) -> float:
-    """Return ``e^-epsilon / 2``, which depends on no loss (Geng and Viswanath, equation 62).
+    """Return ``e^-epsilon / 2``, which does not depend on a loss (Geng and Viswanath, equation 62).
 
     It has the right limits, and the probability of noise below ``gamma * sensitivity`` tends to 1/3 as
     epsilon grows.

@@ -1,4 +1,4 @@
-"""Noise for (0, delta): uniform with an atom at 0.
+"""Noise for (0, delta)-DP: uniform with an atom at 0.
 
 Geng, Ding, Guo and Kumar, "The optimal mechanism in additive differential privacy" (arXiv 1809.10224).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-_DOUBLINGS = 30  # of the support, in search of the best
+_DOUBLINGS = 30  # of the support, while searching for the best
 
 
 def optimal_alpha(delta: float, power: float = 1.0) -> float:
@@ -38,14 +38,14 @@ def optimal_alpha(delta: float, power: float = 1.0) -> float:
 
 
 def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
-    """Return the atom with the least expectation of a loss, a function of ``|x|`` that does not fall.
+    """Return the atom with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    Raises `ParameterError` if the expectation falls with ever longer noise, as for a loss with too low a
-    bound.
+    Raises `ParameterError` if the expectation falls for ever longer noise, as for a loss with a low bound.
 
     With s the sensitivity and F(h) the integral of ``loss - loss(0)`` up to h, the expectation is
-    ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h from ``s / (2 delta)`` on, where there is no atom. F is
-    convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) - F(h)``, which does not fall.
+    ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h from ``s / (2 delta)`` on; at this h there is no atom. F
+    is convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) - F(h)``, which does not
+    decrease.
     """
     from scipy import optimize
 
@@ -55,7 +55,7 @@ def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
 
     def slope(h: float) -> float:
         end = float(loss(np.array([h]))[0])
-        # Less h loss(h) on both sides, of which a bounded loss would leave rounding alone.
+        # h loss(h) is subtracted on both sides; with a bounded loss only rounding errors would remain of it.
         return integral(lambda z: end - loss(z), [(0.0, h)]) - (end - zero) * half
 
     low = high = half / delta
@@ -64,7 +64,7 @@ def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
             break
         low, high = high, 2.0 * high
     else:
-        raise ParameterError("loss must not be bounded by so little: no atom is best, but ever larger ones")
+        raise ParameterError("loss must not have such a low bound: no atom is best, larger ones are better")
     h = low if high == low else float(optimize.brentq(slope, low, high, xtol=1e-300, rtol=1e-14))
     return max(0.0, (delta * h - half) / (h - half))
 
@@ -78,7 +78,7 @@ class UniformAtom(ContinuousNoise):
     delta
         More than 0, less than 1.
     sensitivity
-        The largest change of the value to be protected, in its unit; positive.
+        The largest change of the protected value, in its unit; positive.
     alpha
         The mass of the atom, from 0 to less than delta.
 
@@ -89,9 +89,9 @@ class UniformAtom(ContinuousNoise):
 
     Notes
     -----
-    The density off the atom is ``(delta - alpha) / sensitivity`` and
+    The density outside the atom is ``(delta - alpha) / sensitivity`` and
     ``h = (1 - alpha) / (delta - alpha) * sensitivity / 2``. A shift by the whole sensitivity uncovers the
-    atom and a stretch of mass ``delta - alpha``: exactly delta. The density `pdf` leaves the atom out; `cdf`
+    atom and a part of mass ``delta - alpha``: exactly delta. The density `pdf` omits the atom, and `cdf`
     jumps by alpha at 0. With an atom there is no differential entropy.
 
     With the best alpha the cost is ``(sensitivity / (2 delta))^p / (p + 1)`` up to ``delta = p / (p + 1)``
@@ -115,8 +115,9 @@ class UniformAtom(ContinuousNoise):
     ) -> UniformAtom:
         """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of all (0, delta)-DP additive noise whose density falls with ``|x|`` (Theorem 3 for
-        powers; the main result for every loss that is symmetric and does not fall with ``|x|``).
+        It is the best of all (0, delta)-DP additive noise with a density that decreases with ``|x|``, by
+        Theorem 3 for powers, and by the main result for every symmetric loss that does not decrease with
+        ``|x|``.
 
         Parameters
         ----------
@@ -125,13 +126,13 @@ class UniformAtom(ContinuousNoise):
         power
             More than 0; the default is the mean of ``|X|``.
         loss
-            In place of a power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
+            Replaces the power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
 
         Raises
         ------
         ParameterError
-            When an argument is out of its bounds, both a power and a loss are given, or the loss falls
-            somewhere or is bounded by so little that no member is the best.
+            When an argument is out of its bounds, both a power and a loss are given, or the loss decreases
+            somewhere or has such a low bound that no member is the best.
         """
         if loss is None:
             return cls(delta, sensitivity, optimal_alpha(delta, power))
@@ -140,12 +141,12 @@ class UniformAtom(ContinuousNoise):
 
     @property
     def density(self) -> float:
-        """The density off the atom, per unit of x."""
+        """The density outside the atom, per unit of x."""
         return (self.delta - self.alpha) / self.sensitivity
 
     @property
     def half_support(self) -> float:
-        """h: no noise is larger, in the unit of the sensitivity."""
+        """h, the largest noise, in the unit of the sensitivity."""
         return (1.0 - self.alpha) / (self.delta - self.alpha) * (self.sensitivity / 2.0)
 
     @property
@@ -165,7 +166,7 @@ class UniformAtom(ContinuousNoise):
         return (1.0 - self.alpha) * ((h - np.minimum(z, h)) / h)
 
     def _abs_isf(self, s: FloatArray) -> FloatArray:
-        # In two terms: 1 - s is exact where s is near 1.
+        # Written in two terms, because 1 - s is exact for s near 1.
         return self.half_support * np.maximum(((1.0 - s) - self.alpha) / (1.0 - self.alpha), 0.0)
 
     def _abs_moment(self, power: float) -> float:

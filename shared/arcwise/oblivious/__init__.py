@@ -1,4 +1,4 @@
-"""Oblivious HTTP: a relay sees addresses and no content, a gateway content and no addresses.
+"""Oblivious HTTP: a relay sees addresses but no content, a gateway sees content but no addresses.
 
 Needs ``arcwise[oblivious]``.
 """

@@ -1,7 +1,8 @@
-"""HTTP messages as bytes, known-length form (RFC 9292): what an oblivious request holds once it is opened.
+"""HTTP messages as bytes in the known-length form (RFC 9292), which is the content of an oblivious request.
 
-Decoding is strict and bounded: a length never makes it read, or allocate, more than is there, and the head
-has at most `MAX_HEAD_BYTES` bytes, however long the message is. Errors do not repeat what a message holds.
+Decoding is strict and bounded. A stated length never causes a read or an allocation beyond the available
+bytes, and the head has at most `MAX_HEAD_BYTES` bytes for any length of the message. Errors do not repeat a
+message's content.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ Fields: TypeAlias = "tuple[tuple[bytes, bytes], ...]"
 """Names and values of header fields, in order."""
 
 _LEAST_BYTES: Final = 512
-"""The shortest padded message: single reports, and answers to them, are all of this length."""
+"""The shortest padded message; all single reports and the answers to them have this length."""
 
 MAX_HEAD_BYTES: Final = 4096
-"""Most bytes of a message beside its content: control data, interim responses, header fields and trailers."""
+"""Most bytes of a message without its content: control data, interim responses, header fields, trailers."""
 
 MAX_FIELDS: Final = 64
 """Most header fields of a message, and most trailers."""
 
 _REQUEST: Final = 0
 _RESPONSE: Final = 1
-_INTERIM: Final = 200  # statuses below it announce another one
+_INTERIM: Final = 200  # a lower status announces another response
 
 
 class Request(NamedTuple):
@@ -42,7 +43,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """A final response; interim ones and trailers are dropped."""
+    """A final response; interim responses and trailers are dropped."""
 
     status: int
     fields: Fields = ()
@@ -63,17 +64,17 @@ def encode_response(response: Response) -> bytes:
 
 
 def padded(message: bytes) -> bytes:
-    """Return a message with zeros behind it, so that its length is a power of two, of 512 bytes or more."""
+    """Return a message padded with zeros, so that its length is a power of two, at least 512 bytes."""
     return message.ljust(padded_length(len(message)), b"\0")
 
 
 def padded_length(length: int) -> int:
-    """Return the length of a padded message of so many bytes."""
+    """Return the padded length of a message of `length` bytes."""
     return max(_LEAST_BYTES, 1 << (length - 1).bit_length())
 
 
 def decode_request(message: bytes) -> Request:
-    """Return the request that a message of the known-length form holds, padded or not.
+    """Return the request in a message of the known-length form, padded or not.
 
     Raises `WireError` if the bytes are not such a request, or its head is too large.
     """
@@ -85,7 +86,7 @@ def decode_request(message: bytes) -> Request:
 
 
 def decode_response(message: bytes) -> Response:
-    """Return the final response that a message of the known-length form holds, padded or not.
+    """Return the final response in a message of the known-length form, padded or not.
 
     Raises `WireError` if the bytes are not such a response, or its head is too large.
     """
@@ -127,7 +128,7 @@ class _Reader:
         return self._at >= len(self._message)
 
     def integer(self) -> int:
-        if not self._at_end and (first := self._message[self._at]) < 64:  # one byte, as most are
+        if not self._at_end and (first := self._message[self._at]) < 64:  # one byte, the usual case
             self._at += 1
             return first
         size = 1 << (self._taken(1)[0] >> 6)
@@ -138,7 +139,7 @@ class _Reader:
         return self._taken(self.integer())
 
     def of_head(self) -> bytes:
-        """Return a part of the head, within what is left of its bytes; an empty part takes one."""
+        """Return a part of the head, within the remaining limit of its bytes; an empty part counts as one."""
         size = self.integer()
         self._head_left -= 1 + size
         if self._head_left < 0:
@@ -146,13 +147,13 @@ class _Reader:
         return self._taken(size)
 
     def sections(self) -> tuple[Fields, bytes]:
-        """Return the fields and the content; sections that are empty may be missing at the end."""
+        """Return the fields and the content; empty sections may be missing at the end."""
         fields = _Reader(b"" if self._at_end else self.of_head())._lines()
         content = b"" if self._at_end else self.prefixed()
         if not self._at_end:
             _Reader(self.of_head())._lines()
         if self._message.count(0, self._at) != len(self._message) - self._at:
-            raise WireError("behind the message stand bytes that are not zeros")
+            raise WireError("the message is followed by bytes that are not zeros")
         return fields, content
 
     def _lines(self) -> Fields:

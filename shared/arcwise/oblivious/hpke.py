@@ -1,7 +1,7 @@
 """HPKE in base mode (RFC 9180) for one message: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM.
 
-A gateway spends most of what an oblivious report costs it here, so everything that depends on its key alone
-is worked out once. Besides that, it is the RFC, word by word; libraries do it a few times slower.
+A gateway spends most of its time for an oblivious report here, so everything that depends only on its key is
+computed once. Otherwise the module follows the RFC word by word. Libraries are a few times slower.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from arcwise.errors import WireError
 
 IDS: Final = (0x0020, 0x0001, 0x0001)
-"""Of the KEM, the KDF and the AEAD."""
+"""Ids of the KEM, the KDF and the AEAD."""
 PUBLIC_BYTES: Final = 32
 KEY_BYTES: Final = 16
 NONCE_BYTES: Final = 12
@@ -33,7 +33,7 @@ def expand(secret: bytes, info: bytes, length: int) -> bytes:
 
 
 def _label(suite: bytes, label: bytes, length: int) -> bytes:
-    """Return what stands before the info of LabeledExpand (RFC 9180, section 4)."""
+    """Return the prefix of the info of LabeledExpand (RFC 9180, section 4)."""
     return struct.pack(">H", length) + suite + label
 
 
@@ -63,8 +63,8 @@ def _schedule(info: bytes) -> _Schedule:
 class Context:
     """The secret that both ends of one message share, from which its keys are derived.
 
-    It is derived from the result of the key exchange and from `kem`, both public keys with the message's own
-    first.
+    It is derived from the result of the key exchange and from `kem`, which is both public keys, with the
+    message's own key first.
     """
 
     __slots__ = ("_schedule", "_secret")
@@ -76,12 +76,12 @@ class Context:
         self._schedule = schedule
 
     def cipher(self) -> tuple[AESGCM, bytes]:
-        """Return the cipher, and the nonce of the first message; there is no second one."""
+        """Return the cipher and the nonce of the first and only message."""
         key = expand(self._secret, self._schedule.key, KEY_BYTES)
         return AESGCM(key), expand(self._secret, self._schedule.nonce, NONCE_BYTES)
 
     def export(self, label: bytes, length: int) -> bytes:
-        """Return a secret for another use (RFC 9180, section 5.3), of up to 32 bytes."""
+        """Return a secret of up to 32 bytes for another use (RFC 9180, section 5.3)."""
         exporter = expand(self._secret, self._schedule.exporter, _HASH_BYTES)
         return expand(exporter, _label(_HPKE, b"sec", length) + label, length)
 
@@ -89,7 +89,7 @@ class Context:
 class Sender:
     """The sending end, which encrypts messages to one public key of 32 bytes.
 
-    `info` is the purpose that both ends state. Raises `WireError` for a key of low order, with which every
+    `info` is the purpose, which both ends state. Raises `WireError` for a key of low order, with which every
     shared secret is known.
     """
 
@@ -105,7 +105,7 @@ class Sender:
             raise WireError("nothing can be encrypted to this public key: its order is low") from None
 
     def seal(self, message: bytes) -> tuple[bytes, bytes, Context]:
-        """Return the public key of a new pair, a message that is encrypted with it, and what is known."""
+        """Return the public key of a new pair, the message encrypted with it, and the shared context."""
         own = X25519PrivateKey.generate()
         encapsulated = own.public_key().public_bytes_raw()
         context = Context(own.exchange(self._key), encapsulated + self._public, self._schedule)
@@ -116,7 +116,7 @@ class Sender:
 class Receiver:
     """The receiving end, which decrypts messages with one private key of 32 bytes.
 
-    `info` is the purpose that both ends state, and `public` holds the 32 bytes of the public key.
+    `info` is the purpose, which both ends state, and `public` holds the 32 bytes of the public key.
     """
 
     __slots__ = ("_key", "_schedule", "public")

@@ -1,7 +1,7 @@
 """Oblivious HTTP (RFC 9458) in one suite: X25519 with HKDF-SHA256, HKDF-SHA256 and AES-128-GCM.
 
-What is here is what RFC 9458 adds to HPKE: key configurations, the head of a request, and how its answer is
-encrypted.
+This module has the parts that RFC 9458 adds to HPKE: key configurations, the head of a request, and the
+encryption of its answer.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ _HEAD: Final = struct.Struct(">BHHH")
 _CONFIG_HEAD: Final = struct.Struct(">BH")
 _PAIR: Final = struct.Struct(">HH")
 _LENGTH: Final = struct.Struct(">H")
-_SALT_BYTES: Final = 16  # of an answer: the longer of the AEAD's key and nonce
+_SALT_BYTES: Final = 16  # of an answer: the larger of the AEAD's key and nonce sizes
 _TAG_BYTES: Final = 16
 
 _SEALED_FROM: Final = _HEAD.size + PUBLIC_BYTES
 REQUEST_OVERHEAD: Final = _SEALED_FROM + _TAG_BYTES
-"""Bytes that an encapsulated request has besides what it holds."""
+"""Bytes of an encapsulated request besides its content."""
 
 
 class UnknownKeyError(WireError):
-    """A request is encrypted to a key that the gateway does not have, or has no longer."""
+    """A request is encrypted to a key that the gateway does not have, or no longer has."""
 
 
 class KeyConfig(Value):
     """The public half of a gateway's key, which an app ships with.
 
-    Requests name the key by `key_id`, from 0 to 255; the public key has 32 bytes of X25519. Raises
-    `WireError` if nothing can be encrypted to the key, such as one of low order.
+    Requests name the key by `key_id`, from 0 to 255. The public key has 32 bytes of X25519. Raises
+    `WireError` if nothing can be encrypted to the key, for example because its order is low.
     """
 
     __match_args__ = ("key_id", "public_key")
@@ -74,7 +74,7 @@ class KeyConfig(Value):
 class GatewayKey(Value):
     """A gateway's key, which opens requests that are encrypted to its `config`.
 
-    Requests name the key by `key_id`, from 0 to 255; the private key has 32 bytes of X25519, which are not
+    Requests name the key by `key_id`, from 0 to 255. The private key has 32 bytes of X25519, which are never
     shown.
     """
 
@@ -99,7 +99,7 @@ class GatewayKey(Value):
 
     @classmethod
     def generate(cls, key_id: int) -> GatewayKey:
-        """Return a new key, made by the operating system's randomness."""
+        """Return a new key from the operating system's randomness."""
         return cls(key_id, os.urandom(PUBLIC_BYTES))
 
 
@@ -115,7 +115,7 @@ def encode_key_configs(configs: Iterable[KeyConfig]) -> bytes:
 
 
 def decode_key_configs(data: bytes) -> list[KeyConfig]:
-    """Return the configurations in the suite of this module, in their order; others are left out.
+    """Return the configurations in the suite of this module, in their order; others are skipped.
 
     Raises `WireError` if the bytes are not ``application/ohttp-keys``, or hold no key of this suite.
     """
@@ -142,7 +142,7 @@ def decode_key_configs(data: bytes) -> list[KeyConfig]:
 
 
 def _split(data: bytes, what: str) -> tuple[bytes, bytes]:
-    """Return a part that its length stands before, and what is behind it."""
+    """Return a part that starts with its length, and the rest of the data."""
     if len(data) < _LENGTH.size:
         raise WireError(f"{what} ends too early")
     (length,) = _LENGTH.unpack_from(data)
@@ -153,7 +153,7 @@ def _split(data: bytes, what: str) -> tuple[bytes, bytes]:
 
 
 class _Exchange:
-    """One request at either end, and what both ends know of it."""
+    """One request at either end, with the secrets that both ends share."""
 
     __slots__ = ("_context", "_encapsulated", "message")
 
@@ -170,7 +170,7 @@ class _Exchange:
 
 
 class Sent(_Exchange):
-    """An encapsulated request (``message/ohttp-req``), with the secret that opens its answer."""
+    """An encapsulated request (``message/ohttp-req``), with the secret for opening its answer."""
 
     __slots__ = ()
 
@@ -184,34 +184,34 @@ class Sent(_Exchange):
 
 
 class Opened(_Exchange):
-    """A request of Binary HTTP that a gateway has opened, with the secret that encrypts its answer."""
+    """A request of Binary HTTP that a gateway has opened, with the secret for encrypting its answer."""
 
     __slots__ = ()
 
     def seal_answer(self, message: bytes) -> bytes:
-        """Return an answer, encrypted for who sent the request: bytes of ``message/ohttp-res``."""
+        """Return an answer, encrypted for the sender of the request: bytes of ``message/ohttp-res``."""
         salt = os.urandom(_SALT_BYTES)
         cipher, nonce = self._answer_cipher(salt)
         return salt + cipher.encrypt(nonce, message, b"")
 
 
 def encapsulate(config: KeyConfig, message: bytes) -> Sent:
-    """Return a message of Binary HTTP, encrypted to a gateway with a key of its own.
+    """Encrypt a message of Binary HTTP to a gateway, with a new key pair.
 
-    The same message gives other bytes each time, so that nobody between sees that it was sent again.
+    The same message gives different bytes each time, so nobody in between can see that it was sent again.
     """
     encapsulated, sealed, context = config._sender.seal(message)
     return Sent(_head(config.key_id) + encapsulated + sealed, context, encapsulated)
 
 
 def open_request(keys: Sequence[GatewayKey], message: bytes) -> Opened:
-    """Return the request that bytes of ``message/ohttp-req`` hold, opened with one of a gateway's keys.
+    """Open the bytes of ``message/ohttp-req`` with one of a gateway's keys, and return the request.
 
     The keys must have different ids. Raises `UnknownKeyError` if the request names another key or other
-    algorithms, and `WireError` if it is not an encapsulated request, or not one to that key.
+    algorithms. Raises `WireError` if it is not an encapsulated request, or is not encrypted to that key.
     """
     if len(message) < REQUEST_OVERHEAD:
-        raise WireError("the request is too short to be an encapsulated one")
+        raise WireError("the request is too short to be an encapsulated request")
     key_id, *ids = _HEAD.unpack_from(message)
     key = next((key for key in keys if key.key_id == key_id), None)
     if key is None or tuple(ids) != IDS:

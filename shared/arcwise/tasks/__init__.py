@@ -1,6 +1,6 @@
-"""Tasks: what is asked of devices, in bytes that two sides can agree on.
+"""Tasks: questions to devices, in bytes that client and server can agree on.
 
-A name is imported when it is asked for: most apps have tasks and no group.
+A name is imported on first use, since most apps have tasks and no group.
 """
 
 from __future__ import annotations

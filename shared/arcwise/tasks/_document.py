@@ -1,4 +1,4 @@
-"""What a task and a group have in common: canonical bytes, an id, a JSON file, and that they never change."""
+"""The base class of tasks and groups: immutable, with canonical bytes, an id and a JSON file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 
 class Document(Value):
-    """Base of `Task` and `Group`. Two documents are equal where their ids are.
+    """Base of `Task` and `Group`. Two documents are equal if their ids are.
 
-    A subclass sets its attributes, then calls `_seal`; it reads itself in `_from_fields` and `_from_json`.
+    A subclass sets its attributes, then calls `_seal`. It reads itself in `_from_fields` and `_from_json`.
     """
 
     __slots__ = ("_bytes", "caps", "charge", "id", "name")
 
     _kind: ClassVar[str]
-    """What messages call it."""
+    """The document's name in messages."""
 
     _max_bytes: ClassVar[int | None] = None
 
@@ -46,12 +46,12 @@ class Document(Value):
 
     @classmethod
     def _from_json(cls, data: Any) -> tuple[Self, Any]:
-        """Return what a JSON object describes, and the id that it states."""
+        """Return the document that a JSON object describes, and the id given in it."""
         raise NotImplementedError
 
     def _seal(self) -> None:
-        """Set the canonical bytes and the id: the attributes are there."""
-        import hashlib  # and with it OpenSSL, which takes longer than any other import of a device
+        """Set the canonical bytes and the id, after all other attributes are set."""
+        import hashlib  # also loads OpenSSL, which takes longer than any other import on a device
 
         data = bytes(msgpack.packb(self._fields()))
         self._check_size(data, ": take fewer nodes or codes, on a lattice a larger step")
@@ -74,12 +74,12 @@ class Document(Value):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Read canonical bytes back.
+        """Read a document from its canonical bytes.
 
         Raises
         ------
         TaskError
-            When the bytes are not the canonical bytes of a task or group that this version knows.
+            When the bytes are not the canonical bytes of a task or group known to this version.
         CertificateError
             When a kernel in them does not satisfy its epsilon.
         """
@@ -94,17 +94,17 @@ class Document(Value):
         return document
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object that a person can read; 64-bit integers are decimal strings."""
+        """Return a JSON object that people can read; 64-bit integers are decimal strings."""
         raise NotImplementedError
 
     @classmethod
     def from_json(cls, data: Any) -> Self:
-        """Read what `to_json` wrote; the ids in it must be those of what it describes.
+        """Read the output of `to_json`; each id in it must match its content.
 
         Raises
         ------
         TaskError
-            When it is not a task or group, or an id is not its own.
+            When it is not a task or group, or an id does not match.
         CertificateError
             When a kernel in it does not satisfy its epsilon.
         """
@@ -118,7 +118,7 @@ class Document(Value):
         return document
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a JSON file that a person can read."""
+        """Write a JSON file that people can read."""
         import json
         from pathlib import Path
 
@@ -127,7 +127,7 @@ class Document(Value):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a file that `save` wrote.
+        """Read a file written by `save`.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Reports of whole columns, where values already lie: what tasks and groups randomise and count."""
+"""Randomising and counting whole columns for tasks and groups, where the values are already collected."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def count_codes(bound: int, codes: Any) -> IntArray:
         if wrong.any():
             raise DomainError(f"codes must be integers in [0, {bound}); {places_of(wrong)}")
     total = np.zeros(bound, np.int64)
-    for start in range(0, flat.size, _SLICE):  # numpy widens what it counts to 64 bits
+    for start in range(0, flat.size, _SLICE):  # in slices, since numpy widens its input to 64 bits
         total += np.bincount(flat[start : start + _SLICE].astype(np.intp), minlength=bound)
     return total
 
 
 def _checked(values: Any, missing: str) -> tuple[FloatArray, BoolArray]:
-    """Return a column and where values are missing, if they may be."""
+    """Return a column and a mask of its missing values; raise `DomainError` if they are not allowed."""
     if missing not in ("error", "drop"):
         raise ParameterError(f'missing must be "error" or "drop", got {missing!r}')
     numbers = read_column(values)
@@ -83,15 +83,15 @@ def _checked(values: Any, missing: str) -> tuple[FloatArray, BoolArray]:
 
 
 def _check_places(domain: Domain, numbers: FloatArray, absent: BoolArray) -> None:
-    """Refuse values outside the domain, in their places, which errors name, before some are left out."""
+    """Refuse values outside the domain before missing ones are dropped, so that errors name their index."""
     domain.to_unit_many(np.where(absent, domain.start, numbers))
 
 
 def _checked_of(name: str, domain: Domain, columns: Any, missing: str) -> tuple[FloatArray, BoolArray]:
     try:
         column = columns[name]
-    except Exception:  # each library has its own
-        raise ParameterError(f"columns must have one named {name!r}, as the group has a task") from None
+    except Exception:  # each library raises its own
+        raise ParameterError(f"columns must include {name!r}, since the group has this task") from None
     try:
         numbers, absent = _checked(column, missing)
         _check_places(domain, numbers, absent)  # before any row is randomised
@@ -101,9 +101,9 @@ def _checked_of(name: str, domain: Domain, columns: Any, missing: str) -> tuple[
 
 
 def _chosen(rows: int, tasks: int, sample: int | None, randomness: Randomness) -> BoolArray:
-    """Return which tasks each row reports, shape (rows, d): every set of k of them is equally likely.
+    """Return which tasks each row reports, shape (rows, d); every set of k tasks is equally likely.
 
-    As `Group.choose`, for all rows at once.
+    It draws like `Group.choose`, for all rows together.
     """
     if sample is None:
         return np.ones((rows, tasks), bool)
@@ -121,7 +121,7 @@ def _chosen(rows: int, tasks: int, sample: int | None, randomness: Randomness) -
 def _below(bound: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
     """Return uniform integers in [0, bound), from the second halves of draws."""
     u = _halves(count, randomness)
-    above = 2**64 % bound  # so many of the largest are thrown away, which leaves a multiple of the bound
+    above = 2**64 % bound  # the number of largest u to discard; a multiple of the bound remains
     while above and (again := np.flatnonzero(u >= np.uint64(2**64 - above))).size:
         u[again] = _halves(again.size, randomness)
     below: NDArray[np.int64] = (u % np.uint64(bound)).astype(np.int64)
@@ -134,7 +134,7 @@ def _halves(count: int, randomness: Randomness) -> NDArray[np.uint64]:
 
 
 _SLICE = 1 << 20
-"""Codes that are counted at once."""
+"""Codes counted in one slice."""
 
 _ROWS = 1 << 14
-"""Rows whose tasks are drawn at once, as many as `Mechanism.randomize_many` takes in a block."""
+"""Rows whose tasks are drawn together, the block size of `Mechanism.randomize_many`."""

@@ -1,7 +1,7 @@
-"""What one device may spend, and how spending is counted: in whole millionths of epsilon and units of delta.
+"""Caps on a device's spending, counted in whole millionths of epsilon and units of delta.
 
-Charges are rounded up. So is a cap of epsilon, by less than a millionth: a cap of one report's epsilon allows
-one report. A cap of delta is rounded down.
+Charges are rounded up. A cap of epsilon is rounded up too, by less than a millionth, so that a cap of one
+report's epsilon allows one report. A cap of delta is rounded down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECONDS: Final = "; it is in seconds, up to a year"
 
 
 def micro_epsilon(epsilon: float) -> int:
-    """Return what a privacy loss of `epsilon` is charged as: millionths, rounded up.
+    """Return the charge for a privacy loss of `epsilon`, in millionths, rounded up.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def micro_epsilon(epsilon: float) -> int:
 
 
 class Charge(NamedTuple):
-    """What reports cost a device, in integers that add up exactly.
+    """The cost of reports for a device, in integers that add up exactly.
 
     Attributes
     ----------
@@ -60,25 +60,25 @@ class Charge(NamedTuple):
 
 
 class Caps(Value):
-    """How much one device may spend on a task or on a group; a report that would exceed a cap is not made.
+    """The most that one device may spend on a task or on a group; a report that would exceed it is not made.
 
     Parameters
     ----------
     lifetime
-        Epsilon in all, for ever, in millionths, rounded up. ``None`` (default): no cap.
+        Total epsilon for ever, in millionths, rounded up. ``None`` (default): no cap.
     rolling
         Epsilon within any `window` seconds. ``None`` (default): no cap.
     window
         Length of the rolling window in seconds.
     lifetime_delta
-        Delta in all, for ever, from 2**-64 to below 1. ``None`` (default): no cap.
+        Total delta for ever, from 2**-64 to below 1. ``None`` (default): no cap.
     rolling_delta
-        Delta within any `window` seconds, likewise.
+        Delta within any `window` seconds, from 2**-64 to below 1. ``None`` (default): no cap.
 
     Raises
     ------
     ParameterError
-        When a cap is not a number within its bounds, or the window not a positive integer.
+        When a cap is not a number within its bounds, or the window is not a positive integer.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class Caps(Value):
 
 
 def check_caps(caps: Caps, charge: Charge, what: str) -> None:
-    """Raise `TaskError` when a cap does not allow a single charge, of what is called `what`."""
+    """Raise `TaskError` if a cap does not allow a single charge; `what` names the charged item."""
     for kind, micro in (("lifetime", caps.lifetime_micro), ("rolling", caps.rolling_micro)):
         if micro is not None and micro < charge.micro_epsilon:
             raise TaskError(
@@ -153,7 +153,7 @@ def check_caps(caps: Caps, charge: Charge, what: str) -> None:
 
 
 def _epsilon_cap(cap: object, name: str) -> float | None:
-    """Return a cap as the float nearest to a whole number of micro-epsilon: what is compared with charges."""
+    """Return a cap as the float nearest to a whole number of micro-epsilon, to be compared with charges."""
     if cap is None:
         return None
     number = real_or_nan(cap)
@@ -163,7 +163,7 @@ def _epsilon_cap(cap: object, name: str) -> float | None:
 
 
 def _delta_cap(cap: object, name: str) -> float | None:
-    """Return a cap as whole units of 2**-64, rounded down: exact in a float, for it has no bits more."""
+    """Return a cap as whole units of 2**-64, rounded down, which a float holds exactly."""
     if cap is None:
         return None
     number = real_or_nan(cap)

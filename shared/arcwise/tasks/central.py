@@ -1,8 +1,7 @@
-"""What a task promises to those who see released counts alone: its central statement, and what makes it true.
+"""The central statement of a task: its promise against readers of released counts alone.
 
-The statement is a promise with its assumptions. That it follows from the kernel is computed by
-`arcwise.analysis.central`; that a device keeps its part is what the task's caps see to, and that is checked
-here.
+The statement is a promise with assumptions. `arcwise.analysis.central` computes that it follows from the
+kernel. The task's caps make a device keep its part, and this is checked here.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps, Charge
 
 CLOSED_EPOCHS: Final = "closed-epochs"
-"""The one way of releasing that a task can name: an epoch is shown once it takes no more reports."""
+"""The only way of releasing that a task can name: an epoch is shown only after it stops taking reports."""
 
 LEAST_DELTA: Final = 1e-200
 MOST_REPORTS: Final = 10**12
@@ -26,25 +25,27 @@ MOST_RELEASES: Final = 10**6
 
 
 class CentralStatement(Value):
-    """What the counts of a task reveal to somebody who sees no report, and what that assumes.
+    """A promise of how little a task's counts reveal to a reader without reports, with its assumptions.
 
     Parameters
     ----------
     epsilon
-        The central epsilon that is promised, positive: of all releases together that hold a device's reports.
+        The promised central epsilon, positive. It covers all releases together that contain a device's
+        reports.
     delta
         The central delta, from 1e-200 to below 1.
     reports
-        How many reports an epoch must hold before it is released: in all, those that do not come from honest
-        devices included. From 1 to 10^12.
+        The number of reports that an epoch must hold before it is released, from 1 to 10^12. Reports that do
+        not come from honest devices count too.
     honest
         The share of these reports that the reader neither sent nor knows, above 0 and at most 1. Nobody can
         check it.
     reports_each
-        At most so many reports of one device are in one epoch: from 1 to `reports`. The task's rolling cap
-        sees to it.
+        The largest number of reports of one device in one epoch, from 1 to `reports`. The task's rolling cap
+        ensures it.
     releases
-        At most so many epochs hold reports of one device: from 1 to 10^6. The task's lifetime cap sees to it.
+        The largest number of epochs with reports of one device, from 1 to 10^6. The task's lifetime cap
+        ensures it.
 
     Raises
     ------
@@ -95,18 +96,18 @@ class CentralStatement(Value):
         return checked_central, (self.to_fields(), "central")
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the statement as the map that the bytes and the file of a task hold."""
+        """Return the statement as a map, as in the bytes and the file of a task."""
         return {name: getattr(self, name) for name in sorted(self.__match_args__)}
 
     def caps(self, epsilon: float, window: int) -> Caps:
-        """Return the caps that make the statement true of a device, with this rolling window.
+        """Return the caps that make a device satisfy the statement, with this rolling window.
 
         Parameters
         ----------
         epsilon
-            Of one report, the local one.
+            The local epsilon, of one report.
         window
-            Seconds: at least those of an epoch.
+            In seconds, at least the length of an epoch.
         """
         from arcwise.tasks.caps import Caps, micro_epsilon
 
@@ -114,10 +115,11 @@ class CentralStatement(Value):
         return Caps(self.releases * micro / 1e6, self.reports_each * micro / 1e6, window)
 
     def check_caps(self, caps: Caps, charge: Charge, epoch_seconds: int) -> None:
-        """Raise `TaskError` where a device could send more than the statement assumes.
+        """Raise `TaskError` if a device could send more than the statement assumes.
 
-        It has at most `releases` reports in its life, and so is in at most so many epochs; any `window`
-        seconds hold at most `reports_each` of them, and so does an epoch that is no longer.
+        A device sends at most `releases` reports in its life, so it is in at most this many epochs. It sends
+        at most `reports_each` reports in any `window` seconds, so an epoch that is not longer than `window`
+        holds at most as many.
         """
         for kind, micro, what, count in (
             ("lifetime", caps.lifetime_micro, "releases", self.releases),
@@ -129,7 +131,7 @@ class CentralStatement(Value):
                 cost = rounded_up(charge.micro_epsilon / 1e6, 15)
                 raise TaskError(
                     f"caps.{kind} must be at most {rounded_up(most / 1e6, 15)} in a task with "
-                    f"central.{what} = {count:,}, which is so often what a report costs, {cost}; got "
+                    f"central.{what} = {count:,} and a cost of {cost} per report; got "
                     f"{given}: set it, or make a statement with more {what}"
                 )
         if caps.window < epoch_seconds:
@@ -149,7 +151,7 @@ class CentralStatement(Value):
 
 
 def checked_central(value: object, name: str) -> CentralStatement:
-    """Return a statement, given as such or as a map from bytes or a file, or raise `TaskError`.
+    """Return a statement, given as an object or as a map from bytes or a file; else raise `TaskError`.
 
     A map must hold all keys of `CentralStatement` and no others.
     """
@@ -170,7 +172,7 @@ def checked_central(value: object, name: str) -> CentralStatement:
 
 
 def checked_release(value: object, name: str) -> str:
-    """Return the way of releasing; raises `TaskError` unless it is known."""
+    """Return the way of releasing; raise `TaskError` if it is unknown."""
     if value != CLOSED_EPOCHS or not isinstance(value, str):
         raise TaskError(f'{name} must be None or "{CLOSED_EPOCHS}", got {shown(value)}')
     return CLOSED_EPOCHS

@@ -1,7 +1,7 @@
-"""The fields of a task in their fixed order, and the same as a JSON object that a person can read.
+"""The fields of a task in their fixed order, and as a JSON object that people can read.
 
     [1, name, domain, epsilon, goal, epoch_seconds, caps, mechanism]
-    [..., optional]                where something is set that tasks need not have: see `optional`
+    [..., optional]                where an optional field is set: see `optional`
     domain     ["interval", low, high, clip]  or  ["circle", period]
                [..., step, rounding]          where the domain has a step
     caps       [lifetime, rolling, window]    micro-epsilon or nil, micro-epsilon or nil, seconds
@@ -12,10 +12,10 @@
                ["table", placement, K, N, N rows of K weights, K output values on the unit interval]
                ["circulant", placement, K, the K weights of node 0]
 
-In JSON a weight is a decimal string, since a JSON number may not hold it exactly, and a row of weights is one
-string of decimals with spaces between.
+In JSON a weight is a decimal string, since a JSON number may not hold it exactly. A row of weights is one
+string of decimals separated by spaces.
 
-No rule about what makes a good task stands here: `Task` checks what the fields say.
+This module does not judge a task: `Task` checks the fields.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
     "interval": (Interval, ("low", "high", "clip")),
     "circle": (Circle, ("period",)),
 }
-"""The domains by their kind, and what describes them, in this order."""
+"""The kinds of domains, with their class and the names of their fields, in order."""
 
 _LATTICE: Final = ("step", "rounding")
-"""After them, in a domain that has a step only: a task without one keeps the id that it always had."""
+"""Further fields, only in a domain with a step, so that a task without a step keeps its earlier id."""
 
 _CAPS: Final = ("lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds")
 _DELTA_CAPS: Final = ("lifetime_delta_units", "rolling_delta_units")
-"""In a task only where delta is capped: a task without such a cap keeps the id that it always had."""
+"""Only in a task with a cap of delta, so that a task without such a cap keeps its earlier id."""
 
 _KERNELS: Final[dict[str, tuple[str, ...]]] = {
     "window": ("codes", "nodes", "window", "background", "extra"),
     "table": ("codes", "nodes", "rows", "units"),
     "circulant": ("codes", "weights"),
 }
-"""The kernels by their kind, and what describes them after kind and placement, in this order."""
+"""The kinds of kernels, with the names of their fields after kind and placement, in order."""
 
 
 def domain_to_fields(domain: Domain) -> list[Any]:
@@ -75,20 +75,20 @@ def domain_to_json(fields: list[Any]) -> dict[str, Any]:
 
 
 def domain_from_json(data: Any) -> list[Any]:
-    """Return the fields that a JSON object of a domain holds; where it has a step it needs a rounding."""
+    """Return the fields in a JSON object of a domain; an object with a step must have a rounding."""
     lattice = _LATTICE if any(key in data for key in _LATTICE) else ()
     return [data["kind"], *(data[key] for key in (*_checked_kind(data["kind"])[1], *lattice))]
 
 
 def caps_to_fields(caps: Caps) -> list[Any]:
-    """Return ``[lifetime, rolling, window]``, and the two caps of delta where one is set."""
+    """Return ``[lifetime, rolling, window]``, followed by the two caps of delta if one is set."""
     fields = [caps.lifetime_micro, caps.rolling_micro, caps.window]
     deltas = [caps.lifetime_delta_units, caps.rolling_delta_units]
     return fields if deltas == [None, None] else fields + deltas
 
 
 def caps_from_fields(fields: Any) -> Caps:
-    """Return the caps that three fields describe, or five."""
+    """Return the caps that three or five fields describe."""
     lifetime, rolling, window, *deltas = fields
     lifetime_delta, rolling_delta = deltas or (None, None)
     return Caps(
@@ -107,7 +107,7 @@ def caps_to_json(fields: list[Any]) -> dict[str, Any]:
 
 
 def caps_from_json(data: Any) -> list[Any]:
-    """Return the fields that a JSON object of caps holds; where it names one cap of delta it needs both."""
+    """Return the fields in a JSON object of caps; an object with one cap of delta must have both."""
     fields = [data[key] for key in _CAPS]
     if any(key in data for key in _DELTA_CAPS):
         fields += [None if data[key] is None else _decimal(data[key], key) for key in _DELTA_CAPS]
@@ -137,9 +137,9 @@ def fields_to_json(fields: list[Any], task_id: str) -> dict[str, Any]:
 
 
 def fields_from_json(data: Any) -> tuple[list[Any], Any]:
-    """Return the fields that a JSON object of a task holds, and the id that it states.
+    """Return the fields in a JSON object of a task, and the id given in it.
 
-    Raises `TaskError` if a key is missing, or if a value is not the object or decimal string that it must be.
+    Raises `TaskError` if a key is missing, or if a value is not the required object or decimal string.
     """
     if isinstance(data, dict) and "arcwise_group" in data:
         raise TaskError(
@@ -150,7 +150,7 @@ def fields_from_json(data: Any) -> tuple[list[Any], Any]:
         bounds = domain_from_json(domain)
         kernel = _kernel_from_json(mechanism["kernel"])
         version = mechanism["version"]
-        if type(version) is not int:  # True and 1.0 are equal to 1, and would be read as it
+        if type(version) is not int:  # True and 1.0 equal 1 and would be accepted
             raise TaskError(f"the version of a mechanism must be an integer, got {version!r}")
         fields = [
             data["arcwise_task"],
@@ -178,7 +178,7 @@ def _checked_kind(kind: object) -> tuple[type[Domain], tuple[str, ...]]:
 
 
 def _bound_names(kind: str, count: int) -> tuple[str, ...]:
-    """Return the names of so many fields of a domain: with those of the lattice where there are more."""
+    """Return the names of `count` fields of a domain, including the lattice's if there are more."""
     names = _KINDS[kind][1]
     return names if count == len(names) else (*names, *_LATTICE)
 
@@ -243,4 +243,4 @@ _READERS: Final[dict[str, Any]] = {
     "weights": _decimals,
     "rows": _rows,
 }
-"""How weights are written to JSON and read back: beyond what a JSON number holds exactly."""
+"""Conversion of weights to JSON and back, for numbers beyond the exact range of JSON."""

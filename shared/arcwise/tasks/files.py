@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_CHARACTERS = 256 << 20
-"""Of a file: 256 tasks, the most that a group has, are smaller."""
+"""Limit of a file's size: 256 tasks, the most that a group has, are smaller."""
 
 
 def each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return a dict; raises `ValueError` for a key that stands twice, of which a reader may see the other."""
+    """Return a dict; raise `ValueError` for a repeated key, since readers may pick different values."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name appears twice in one object")
     return found
 
 
@@ -34,7 +34,7 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
     import json
     from os import PathLike
 
-    if not isinstance(path, (str, PathLike)):  # a number would be that of an open file
+    if not isinstance(path, (str, PathLike)):  # open() would take a number for an open file
         raise TaskError(f"path must be the path of a file, got {shown(path)}")
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 (devices load no pathlib)
@@ -47,9 +47,9 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
     except FileNotFoundError as error:
         words = f"{error.strerror}; `arcwise task new` and `arcwise group new` make such files"
         raise FileNotFoundError(error.errno, words, error.filename) from None
-    except (IsADirectoryError, PermissionError) as error:  # Windows says the latter of a directory too
+    except (IsADirectoryError, PermissionError) as error:  # Windows raises the latter for directories
         raise TaskError(f"{path}: cannot be read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise TaskError(f"{path}: the file is not JSON in UTF-8: {error}") from error
-    except (ValueError, ArithmeticError, RecursionError) as error:  # TaskError, deep nesting
+    except (ValueError, ArithmeticError, RecursionError) as error:  # includes TaskError and deep nesting
         raise TaskError(f"{path}: {error}") from error

@@ -1,7 +1,7 @@
-"""Goals: what a task's reports are for, the mechanism that serves it best, and if its grid is fine enough.
+"""Goals of tasks: the best mechanism for each, and a check that its grid is fine enough.
 
-`warn_if_coarse` is for tasks that are made in Python, and needs no more than a device has. The commands and
-`plan` say the same of every mechanism that has a closed form (`arcwise.analysis`).
+`warn_if_coarse` is for tasks made in Python, and needs only modules that a device has. The commands and
+`plan` check every mechanism that has a closed form (`arcwise.analysis`).
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
 _FINE_EPSILON: Final = 3.0
-"""From here on 10^4 reports, as many as are assumed unless told, can use all codes of a byte."""
+"""From this epsilon on, 10^4 reports, the default assumption, can use all codes of a byte."""
 
 _BYTE: Final = 256
-"""Codes that travel as one byte."""
+"""The number of codes that fit in one byte."""
 
 _RESOLVED: Final = ((140.0, 256), (310.0, 512), (1500.0, 1024))
-"""Places that the reports tell apart, from which on a distribution takes so many nodes."""
+"""Least number of places that the reports distinguish, and the number of nodes to use from there on."""
 
 _MOST_NODES: Final = 512
-"""On an interval: quantiles on more would take most of an estimate's time."""
+"""The most on an interval: with more nodes, quantiles would take most of an estimate's time."""
 
 _WIDE: Final = 9
-"""Codes of a window from which on the grid adds less than 1 %, about power / (3 W^2): nothing is computed."""
+"""From this window on, the grid adds less than 1 %, about power / (3 W^2), so nothing is computed."""
 
 
 def checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
-    """Return the goal, or the default one of the mechanism or the domain where none is given."""
+    """Return the given goal, or the default of the mechanism or the domain."""
     goals = _GOALS[type(domain)]
     if goal is None:
         return goals[0] if mechanism is None else mechanism.default_goal
@@ -60,9 +60,10 @@ def mechanism_for(
 ) -> Mechanism:
     """Return the mechanism that serves the goal of a task.
 
-    `nodes` replaces the goal's own number. `power` is that of the loss that the mechanism is optimal for, by
+    `nodes` replaces the goal's own number. `power` is the power of the loss that the mechanism minimises, by
     default 1, for the goals "value" and "direction". Raises `TaskError` if a solver has to design the
-    mechanism, or if a power is given for the goal "distribution", which is not a loss of single reports.
+    mechanism. It also raises it if a power is given for the goal "distribution", which is not a loss of
+    single reports.
     """
     if goal == "mean":
         raise TaskError(
@@ -72,14 +73,14 @@ def mechanism_for(
         )
     if goal == "distribution" and power is not None:
         raise TaskError(
-            f'power must be left out for the goal "distribution", got {power!r}: it is of the error of a '
+            f'power must be left out for the goal "distribution", got {power!r}: it is for the error of a '
             "single report"
         )
-    # Here, because a task that is loaded names its mechanism.
+    # Imported here, because a task that is loaded names its mechanism and does not need them.
     from arcwise.mechanisms.closed_forms.optimal import distribution_width
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
-    # None is the mechanism's own default, or a node for each value.
+    # None means the mechanism's default, or a node for each value.
     if nodes is None and goal == "distribution" and not domain.discrete:
         nodes = _nodes(domain.circular, epsilon, expected_reports)
     power = 1.0 if power is None else power
@@ -91,11 +92,11 @@ def mechanism_for(
 
 
 def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int | None:
-    """Return how many nodes a task for a distribution takes on a continuous domain; None is 128."""
+    """Return the number of nodes of a task for a distribution on a continuous domain; None means 128."""
     usual = None
     if epsilon >= _FINE_EPSILON:
-        # As many as one byte has codes for. On an interval there are W - 1 more codes than nodes, and W is
-        # e^(-epsilon/2) of the N - 1 gaps, rounded.
+        # As many nodes as one byte allows. An interval has W - 1 more codes than nodes, and W is
+        # e^(-epsilon/2) times the N - 1 gaps, rounded.
         usual = _BYTE if circular else 1 + int((_BYTE - 1) / (1.0 + math.exp(-epsilon / 2)))
     if expected_reports is None:
         return usual
@@ -107,18 +108,19 @@ def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int 
 
 
 def places_resolved(epsilon: float, reports: float) -> float:
-    """Return how many places reports of a distribution tell apart.
+    """Return the number of places that reports for a distribution can distinguish.
 
-    It is one over the Wasserstein-1 distance on a grid that is fine enough, as measured.
+    It is one over the Wasserstein-1 distance on a sufficiently fine grid; the formula was fitted to
+    measurements.
     """
     return 1.18 * math.exp(0.4 * epsilon) * math.pow(reports, 0.4)
 
 
 def warn_if_coarse(mechanism: Mechanism, *, stacklevel: int) -> None:
-    """Warn if the worst error of OPM for a single value is more than 1.02 times that of its closed form.
+    """Warn if OPM's worst error for a single value is more than 1.02 times its closed form.
 
-    Only `OptimalCircular` and the clamped `OptimalPiecewise`, without a lattice, are checked. `stacklevel` is
-    that of `warnings.warn`, counted from the caller.
+    Only `OptimalCircular` and the clamped `OptimalPiecewise` without a lattice are checked. `stacklevel` is
+    as for `warnings.warn`, counted from the caller.
     """
     kernel = mechanism.kernel
     if mechanism.lattice is not None or not isinstance(kernel, WindowKernel) or kernel.window >= _WIDE:
@@ -143,7 +145,7 @@ def warn_if_coarse(mechanism: Mechanism, *, stacklevel: int) -> None:
 
 
 def _closed_error(mechanism: Mechanism, power: float) -> float | None:
-    """Return the error without a grid of OPM for this power; None where the mechanism is not that."""
+    """Return OPM's error without a grid for this power; None if the mechanism is not OPM."""
     from arcwise.mechanisms.closed_forms.optimal import circle_expected_error, interval_expected_error
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 

@@ -1,11 +1,11 @@
 """Groups: several tasks that one device answers together, on one budget.
 
-A device reports every task of the group in a round, or it draws k of the d tasks and reports those; with full
-shares of the budget then, since the others cost nothing. Who is drawn has nothing to do with the values, so a
-task's reports come from a simple random sample of the devices.
+In a round, a device reports every task of the group, or it draws k of the d tasks and reports those. With
+sampling, the k tasks share the whole budget, since the others cost nothing. The draw does not depend on the
+values, so a task's reports come from a simple random sample of the devices.
 
 The id of a group is the SHA-256 of its canonical bytes: ``[1, "group", name, sample, caps, tasks]`` as one
-msgpack array, the tasks as their own canonical bytes in the order of the group.
+msgpack array. The tasks are their own canonical bytes in the order of the group.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ _MAX_TASKS: Final = 256
 
 
 class Group(Document):
-    """Several tasks on one budget: what a device reports together, and what a round of them costs.
+    """Several tasks that a device reports together on one budget.
 
     Parameters
     ----------
     name
-        What apps and people call it, as the name of a task.
+        Its name for apps and people, with the same rules as the name of a task.
     tasks
         Two to 256 tasks with different names.
     sample
-        How many of the d tasks a device reports in a round, drawn anew for each: from 1 to d. ``None``
-        (default) or d: every task.
+        The number of the d tasks that a device reports in a round, drawn again for each round: from 1 to d.
+        ``None`` (default) or d: every task.
     caps
-        What one device may spend on the group in all; no cap unless given. Caps of its tasks hold beside it.
+        The most that one device may spend on the whole group. The default is no cap. The caps of its tasks
+        apply as well.
 
     Attributes
     ----------
     charge
-        What a round costs, whichever tasks are drawn and whichever values are missing: the sum over all
-        tasks, with sampling over the k dearest.
+        The cost of a round, for any drawn tasks and missing values: the sum over all tasks, or with sampling
+        over the k most expensive.
     id
         64 hex digits.
 
@@ -122,30 +123,31 @@ class Group(Document):
         Parameters
         ----------
         name
-            Of the group.
+            Name of the group.
         domains
-            By the name of the task.
+            Domains by the name of the task.
         epsilon
-            What a round may cost; divided in whole millionths, rounded down.
+            The most that a round costs; divided in whole millionths, rounded down.
         sample
-            How many tasks a device reports in a round, each with ``epsilon / sample``; ``None`` for all.
-            "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``;
-            `arcwise.analysis.planning.best_sample` computes the best one for the mechanisms at hand.
+            The number of tasks that a device reports in a round, each with ``epsilon / sample``; ``None`` for
+            all. "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``;
+            `arcwise.analysis.planning.best_sample` computes the best number for the actual mechanisms.
         weights
-            By name, where all tasks are reported: a task's share of epsilon is proportional to its weight.
+            Weights by name, if all tasks are reported: a task's share of epsilon is proportional to its
+            weight.
         goals
-            By name, as of `Task`; tasks that are not named have the default.
+            Goals by name, as in `Task`; other tasks have the default.
         epoch_seconds
-            Of every task, in seconds.
+            The epoch length of every task, in seconds.
         caps
-            What one device may spend on the group in all.
+            The most that one device may spend on the whole group.
         descriptions, units
-            By name, as `description` and `unit` of `Task`; tasks that are not named have none.
+            By name, as `description` and `unit` of `Task`; other tasks have neither.
 
         Raises
         ------
         TaskError, ParameterError
-            When the arguments are out of bounds, or a task's epsilon would be.
+            When the arguments or a task's epsilon are out of bounds.
 
         Examples
         --------
@@ -182,7 +184,7 @@ class Group(Document):
 
     @property
     def epsilon(self) -> float:
-        """What a round costs, in epsilon."""
+        """The epsilon of a round."""
         return self.charge.micro_epsilon / 1_000_000
 
     @property
@@ -193,8 +195,8 @@ class Group(Document):
     def choose(self, randomness: Randomness) -> tuple[Task, ...]:
         """Return the tasks of one round, in the order of the group: all, or k drawn without replacement.
 
-        Every set of k tasks has exactly the same probability, whatever the values are: they are not asked
-        for. A round keeps its answer, also where a value is missing: another draw would tell that it is.
+        Every set of k tasks has exactly the same probability for all values, since the draw does not use
+        them. A round keeps its draw even if a value is missing, because another draw would reveal that.
 
         Parameters
         ----------
@@ -203,9 +205,9 @@ class Group(Document):
 
         Notes
         -----
-        The first k steps of a Fisher-Yates shuffle of the places 0 to d-1: step i swaps place i with place
-        ``i + u mod m``, ``m = d - i``, u from a draw whose r is not used. A u of ``2**64 - (2**64 mod m)`` or
-        more is thrown away, and the next draw is taken.
+        These are the first k steps of a Fisher-Yates shuffle of the places 0 to d-1. Step i swaps place i
+        with place ``i + u mod m``, where ``m = d - i`` and u is from a draw with an unused r. A u of
+        ``2**64 - (2**64 mod m)`` or more is discarded, and the next draw is taken.
         """
         if self.sample is None:
             return self.tasks
@@ -219,30 +221,30 @@ class Group(Document):
     def randomize(
         self, columns: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
     ) -> dict[str, NDArray[Any]]:
-        """Return codes by the name of their task: a round for each row of a table, as `Task.randomize`.
+        """Return codes by task name, from one round for each row of a table, as `Task.randomize`.
 
-        With sampling each row reports k of the d tasks, drawn as `choose` draws them.
+        With sampling each row reports k of the d tasks, drawn as in `choose`.
 
         Parameters
         ----------
         columns
-            A mapping or a frame (pandas, Polars, Arrow) with a column named as each task, all of one length;
-            other columns are not read.
+            A mapping or a frame (pandas, Polars, Arrow) with a column named like each task, all of one
+            length. Other columns are not read.
         missing
-            "error" (default) or "drop", as of `Task.randomize`: a row without a value still reports the other
-            tasks that were drawn.
+            "error" (default) or "drop", as in `Task.randomize`. With "drop", a row with a missing value still
+            reports the other drawn tasks.
         randomness
             The operating system's CSPRNG. Anything else is for tests.
 
         Returns
         -------
         dict
-            Of each task the codes of the rows that report it, shape (n,), in their order.
+            For each task, the codes of the rows that report it, shape (n,), in their order.
 
         Raises
         ------
         DomainError, ParameterError
-            As of `Task.randomize`, and when a column is not there. Nothing is randomised then.
+            As in `Task.randomize`, and when a column is missing. Nothing is randomised then.
 
         Examples
         --------
@@ -268,7 +270,7 @@ class Group(Document):
         try:
             version, mark, name, sample, caps, tasks = fields
             if (version, mark) != (_SCHEMA_VERSION, _MARK):
-                raise TaskError("not the bytes of a group of version 1, the one that this arcwise knows")
+                raise TaskError("not the bytes of a group of version 1, the only one that this arcwise knows")
             return cls(name, map(Task.from_bytes, tasks), sample=sample, caps=caps_from_fields(caps))
         except TaskError:
             raise
@@ -276,7 +278,7 @@ class Group(Document):
             raise TaskError(f"not the bytes of a group: {error}") from None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the group, its tasks included, as a JSON object that a person can read."""
+        """Return the group, its tasks included, as a JSON object that people can read."""
         return {
             "arcwise_group": _SCHEMA_VERSION,
             "name": self.name,
@@ -339,7 +341,7 @@ def _checked_sample(sample: object, tasks: int) -> int | None:
 
 
 def _round_charge(tasks: tuple[Task, ...], sample: int | None) -> Charge:
-    """Return what the dearest round costs, epsilon and delta each."""
+    """Return the cost of the most expensive round, separately for epsilon and delta."""
     count = len(tasks) if sample is None else sample
     epsilons, deltas = zip(*(task.charge for task in tasks), strict=True)
     return Charge(sum(sorted(epsilons)[-count:]), sum(sorted(deltas)[-count:]))

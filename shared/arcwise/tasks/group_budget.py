@@ -1,6 +1,6 @@
-"""How a group's tasks share one epsilon: how many of them a device reports, and what each may cost.
+"""The division of one epsilon among a group's tasks: how many a device reports, and the cost of each.
 
-Everything is rounded down, in rational arithmetic: a round never costs more than the budget.
+Everything is rounded down in rational arithmetic, so a round never costs more than the budget.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _WANG_EPSILON: Final = Fraction(5, 2)
 
 
 def wang_sample(epsilon: float, tasks: int) -> int:
-    """Return k, how many of d tasks a device reports, by the rule of Wang et al. (ICDE 2019).
+    """Return k, the number of d tasks that a device reports, by the rule of Wang et al. (ICDE 2019).
 
-    ``k = max(1, min(d, floor(epsilon / 2.5)))``: as many as can have an epsilon of 2.5 each, or one.
+    ``k = max(1, min(d, floor(epsilon / 2.5)))``: the number of tasks that can have an epsilon of 2.5 each, at
+    least 1.
 
     Examples
     --------
@@ -44,9 +45,9 @@ def epsilon_shares(
 ) -> tuple[int | None, dict[str, float]]:
     """Return the number k of a group's tasks that a device reports in a round, and the epsilon of each task.
 
-    k is None where all tasks are reported, and epsilon is by name, in whole millionths. `epsilon` is the cost
-    of a round and `sample` is k, None or the number of tasks for all, or "auto" for `wang_sample`. Each task
-    has epsilon/k; where all are reported and weights are given, the shares are in proportion to the weights.
+    k is None if all tasks are reported. The epsilons are by name, in whole millionths. `epsilon` is the cost
+    of a round. `sample` is k, None or the number of tasks for all, or "auto" for `wang_sample`. Each task has
+    epsilon/k. If all tasks are reported and weights are given, the shares are in proportion to the weights.
     Raises `TaskError` if a task would have less than 0.01 or more than 20.
 
     Examples
@@ -86,10 +87,10 @@ def epsilon_shares(
 
 
 def micro_budget(epsilon: object) -> int:
-    """Return a budget in whole millionths, rounded down: no sum of charges within it exceeds epsilon."""
+    """Return a budget in whole millionths, rounded down, so that charges within it never exceed epsilon."""
     number = real_or_nan(epsilon)
     if not 0 < number <= 1e9:
-        raise TaskError(f"epsilon must be a number above 0, what a round may cost; got {epsilon!r}")
+        raise TaskError(f"epsilon must be a number above 0, the most that a round costs; got {epsilon!r}")
     return math.floor(exact_epsilon(number) * 1_000_000)
 
 
@@ -99,7 +100,7 @@ def _parts(names: list[str], weights: Mapping[str, float]) -> dict[str, Fraction
     for name in names:
         if not 0 < real_or_nan(weights[name]) < math.inf:
             raise TaskError(f"weights must be positive numbers, got {weights[name]!r} for {name!r}")
-    # As decimals, which people and `best_shares` mean: 0.7 and 0.3 are exactly 1 then.
+    # Read as decimals, as people and `best_shares` mean them: 0.7 and 0.3 then add up to exactly 1.
     exact = {name: Fraction(repr(float(weights[name]))) for name in names}
     total = sum(exact.values())
     return {name: weight / total for name, weight in exact.items()}

@@ -1,7 +1,7 @@
-"""The optional ninth item of a task: a map of what some tasks say and others do not.
+"""The optional ninth item of a task: a map of the optional fields that are set.
 
-A reader that does not know a key refuses the task, so that none is taken for another. A new key is a line of
-`OPTIONAL`, and an argument and an attribute of `Task` with its name.
+A reader refuses a task with an unknown key, so it never mistakes one task for another. A new key needs a line
+in `OPTIONAL`, and an argument and an attribute of `Task` with its name.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ MAX_NAME: Final = 64
 """Most characters of a task's name."""
 
 _PARTS: Final = 4
-"""No character of NFC is made of more characters than this, so a longer text stays too long."""
+"""NFC combines at most this many characters into one, so a longer text stays too long."""
 
 
 def normalised(text: str, *, most: int) -> str | None:
-    """Return a text in NFC; None where that has more than `most` characters whatever they are.
+    """Return a text in NFC; None if its length alone shows that it has more than `most` characters.
 
-    The length comes first: combining marks take a time that grows with the square of their number.
+    The length is checked first, because normalising combining marks takes time quadratic in their number.
     """
     if text.isascii():
-        return text  # in NFC as it stands
+        return text  # already in NFC
     if len(text) > _PARTS * most:
         return None
-    import unicodedata  # most texts are ASCII, and wait for none
+    import unicodedata  # imported only for texts that are not ASCII
 
     return unicodedata.normalize("NFC", text)
 
@@ -54,7 +54,7 @@ def _checked_lateness(value: object, name: str) -> int:
 
 
 def _checked_central(value: object, name: str) -> Any:
-    from arcwise.tasks.central import checked_central  # most tasks have no statement, and wait for none
+    from arcwise.tasks.central import checked_central  # imported only for tasks with a statement
 
     return checked_central(value, name)
 
@@ -72,12 +72,12 @@ OPTIONAL: Final[dict[str, Callable[[object, str], Any]]] = {
     "release": _checked_release,
     "unit": partial(checked_text, most=20),
 }
-"""The keys, and for each a function of its value and its name: it returns the attribute, or raises
-`TaskError`. Bytes and JSON hold the same, or what its `to_fields` returns."""
+"""For each key, a function of its value and its name: it returns the attribute or raises `TaskError`. Bytes
+and JSON hold the attribute, or the result of its `to_fields`."""
 
 
 def checked_optional(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return the values of all keys as attributes of a task: None for those that are None or not given."""
+    """Return the values of all keys as attributes of a task, with None for missing keys."""
     return {
         key: None if (value := given.get(key)) is None else check(value, key)
         for key, check in OPTIONAL.items()
@@ -85,7 +85,7 @@ def checked_optional(given: Mapping[str, object]) -> dict[str, Any]:
 
 
 def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the items behind the eighth: one map with sorted keys, or nothing where no value is set."""
+    """Return the items after the eighth: one map with sorted keys, or nothing if no value is set."""
     said = {
         key: value.to_fields() if hasattr(value, "to_fields") else value
         for key, value in sorted(values.items())
@@ -95,7 +95,7 @@ def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def optional_from_fields(items: list[Any]) -> dict[str, Any]:
-    """Return the map after a task's eighth item, or an empty one; its values are only checked not to be None.
+    """Return the map after a task's eighth item, or an empty one; of its values only None is refused.
 
     Raises `TaskError` if the map is empty, is not the only further item, or has an unknown key.
     """
@@ -116,9 +116,9 @@ def optional_from_fields(items: list[Any]) -> dict[str, Any]:
 
 
 def optional_from_json(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the items behind the eighth that a JSON object of a task holds.
+    """Return the items after the eighth of a task, read from its JSON object.
 
-    A key that is not known is left out here; it shows in the id.
+    An unknown key is ignored here; it makes the id differ.
     """
     said = {key: data[key] for key in sorted(OPTIONAL) if key in data}
     return [said] if said else []

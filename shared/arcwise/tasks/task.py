@@ -1,9 +1,8 @@
-"""The task itself: its rules, its canonical bytes and its id.
+"""The class `Task`, with its rules, its canonical bytes and its id.
 
-The id of a task is the SHA-256 of its canonical bytes: its `fields` as one msgpack array, floats as float64,
-integers in their shortest form, strings in NFC. They hold the *resolved* kernel: two libraries that agree on
-the id sample from the same integers. A task is immutable, and one whose certificate does not hold cannot
-exist.
+The id of a task is the SHA-256 of its canonical bytes. These are its `fields` as one msgpack array: floats as
+float64, integers in their shortest form, strings in NFC. They hold the *resolved* kernel, so two libraries
+that agree on the id sample from the same integers. A task is immutable, and its certificate always holds.
 """
 
 from __future__ import annotations
@@ -52,62 +51,64 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 _FINE_BY_DEFAULT = 16.0
-"""Up to this epsilon the nodes of the default are enough: nothing is computed, and numpy not imported."""
+"""Up to this epsilon the default nodes are enough, so nothing is computed and numpy is not imported."""
 
 
 class Task(Document):
     """One question to every device: its domain, its epsilon, its mechanism and its caps.
 
-    A task in which anything is changed, were it a word of its description, is another task: it has another
-    id and a budget of its own.
+    Any change, even of a word of the description, makes another task with another id and its own budget.
 
     Parameters
     ----------
     name
-        What apps and people call it, 1 to 64 printable characters; normalised to NFC.
+        Its name for apps and people, 1 to 64 printable characters; normalised to NFC.
     domain
         `Interval` or `Circle`.
     epsilon
         The privacy loss of one report, from 0.01 to 20; from 0 with a mechanism that spends a delta.
     goal
-        What the reports are for; picks the mechanism. Interval: "distribution" (default; gives the mean,
-        quantiles and the distribution) or "value" (a small error of each single report). Circle: "direction"
-        (default) or "distribution". The goal "mean" needs a mechanism that a solver designs: `arcwise task
-        new --goal mean` writes such a task, `arcwise.analysis.design.minimax` gives the mechanism.
+        The purpose of the reports, which selects the mechanism. Interval: "distribution" (default; gives the
+        mean, quantiles and the distribution) or "value" (a small error of each single report). Circle:
+        "direction" (default) or "distribution". The goal "mean" needs a mechanism designed by a solver:
+        `arcwise task new --goal mean` writes such a task, and `arcwise.analysis.design.minimax` returns the
+        mechanism.
     mechanism
         Overrides the goal's choice. Must agree with `domain` and `epsilon`.
     expected_reports
-        How many reports are expected in all, a positive integer. "distribution" uses as many nodes as these
-        can tell apart at this epsilon: 128, 256, 512, or on a circle 1,024. Unless given, and at least, 128,
-        and from epsilon 3 on as many as give one-byte codes: 209 to 255, on a circle 256. It has no other
-        effect: none on a lattice of at most 1,024 values, with another goal or with a given `mechanism`. It
-        is no part of the task. The goals "value" and "direction" use 128 nodes up to epsilon 6.2, and more
-        above.
+        The expected number of reports in all, a positive integer. "distribution" uses as many nodes as these
+        reports can distinguish at this epsilon: 128, 256, 512, or on a circle 1,024. The default and minimum
+        is 128 nodes. From epsilon 3 on it is the number that gives one-byte codes: 209 to 255, or 256 on a
+        circle. The argument has no effect on a lattice of at most 1,024 values, with another goal or with a
+        given `mechanism`, and it is not part of the task. The goals "value" and "direction" use 128 nodes up
+        to epsilon 6.2, and more above.
     epoch_seconds
-        Length of an epoch in seconds; a day unless given.
+        Length of an epoch in seconds. The default is a day.
     caps
-        What one device may spend on this task; no cap unless given.
+        The most that one device may spend on this task. The default is no cap.
     description
-        What is asked, for people: 1 to 200 printable characters, normalised to NFC. None (default): no words.
+        The question in words for people: 1 to 200 printable characters, normalised to NFC. None (default): no
+        words.
     unit
-        The unit of the values, for people: 1 to 20 printable characters such as "min" or "km/h", likewise.
-        It changes no number.
+        The unit of the values, for people: 1 to 20 printable characters such as "min" or "km/h", normalised
+        to NFC. It changes no number.
     central
-        What is promised to those who see released counts alone: a `CentralStatement`. None (default): none.
-        The caps must make it true: a lifetime cap of at most `releases` reports, and a rolling cap of at most
-        `reports_each` in a window that is no shorter than an epoch. A client refuses to memoise such a task.
+        The promise to readers of released counts alone: a `CentralStatement`. None (default): no promise. The
+        caps must make it true: a lifetime cap of at most `releases` reports, and a rolling cap of at most
+        `reports_each` in a window that is at least as long as an epoch. A client refuses to memoise such a
+        task.
     release
-        "closed-epochs": a server shows an epoch only once it takes no more reports, and never changes it
-        then.
-        None (default): as the server is set. A task with a central statement is released so in any case.
+        "closed-epochs": a server shows an epoch only after it stops taking reports, and never changes it
+        afterwards. None (default): the server's settings decide. A task with a central statement is always
+        released this way.
     lateness_seconds
-        For how long after its epoch a batch is still taken, 0 to 31,622,400 seconds. None (default): as the
-        server is set.
+        The time after its epoch in which a batch is still accepted, 0 to 31,622,400 seconds. None (default):
+        the server's settings decide.
 
     Attributes
     ----------
     charge
-        What one report costs a device.
+        The cost of one report for a device.
     id
         64 hex digits.
 
@@ -121,8 +122,8 @@ class Task(Document):
     Warns
     -----
     CoarseGridWarning
-        When a mechanism for a single value has so few nodes that its worst error is more than 2 % above that
-        without a grid. Reading a task does not warn.
+        When a mechanism for a single value has too few nodes, so that its worst error is more than 2 % above
+        the worst error without a grid. Reading a task does not warn.
 
     Examples
     --------
@@ -216,7 +217,7 @@ class Task(Document):
         caps: Caps | None,
         **optional: Any,
     ) -> None:
-        """Check and set what `Task` takes; a task that is read ends here, without a look at its grid."""
+        """Check and set the arguments of `Task`; reading a task calls this directly, without a grid check."""
         name = checked_name(name)
         if not isinstance(domain, (Interval, Circle)):
             raise TaskError(
@@ -269,7 +270,7 @@ class Task(Document):
         return f"Task({self.name!r}, {self.domain!r}{''.join(parts)})"
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: what is asked, what a report reveals, and the numbers behind it."""
+        """Return HTML for notebooks: the question, the privacy of a report, and the numbers behind it."""
         from arcwise.notebook import Form, Table
 
         kernel, delta = self.mechanism.kernel, self.charge.delta_units / UNIT
@@ -292,17 +293,17 @@ class Task(Document):
 
     @property
     def privacy_words(self) -> str:
-        """What a report reveals, as a sentence for people."""
+        """A sentence for people that says how much a report reveals."""
         return privacy_words(self.epsilon, self.charge.delta_units / UNIT)
 
     @property
     def readers(self) -> dict[str, str]:
-        """What holds against whom, for people: by reader, the local epsilon first."""
+        """The guarantees in words for people, by reader, the local epsilon first."""
         return reader_words(self.epsilon, self.charge.delta_units / UNIT, self.central)
 
     @property
     def release_words(self) -> str:
-        """When a server shows what it has counted, for people: "" where its settings say."""
+        """A sentence that says when a server shows its counts; "" if the server's settings decide."""
         least = self.least_reports if self.releases_closed_epochs else None
         return release_words(least, self.lateness_seconds)
 
@@ -313,21 +314,21 @@ class Task(Document):
 
     @property
     def least_reports(self) -> int:
-        """How many reports an epoch must hold before it is released: 0 without a central statement."""
+        """The number of reports that an epoch must hold to be released; 0 without a central statement."""
         return 0 if self.central is None else self.central.reports
 
     @property
     def releases_closed_epochs(self) -> bool:
-        """Whether an epoch is shown only once it takes no more reports, whatever a server's settings say."""
+        """Whether an epoch is always shown only after it stops taking reports, regardless of the server."""
         return self.release is not None or self.central is not None
 
     def epoch(self, timestamp: float) -> int:
-        """Return the number of the epoch, counted from 1970-01-01 UTC, that holds a Unix time.
+        """Return the number of the epoch that holds a Unix time, counted from 1970-01-01 UTC.
 
         Raises
         ------
         ParameterError
-            When the time is not a finite number, in seconds.
+            When the time is not a finite number of seconds.
         """
         timestamp = checked_real(
             "timestamp", timestamp, advice="; it is in Unix seconds, as time.time() gives"
@@ -338,11 +339,11 @@ class Task(Document):
     def randomize(
         self, values: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
     ) -> NDArray[Any]:
-        """Return one code for each value: a report, which is private, of a value, which is not.
+        """Return one code for each value; the code is a private report, the value is not private.
 
-        This is for those who may hold the values: a device its own, or a pipeline that people trust with
-        theirs. Nothing is charged and no cap is applied, as `Client.report` does on a device: whoever
-        randomises a value again spends epsilon again.
+        Use it only where the values may be held: on a device with its own values, or in a pipeline that
+        people trust with theirs. Unlike `Client.report` on a device, it charges nothing and applies no cap,
+        and each repetition for a value spends epsilon again.
 
         Parameters
         ----------
@@ -350,24 +351,24 @@ class Task(Document):
             Numbers in the unit of the domain: one, a sequence, a numpy array of any shape, or a column of
             pandas, Polars or Arrow, of integers or floats.
         missing
-            What to do with None, NaN and null: "error" (default) raises `DomainError`; "drop" leaves them
-            out. How many codes there are then tells how many values were missing.
+            Treatment of None, NaN and null: "error" (default) raises `DomainError`; "drop" leaves them out.
+            The number of codes then reveals how many values were missing.
         randomness
             The operating system's CSPRNG. Anything else is for tests.
 
         Returns
         -------
         numpy.ndarray
-            Codes from 0 to K-1, uint8 where K is at most 256 and else uint16. Of the shape of `values`; with
-            something dropped of shape (n,), the n values that are there, in their order.
+            Codes from 0 to K-1, uint8 if K is at most 256, else uint16. They have the shape of `values`; if
+            values were dropped, the shape is (n,), with the codes of the n present values in their order.
 
         Raises
         ------
         DomainError
-            When values are missing, outside the domain or no numbers (decimals, booleans and times among
-            them): it counts them and names the first. Nothing is randomised then.
+            When values are missing, outside the domain or not numbers (such as decimals, booleans and times).
+            The message counts them and names the first. Nothing is randomised then.
         ParameterError
-            When `missing` is something else.
+            When `missing` is neither "error" nor "drop".
 
         Examples
         --------
@@ -385,17 +386,18 @@ class Task(Document):
         return randomize_column(self.mechanism, values, missing, randomness)
 
     def count(self, codes: Any) -> IntArray:
-        """Return how often each code occurs, shape (K,): what estimates are made from.
+        """Return how often each code occurs, shape (K,), for estimates.
 
         Parameters
         ----------
         codes
-            Integers from 0 to K-1, of any shape: what `randomize` returned, or a column of them as it takes.
+            Integers from 0 to K-1, of any shape: the result of `randomize`, or a column as `randomize`
+            accepts it.
 
         Raises
         ------
         DomainError
-            When a code is missing or not such an integer; it counts them and names the first.
+            When a code is missing or not such an integer. The message counts them and names the first.
 
         Examples
         --------
@@ -435,7 +437,7 @@ class Task(Document):
             optional = optional_from_fields(rest)
             domain = domain_from_fields(domain_fields)
             caps = caps_from_fields(cap_fields)
-            epsilon = check_epsilon(epsilon, least=0.0)  # the mechanism says which are its own
+            epsilon = check_epsilon(epsilon, least=0.0)  # the mechanism checks its own bounds
             mechanism = mechanism_from_fields(mechanism_fields, domain, epsilon)
             if not isinstance(goal, str):
                 raise TaskError(f"goal must be a string, got {goal!r}")
@@ -467,10 +469,10 @@ class Task(Document):
 
 
 def _least_epsilon(mechanism: object) -> float:
-    """Return the least epsilon of a task: 0 for a mechanism that spends a delta."""
+    """Return the least allowed epsilon of a task: 0 for a mechanism that spends a delta."""
     return 0.0 if isinstance(mechanism, Mechanism) and mechanism.approximate else EPSILON_MIN
 
 
 def checked_name(name: object) -> str:
-    """Return a name in NFC, or raise `TaskError` that says what a name must be."""
+    """Return a name in NFC; raise `TaskError` with the rule if it is invalid."""
     return checked_text(name, "name", most=MAX_NAME)

@@ -1,4 +1,4 @@
-"""The privacy of tasks and groups in words for people: what a report reveals, and what caps allow."""
+"""The privacy of tasks and groups in words for people: how much reports reveal and caps allow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def privacy_words(epsilon: float, delta: float = 0.0) -> str:
-    """Return what one report reveals, as a sentence.
+    """Return a sentence that says how much one report reveals.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def _factor(epsilon: float) -> str:
 
 
 def caps_words(caps: Caps, what: str) -> str:
-    """Return caps in words; `what` costs the epsilon, a report or a round."""
+    """Return caps in words; `what`, a report or a round, is the unit that costs epsilon."""
 
     def line(name: str, lifetime: float | None, rolling: float | None) -> str:
         words = [
@@ -52,10 +52,10 @@ def caps_words(caps: Caps, what: str) -> str:
 
 
 def release_words(least: int | None, late: int | None) -> str:
-    """Return when a server shows counts and until when it takes batches; "" where its own settings decide.
+    """Return when a server shows counts and until when it accepts batches; "" where its own settings decide.
 
     `least` is the number of reports that a closed epoch must hold, or None if epochs are shown before they
-    are closed. `late` is the number of seconds after an epoch until which batches are taken.
+    are closed. `late` is the number of seconds after an epoch in which batches are still accepted.
     """
     holds = f" and holds at least {least:,} reports" if least else ""
     shown = "" if least is None else f"an epoch is shown once it is closed{holds}"
@@ -64,18 +64,18 @@ def release_words(least: int | None, late: int | None) -> str:
 
 
 def reader_words(epsilon: float, delta: float, central: CentralStatement | None) -> dict[str, str]:
-    """Return what holds against whom: by reader, the one who sees most and the local epsilon first.
+    """Return the guarantees by reader, beginning with the reader who sees most and the local epsilon.
 
     Examples
     --------
     >>> reader_words(1.0, 0.0, None)
-    {'whoever reads reports, the store, its log, a backup, an export or an archive': 'epsilon = 1 per report'}
+    {'readers of reports, the store, its log, a backup, an export or an archive': 'epsilon = 1 per report'}
     """
     local = (
         f"epsilon = {rounded_up(epsilon)}{f', delta = {rounded_up(delta, 3)}' if delta else ''} per report"
     )
-    found = {"whoever reads reports, the store, its log, a backup, an export or an archive": local}
+    found = {"readers of reports, the store, its log, a backup, an export or an archive": local}
     if central is not None:
-        found["whoever receives reports by way of a relay that others run"] = f"{local}, without its address"
-        found["whoever sees only released counts, and what is computed from them"] = str(central)
+        found["recipients of reports through a relay that others run"] = f"{local}, without its address"
+        found["readers of only released counts and results computed from them"] = str(central)
     return found

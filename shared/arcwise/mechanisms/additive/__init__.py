@@ -1,8 +1,8 @@
 """Additive noise as local mechanisms on an integer grid.
 
-Reports are nodes plus noise, rounded to the grid, with what lies beyond the codes clamped into the end codes.
-The distributions themselves are in `arcwise.noise`; only constructors import them, so a device that samples
-from a task's table never does.
+Reports are nodes plus noise, rounded to the grid; noise beyond the codes is clamped into the end codes. The
+distributions themselves are in `arcwise.noise`. Only constructors import them, so a device that samples from
+a task's table never does.
 """
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Additive noise that spends a delta as local mechanisms on a grid: Gaussian, and two of bounded support."""
+"""Additive noise with a delta as local mechanisms on a grid: Gaussian, and two with bounded support."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Bounded = TypeVar("_Bounded", "TruncatedLaplace", "UniformAtom")
 
 
 class GaussianMechanism(ApproximateAdditive):
-    """The Gaussian mechanism on a grid, clamped, with the analytic calibration; (epsilon, delta)-LDP.
+    """The Gaussian mechanism on a grid, clamped, with the analytic calibration; it is (epsilon, delta)-LDP.
 
     Parameters
     ----------
@@ -28,30 +28,31 @@ class GaussianMechanism(ApproximateAdditive):
     epsilon
         From 0 to 20.
     delta
-        More than 0, less than 1; what `certificate` shows is at most this, and close to it.
+        More than 0, less than 1. The delta of `certificate` is at most this, and close to it.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
         200 kB in a task.
     reach
-        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
-        The default covers the noise up to a tail of 1e-4, and no more than weights of 2**31 allow. The rest
-        is clamped into the end codes, which ends unbiasedness; a small reach allows a smaller sigma.
+        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
+        grid steps. The default covers the noise up to a tail of 1e-4, but no more than weights of 2**31
+        allow. The rest is clamped into the end codes, so reports are no longer unbiased. A small reach allows
+        a smaller sigma.
 
     Raises
     ------
     ParameterError
         When an argument is out of its bounds, or the table would be too large.
     CertificateError
-        When the integers do not keep delta.
+        When the integers exceed delta.
 
     Notes
     -----
     Balle and Wang (ICML 2018, Theorem 8): delta is the largest of
-    ``P(noise <= x) - e^epsilon P(noise <= x - sensitivity)`` over all x. A table has only as many x as there
-    are boundaries between codes: the largest over those is its delta, by the same proof. (The ratio of two
-    rows is monotone in the code, for the continuous noise and so after rounding and clamping, so the codes
-    that count are all codes up to some one; and moving the inputs apart only raises the difference.) Sigma
-    is the root for this delta, a little less than without a grid.
+    ``P(noise <= x) - e^epsilon P(noise <= x - sensitivity)`` over all x. A table has only the boundaries
+    between codes as x, and by the same proof the largest value over these is its delta. (The ratio of two
+    rows is monotone in the code, for the continuous noise and therefore after rounding and clamping. So the
+    codes that count are all codes up to some code, and moving the inputs apart only raises the difference.)
+    Sigma is the root for this delta, slightly less than without a grid.
 
     Examples
     --------
@@ -86,7 +87,7 @@ class GaussianMechanism(ApproximateAdditive):
                 allowed = max(0, most_margin(tail, steps, margin))
                 if reach is not None or allowed == margin:
                     return tail, margin
-                margin = allowed  # fewer codes can only lower delta, and sigma with it
+                margin = allowed  # fewer codes can only lower delta, and therefore sigma
 
         def noise(inner: float, steps: int) -> AnalyticGaussian:
             return AnalyticGaussian(epsilon, inner, steps)
@@ -102,9 +103,9 @@ def _tail(sigma: float) -> Tail:
 
 
 def _calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> float:
-    """Return a sigma in grid steps, hardly above that of the noise, with which the table keeps its delta.
+    """Return a sigma in grid steps with which the table keeps its delta; at most slightly above the noise's.
 
-    That of the noise is enough without a grid: no boundaries between codes can ask for more.
+    The noise's own sigma suffices without a grid, and boundaries between codes cannot require more.
     """
     import numpy as np
     from scipy import optimize, special
@@ -117,7 +118,7 @@ def _calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> float:
         gap = special.ndtr(boundary / sigma) - growth * special.ndtr((boundary - steps) / sigma)
         return float(gap.max()) - noise.delta
 
-    # A difference of two of ndtr is less precise than `sigma`: a delta of 1e-12 has only four digits.
+    # A difference of two values of ndtr is less precise than `sigma`: a delta of 1e-12 has only four digits.
     high, step = math.log(noise.sigma) + 1e-6, 1e-6
     while excess(high) > 0.0:
         step *= 2.0
@@ -127,14 +128,14 @@ def _calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> float:
         low -= 1.0
     root = float(optimize.brentq(excess, low, high, xtol=1e-14, rtol=1e-14))
     step = 1e-14
-    while excess(root) > 0.0:  # end on the private side
+    while excess(root) > 0.0:  # end on the private side of the root
         root += step
         step *= 2.0
     return math.exp(root)
 
 
 class TruncatedLaplaceMechanism(ApproximateAdditive):
-    """The truncated Laplacian mechanism on a grid; (epsilon, delta)-LDP.
+    """The truncated Laplacian mechanism on a grid; it is (epsilon, delta)-LDP.
 
     Parameters
     ----------
@@ -143,28 +144,28 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
     epsilon
         From 0.01 to 20.
     delta
-        More than 0, at most 1/2; what `certificate` shows is at most this, and close to it.
+        More than 0, at most 1/2. The delta of `certificate` is at most this, and close to it.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
         200 kB in a task.
     reach
-        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
-        The default holds all of the noise: nothing is clamped, and a decoded report is unbiased. A smaller
-        reach clamps the rest into the end codes; delta stays, unbiasedness ends.
+        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
+        grid steps. The default holds all of the noise: nothing is clamped, and a decoded report is unbiased.
+        A smaller reach clamps the rest into the end codes, which keeps delta but not unbiasedness.
 
     Raises
     ------
     ParameterError
         When an argument is out of its bounds, or the table would be too large.
     CertificateError
-        When the integers do not keep delta.
+        When the integers exceed delta.
 
     Notes
     -----
     The rows are integrals of `arcwise.noise.TruncatedLaplace` with the sensitivity N-1 over the cells of the
-    grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid loses no delta: with
-    the largest shift, the cells of one input that exceed e^epsilon times those of the other are the last
-    N-1 steps of the noise, with the mass delta, wherever cells are cut.
+    grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid loses no delta. With
+    the largest shift, the cells of one input that exceed e^epsilon times those of the other are the last N-1
+    steps of the noise. They have the mass delta for every cut into cells.
 
     Examples
     --------
@@ -198,7 +199,7 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
             # With end = e^(-A / scale): sf(last) = (start - end) / (1 - end) / 2.
             start = math.exp(-last / noise.scale)
             end = (start - 2.0 * LEAST) / (1.0 - 2.0 * LEAST)
-            if end < start * math.exp(-1.0 / noise.scale):  # the whole cell has no such weight: leave it
+            if end < start * math.exp(-1.0 / noise.scale):  # even a whole cell has less weight: leave it
                 return noise
             # And delta = (e^epsilon - 1) / (1 / end - 1) / 2.
             return TruncatedLaplace(own, math.expm1(own) / 2.0 * (end / (1.0 - end)), noise.sensitivity)
@@ -210,38 +211,38 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
 
 
 class UniformAtomMechanism(ApproximateAdditive):
-    """The optimal (0, delta)-LDP additive mechanism, on a grid: its epsilon is 0.
+    """The optimal (0, delta)-LDP additive mechanism on a grid, with epsilon 0.
 
     Parameters
     ----------
     domain
         The `Interval` of the values.
     delta
-        More than 0, less than 1; what `certificate` shows is at most this, and close to it.
+        More than 0, less than 1. The delta of `certificate` is at most this, and close to it.
     power
-        The atom is the one with the least ``E|noise|^power``, positive.
+        The atom is chosen for the least ``E|noise|^power``; positive.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
         200 kB in a task.
     reach
-        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
-        The default holds all of the noise, ``1 / (2 delta)`` lengths where there is no atom: nothing is
-        clamped, and a decoded report is unbiased. A smaller reach clamps the rest into the end codes; delta
-        stays, unbiasedness ends.
+        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
+        grid steps. The default holds all of the noise, ``1 / (2 delta)`` lengths if there is no atom: nothing
+        is clamped, and a decoded report is unbiased. A smaller reach clamps the rest into the end codes,
+        which keeps delta but not unbiasedness.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or the table would be too large: below a delta of 1.4e-4 it
-        takes ``nodes=2``, and below 2.8e-5 a `reach`.
+        When an argument is out of its bounds, or the table would be too large: a delta below 1.4e-4 needs
+        ``nodes=2``, and below 2.8e-5 a `reach`.
     CertificateError
-        When the integers do not keep delta.
+        When the integers exceed delta.
 
     Notes
     -----
     The rows are integrals of `arcwise.noise.UniformAtom` with the sensitivity N-1 over the cells of the grid
     (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). With the largest shift the two rows differ by
-    the mass of N-1 cells around the middle, which is delta: rounding to the grid loses none.
+    the mass of N-1 cells around the middle. This mass is delta, so rounding to the grid loses none.
 
     Examples
     --------
@@ -281,10 +282,10 @@ class UniformAtomMechanism(ApproximateAdditive):
 
 
 def _whole_cells(noise: _Bounded, lengthened: Callable[[_Bounded, float], _Bounded]) -> _Bounded:
-    """Return noise of the same delta, or a little less, of which no sliver of a cell is left at the ends.
+    """Return noise of the same delta, or a little less, without a sliver of a cell at the ends.
 
-    Where the last cell would have a weight below 2**31, `lengthened` returns noise in which it has that
-    weight. It also takes the place where the last cell begins.
+    If the last cell would have a weight below 2**31, `lengthened` returns noise in which it has that weight.
+    Its second argument is the place where the last cell begins.
     """
     last = math.ceil(noise.half_support - 0.5) - 0.5
     return noise if noise.sf(last) >= LEAST else lengthened(noise, last)

@@ -1,10 +1,10 @@
-"""What the additive mechanisms share: noise on an integer grid, the rows of its table, and the constructors.
+"""The shared part of the additive mechanisms: noise on an integer grid, its table of rows, and constructors.
 
-N nodes stand at 0, 1, ..., N-1 and the codes at -M, ..., N-1+M, in grid steps of 1/(N-1) of the interval. A
-report is ``node + noise``, rounded to the nearest grid position and moved to the nearer end code where it
-lies beyond. In the local model any two inputs are neighbours, so the noise has the sensitivity N-1.
+The N nodes are at 0, 1, ..., N-1 and the codes at -M, ..., N-1+M, in grid steps of 1/(N-1) of the interval. A
+report is ``node + noise``, rounded to the nearest grid position; beyond the codes it is moved to the nearer
+end code. In the local model any two inputs are neighbours, so the noise has the sensitivity N-1.
 
-Rounding and clamping change the report alone: whatever (epsilon, delta) the noise has, the table has too.
+Rounding and clamping change only the report, so the table has the same (epsilon, delta) as the noise.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
     Tail: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _TAIL = 1e-4
-"""By default the noise goes beyond the codes, on either side, with at most this probability from any node."""
+"""By default the noise exceeds the codes, on either side, with at most this probability from any node."""
 
 LEAST = 2.0**-33 * (1.0 + 1e-6)
 """The least probability of a code: weights of 2**31 or more, which rounding moves by less than 2**-31."""
 
 _MOST_WEIGHTS = 110_000
-"""A weight takes nine bytes in a task, as does the output value of a code, and a task at most 2**20 bytes."""
+"""A weight and the output value of a code take nine bytes in a task, and a task at most 2**20 bytes."""
 
 MOST_NODES = 330  # without a margin the table is square
 
 _DEFAULT_NODES = (65, 33, 17, 9, 5, 3, 2)
 _DEFAULT_WEIGHTS = 22_000
-"""The default is the largest of these numbers of nodes whose table has no more numbers: 200 kB in a task."""
+"""The default is the largest of these numbers of nodes with at most this many numbers: 200 kB in a task."""
 
 _TRIES = 4
 _Noise = TypeVar("_Noise", bound="Noise")
 
 
 class PureAdditive(TableMechanism):
-    """Additive noise that is epsilon-LDP without a delta: a subclass names the noise."""
+    """Additive noise that is epsilon-LDP without a delta; a subclass names the noise."""
 
     __slots__ = ()
 
@@ -67,7 +67,7 @@ class PureAdditive(TableMechanism):
     def _add(
         self, domain: Interval, epsilon: float, nodes: int | None, reach: float | None, **optimal_for: float
     ) -> None:
-        """Fill the table with the noise, or the member of its family that is optimal for a power."""
+        """Fill the table with the noise, or with the member of its family that is optimal for a power."""
         from arcwise import noise
 
         epsilon = check_epsilon(epsilon)
@@ -100,13 +100,14 @@ class ApproximateAdditive(TableMechanism):
         reach: float | None,
         calibrated: Callable[[_Noise, int, int], tuple[Tail, int]] | None = None,
     ) -> None:
-        """Fill the table with `noise` of a delta and a sensitivity, so that the integers keep `delta`.
+        """Fill the table with `noise`, made from a delta and a sensitivity; the integers keep `delta`.
 
-        `calibrated` takes the noise, the sensitivity and the margin of the codes, and returns the tail to use
-        in place of the noise's own, and the margin.
+        `calibrated` takes the noise, the sensitivity and the margin of the codes. It returns the margin and a
+        tail that replaces the noise's own.
 
-        Errors of floats and of rounding to integers come to some 1e-13, and to more at large epsilon, where
-        they count e^epsilon times. What was too much is taken off, and the noise is built again.
+        Errors of floats and of rounding to integers are about 1e-13, and more at large epsilon, where they
+        are multiplied by e^epsilon. If the certificate exceeds `delta`, twice the excess is subtracted and
+        the noise is built again.
         """
         nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
         inner = delta * (1.0 - 1e-9) - 2.0**-40
@@ -119,7 +120,7 @@ class ApproximateAdditive(TableMechanism):
                 tail, margin = calibrated(fitted, steps, margin)
             rows = nearest_rows(_additive_rows(tail, steps, margin))
             self._init(domain, epsilon, rows, code_positions(steps, margin))
-            # A float such as 0.1 is a little more than the decimal: as with epsilon, the smaller one counts.
+            # A float such as 0.1 is slightly more than the decimal: as with epsilon, the smaller one counts.
             excess = Fraction(self.certificate().delta, UNIT) - exact_epsilon(delta)
             if excess <= 0:
                 return
@@ -131,9 +132,9 @@ class ApproximateAdditive(TableMechanism):
 
 
 def inner_epsilon(epsilon: float) -> float:
-    """Return the epsilon at which noise is built so that its integer weights keep `epsilon`.
+    """Return the epsilon for building noise so that its integer weights keep `epsilon`.
 
-    Rounding a weight of at least 2**31 down moves its logarithm by less than 2**-31.
+    Rounding a weight of at least 2**31 down changes its logarithm by less than 2**-31.
     """
     return epsilon - 1e-9
 
@@ -143,12 +144,12 @@ def _fit_grid(
 ) -> tuple[_Noise, int, int]:
     """Return the noise, its sensitivity N-1 and the margin M of the codes.
 
-    `noise` returns the noise of a sensitivity in grid steps. `nodes` is N; if it is None, N is the largest of
-    some numbers whose table stays below 200 kB. `reach` is how far the codes extend beyond either end of the
-    interval, in its lengths; if it is None, they cover the whole support of bounded noise, or otherwise all
-    but a tail of 1e-4, as far as weights of 2**31 allow. With `pure`, every code must have at least the
-    probability `LEAST` from every node, and otherwise from one. Raises `ParameterError` if the table would be
-    too large.
+    `noise` returns the noise for a sensitivity in grid steps. `nodes` is N; if it is None, N is the largest
+    of some numbers with a table below 200 kB. `reach` is the distance by which the codes extend beyond either
+    end of the interval, in its lengths. If it is None, the codes cover the whole support of bounded noise, or
+    otherwise all but a tail of 1e-4, as far as weights of 2**31 allow. With `pure`, every code must have at
+    least the probability `LEAST` from every node, and otherwise from at least one node. Raises
+    `ParameterError` if the table would be too large.
     """
     if nodes is not None:
         nodes = check_nodes(nodes, MOST_NODES)
@@ -171,14 +172,14 @@ def _fit_grid(
 
 def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int:
     support = noise.support[1]
-    # A cell is half a step to either side, so the cell of the largest noise is the last one.
+    # A cell extends half a step to either side, so the cell of the largest noise is the last one.
     whole = math.ceil(support - 0.5) if math.isfinite(support) else None
     if reach is None:
         wanted = math.ceil(noise.interval(1.0 - _TAIL)[1]) if whole is None else whole
     else:
         wanted = round(reach * steps) if whole is None else min(round(reach * steps), whole)
     if pure:
-        wanted = min(wanted, _MOST_WEIGHTS)  # too large a table already, but not too large for an array
+        wanted = min(wanted, _MOST_WEIGHTS)  # too large for a table, but not for an array
         most = most_margin(noise.sf, steps, wanted)
     elif whole is None:
         most = math.floor(noise.interval(1.0 - 2.0 * LEAST)[1] + 0.5)
@@ -200,8 +201,8 @@ def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int
 def most_margin(tail: Tail, steps: int, wanted: int) -> int:
     """Return the largest M up to `wanted` that leaves every code the probability `LEAST` from every node.
 
-    The farthest are the end code, which takes the tail, and the code before it, which takes one cell; masses
-    fall with the distance. -1 where there is no such M.
+    The least likely codes are the end code, which takes the tail, and the code before it, which takes one
+    cell, since masses fall with the distance. The result is -1 if there is no such M.
     """
     import numpy as np
 
@@ -221,7 +222,7 @@ def _additive_rows(tail: Tail, steps: int, margin: int) -> FloatArray:
     import numpy as np
 
     tails = tail(np.arange(1, steps + margin + 2, dtype=np.float64) - 0.5)
-    # at_least[d] is the mass at distances of d and more to one side, d >= 0; cell[d] that of one cell.
+    # at_least[d] is the mass at distances of d and more to one side, d >= 0; cell[d] is the mass of one cell.
     at_least = np.concatenate(([1.0 - tails[0]], tails))
     cell = np.concatenate(([1.0 - 2.0 * tails[0]], tails[:-1] - tails[1:]))
     node, code = np.arange(steps + 1)[:, None], np.arange(-margin, steps + margin + 1)

@@ -25,12 +25,12 @@ class LaplaceMechanism(PureAdditive):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 whose table takes less than
+        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
         200 kB in a task.
     reach
-        How far the codes extend beyond either end of the interval, in its lengths, rounded to grid steps.
-        0 is "Laplace + truncation": every report lies in the domain. The default covers the noise up to a
-        tail of 1e-4, and no more than weights of 2**31 allow (that binds from epsilon 9 on).
+        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
+        grid steps. 0 is "Laplace + truncation": every report lies in the domain. The default covers the noise
+        up to a tail of 1e-4, but no more than weights of 2**31 allow (this limits it from epsilon 9 on).
 
     Raises
     ------
@@ -39,11 +39,11 @@ class LaplaceMechanism(PureAdditive):
 
     Notes
     -----
-    The rows are integrals of the density with scale ``(N-1) / epsilon`` over the cells of the grid, in
-    grid steps: the continuous mechanism (Dwork, McSherry, Nissim and Smith, TCC 2006), rounded to the grid.
-    The tails are clamped into the end codes, which keeps epsilon but ends unbiasedness: near the ends of
-    the interval the mean of a report is off by up to ``tail / (2 epsilon)`` of the interval's length, with
-    the tail probability at `reach`.
+    The rows are integrals of the density with scale ``(N-1) / epsilon`` over the cells of the grid, in grid
+    steps: the continuous mechanism (Dwork, McSherry, Nissim and Smith, TCC 2006), rounded to the grid. The
+    tails are clamped into the end codes, which keeps epsilon but not unbiasedness. Near the ends of the
+    interval the mean of a report is off by up to ``tail / (2 epsilon)`` of the interval's length, where
+    ``tail`` is the tail probability at `reach`.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class GeometricMechanism(PureAdditive):
     epsilon
         From 0.01 to 20.
     nodes, reach
-        As of `LaplaceMechanism`.
+        As in `LaplaceMechanism`.
 
     Raises
     ------
@@ -79,9 +79,9 @@ class GeometricMechanism(PureAdditive):
 
     Notes
     -----
-    ``P(d) = (1 - a) / (1 + a) a^|d|`` with ``a = e^(-epsilon / (N-1))`` (Ghosh, Roughgarden and
-    Sundararajan, STOC 2009). Clamped into the end codes, which keeps epsilon and ends unbiasedness: as a
-    post-processing, see `LaplaceMechanism`. With ``reach=0`` it is the truncated geometric mechanism of that
+    ``P(d) = (1 - a) / (1 + a) a^|d|`` with ``a = e^(-epsilon / (N-1))`` (Ghosh, Roughgarden and Sundararajan,
+    STOC 2009). It is clamped into the end codes, which keeps epsilon, as post-processing, but not
+    unbiasedness: see `LaplaceMechanism`. With ``reach=0`` it is the truncated geometric mechanism of that
     paper.
 
     Examples
@@ -126,9 +126,9 @@ class StaircaseMechanism(_Optimal):
     epsilon
         From 0.01 to 20.
     power
-        The staircase is the one with the least ``E|noise|^power``, positive.
+        The staircase is chosen for the least ``E|noise|^power``; positive.
     nodes, reach
-        As of `LaplaceMechanism`.
+        As in `LaplaceMechanism`.
 
     Raises
     ------
@@ -138,9 +138,9 @@ class StaircaseMechanism(_Optimal):
     Notes
     -----
     The rows are integrals of `arcwise.noise.Staircase` with the sensitivity N-1 over the cells of the grid
-    (Geng and Viswanath, arXiv 1212.1186, Theorem 3): of all noise that is added to a value without a look at
-    it, the best. Clamping into the end codes keeps epsilon and ends unbiasedness. A step that ends inside a
-    cell is blurred over it; `DiscreteStaircaseMechanism` has its steps between the cells.
+    (Geng and Viswanath, arXiv 1212.1186, Theorem 3). It is the best of all noise that does not depend on the
+    value. Clamping into the end codes keeps epsilon but not unbiasedness. A step that ends inside a cell is
+    blurred over it; `DiscreteStaircaseMechanism` has its steps between the cells.
 
     Examples
     --------
@@ -167,9 +167,9 @@ class DiscreteStaircaseMechanism(_Optimal):
     epsilon
         From 0.01 to 20.
     power
-        The length r of the first step is the one with the least ``E|noise|^power``, positive.
+        The length r of the first step is chosen for the least ``E|noise|^power``; positive.
     nodes, reach
-        As of `LaplaceMechanism`.
+        As in `LaplaceMechanism`.
 
     Raises
     ------
@@ -178,9 +178,9 @@ class DiscreteStaircaseMechanism(_Optimal):
 
     Notes
     -----
-    `arcwise.noise.DiscreteStaircase` with the sensitivity N-1 (Geng and Viswanath, arXiv 1212.1186,
-    section VI): the best of all noise on the integers that is added without a look at the value. Clamping
-    into the end codes keeps epsilon and ends unbiasedness.
+    `arcwise.noise.DiscreteStaircase` with the sensitivity N-1 (Geng and Viswanath, arXiv 1212.1186, section
+    VI). It is the best of all noise on the integers that does not depend on the value. Clamping into the end
+    codes keeps epsilon but not unbiasedness.
 
     Examples
     --------
@@ -207,7 +207,7 @@ class BoundedLaplaceMechanism(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 330; by default 65, or on a lattice one for each value. With 2 it is randomised
+        N = K, from 2 to 330. By default 65, or on a lattice one node for each value. With 2 it is randomised
         response between the ends.
 
     Raises
@@ -217,14 +217,14 @@ class BoundedLaplaceMechanism(TableMechanism):
 
     Notes
     -----
-    The density ``e^(-theta |y - x|) / Z(x)`` on [0, 1] is theta-LDP: at y = 0 its logarithm falls with x at
-    the rate ``theta + Z'/Z >= 0``, from x = 0 to x = 1, where Z(0) = Z(1), and at other y by less. So
-    renormalising costs no epsilon where the inputs span the whole interval, as in the local model. (It does
-    where the sensitivity is less than the length of the interval: Holohan, Antonatos, Braghin and
-    Mac Aonghusa, "The bounded Laplace mechanism in differential privacy", 2018.)
+    The density ``e^(-theta |y - x|) / Z(x)`` on [0, 1] is theta-LDP. At y = 0 its logarithm falls with x at
+    the rate ``theta + Z'/Z >= 0``, from x = 0 to x = 1, where Z(0) = Z(1); at other y it changes by less. So
+    renormalising costs no epsilon if the inputs span the whole interval, as in the local model. (It costs
+    epsilon if the sensitivity is less than the length of the interval: Holohan, Antonatos, Braghin and Mac
+    Aonghusa, "The bounded Laplace mechanism in differential privacy", 2018.)
 
-    Here it is integrated over the cells of the grid, of which those at the ends are halves. Integration
-    takes the end code's ratio down to ``e^(theta (1 - 1 / (2 (N-1))))``, so
+    Here the density is integrated over the cells of the grid; the cells at the ends are halves. Integration
+    lowers the end code's ratio to ``e^(theta (1 - 1 / (2 (N-1))))``, so
     ``theta = epsilon / (1 - 1 / (2 (N-1)))`` spends all of epsilon. Reports are biased towards the middle.
 
     Examples
@@ -248,7 +248,7 @@ class BoundedLaplaceMechanism(TableMechanism):
         rate = inner_epsilon(epsilon) / (steps - 0.5)
         node, code = np.arange(steps + 1)[:, None], np.arange(steps + 1)
         distance = np.abs(code - node)
-        # In units of the peak's half cell, 1 - e^(-rate/2): no difference of near numbers.
+        # In units of the peak's half cell, 1 - e^(-rate/2), which avoids differences of close numbers.
         half = np.exp(-rate * distance)  # the half cell on the far side of the code
         near = np.where(distance > 0, np.exp(-rate * (distance - 0.5)), 1.0)  # the half towards the node
         whole = half + near

@@ -1,4 +1,4 @@
-"""Checked arguments of the closed forms, and two functions that are 0/0 where epsilon is small."""
+"""Checked arguments of the closed forms, and functions that avoid cancellation, such as 0/0 at epsilon 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def check_unit(x: ArrayLike) -> FloatArray:
-    """Return x as an array of floats, or raise `ParameterError` when one of them is not in [0, 1]."""
+    """Return x as an array of floats; raise `ParameterError` if an element is not in [0, 1]."""
     import numpy as np
 
     array = np.asarray(x, dtype=np.float64)
@@ -33,7 +33,7 @@ def from_centre(x: ArrayLike) -> FloatArray:
 
 
 def from_end(x: ArrayLike) -> FloatArray:
-    """Return ``1 - t = 2 min(x, 1-x)``, without the digits that ``1 - |2x - 1|`` loses near the ends."""
+    """Return ``1 - t = 2 min(x, 1-x)``, without the loss of digits of ``1 - |2x - 1|`` near the ends."""
     import numpy as np
 
     array = check_unit(x)
@@ -41,7 +41,7 @@ def from_end(x: ArrayLike) -> FloatArray:
 
 
 def exp_tail(z: float, order: int) -> float:
-    """Return ``(e^z - sum_{k < order} z^k / k!) / z^order``, by its series where the difference cancels.
+    """Return ``(e^z - sum_{k < order} z^k / k!) / z^order``, by its series if the difference cancels.
 
     The series is ``sum_k z^k / (k + order)!``, and 1 / order! at z = 0.
     """

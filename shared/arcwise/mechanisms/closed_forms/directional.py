@@ -1,12 +1,12 @@
 """Closed forms of two mechanisms on the circle: von Mises-Fisher and Purkayastha.
 
 Weggenmann and Kerschbaum, "Differential Privacy for Directional Data" (CCS 2021), in the plane and for local
-privacy. With theta the angle between output and input, in [0, pi], the density is proportional to
+privacy. Let theta be the angle between output and input, in [0, pi]. The density is proportional to
 
     e^(kappa cos theta)     von Mises-Fisher,  kappa = epsilon/2
     e^(-kappa theta)        Purkayastha,       kappa = epsilon/pi
 
-and the ratio of its largest to its smallest value is exactly e^epsilon: inputs may lie opposite each other.
+The ratio of its largest to its smallest value is exactly e^epsilon, since inputs may lie opposite each other.
 Angles are in radians; on a circle of another period T multiply by T / (2 pi), to the power of the error.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Directional(NamedTuple):
-    """A density on the circle of 2 pi around the input, and its moments; the same for every input."""
+    """A density on the circle of 2 pi around the input, and its moments; both are the same for all inputs."""
 
     kappa: float
     normaliser: float
@@ -62,8 +62,8 @@ def von_mises(epsilon: float) -> Directional:
 def purkayastha(epsilon: float) -> Directional:
     """Return kappa = epsilon/pi and the moments of the Purkayastha mechanism.
 
-    ``int_0^pi theta^n e^(-kappa theta) d theta`` is elementary; what cancels in it for small epsilon is a
-    tail of the exponential series. ``rho = kappa^2 coth(epsilon/2) / (1 + kappa^2)``.
+    ``int_0^pi theta^n e^(-kappa theta) d theta`` is elementary. Its terms that cancel for small epsilon form
+    a tail of the exponential series. ``rho = kappa^2 coth(epsilon/2) / (1 + kappa^2)``.
     """
     epsilon = check_epsilon(epsilon)
     kappa = epsilon / math.pi
@@ -78,7 +78,7 @@ def purkayastha(epsilon: float) -> Directional:
 
 
 def _bessel_ratios(kappa: float) -> FloatArray:
-    """Return I_k/I_0 at kappa for k = 1, 2, ... up to where they are nothing beside 1."""
+    """Return I_k/I_0 at kappa for k = 1, 2, ... until they are negligible compared with 1."""
     import numpy as np
     from scipy.special import ive
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HYBRID_FROM = math.log(
     (-5 + 2 * (6353 - 405 * math.sqrt(241)) ** (1 / 3) + 2 * (6353 + 405 * math.sqrt(241)) ** (1 / 3)) / 27
 )
-"""Up to this epsilon, about 0.611, HM is Duchi's mechanism (Wang et al., ICDE 2019)."""
+"""Up to this epsilon, about 0.609, HM is Duchi's mechanism (Wang et al., ICDE 2019)."""
 
 
 def duchi_variance(x: ArrayLike, epsilon: float) -> FloatArray:
@@ -46,24 +46,25 @@ class ThreeOutputsLevels(NamedTuple):
     """Probabilities and the outer outputs of the three-outputs mechanism, for inputs in [-1, 1]."""
 
     a: float
-    """Of the output 0 at the input 0."""
+    """The probability of the output 0 at the input 0."""
     outer: float
-    """1 - a, of the two outer outputs together there; a itself is too close to 1 at large epsilon."""
+    """1 - a, the probability of both outer outputs at the input 0, kept separately since a is close to 1."""
     reach: float
-    """K, the outer outputs are -K and K."""
+    """K; the outer outputs are -K and K."""
 
 
 def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
     """Return the levels of the three-outputs mechanism with the least worst-case variance.
 
-    For inputs in [-1, 1] it outputs -K, 0 or K; 0 with the probability a at the input 0 and a/E at both ends
-    (Zhao et al., IEEE IoT Journal 2020). The ends have the ratio E of the outputs -K and K, so
-    K = (E+1) / (G (1 - a/E)).
+    For inputs in [-1, 1] it outputs -K, 0 or K. The output 0 has the probability a at the input 0 and a/E at
+    both ends (Zhao et al., IEEE IoT Journal 2020). The probabilities of -K and K at the ends have the ratio
+    E, so K = (E+1) / (G (1 - a/E)).
 
-    With a = E h / (1+h) the worst-case variance is, over ((E+1)/G)^2, a polynomial in h; it is least where
-    ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex, and exceeds the
-    right side at h = 0 for E < 2: there a is 0, and the mechanism is Duchi's. The output -K may not be less
-    likely at 0 than at 1, so a <= E/(E+2): h <= 1/(E+1), reached at E = (3 + sqrt(65))/2.
+    With a = E h / (1+h) the worst-case variance, divided by ((E+1)/G)^2, is a polynomial in h. It is least
+    where ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex. For E < 2
+    it exceeds the right side at h = 0: there a is 0, and the mechanism is Duchi's. The output -K may not be
+    less likely at 0 than at 1, so a <= E/(E+2), that is h <= 1/(E+1), which is reached at E = (3 +
+    sqrt(65))/2.
     """
     epsilon = check_epsilon(epsilon)
     growth = math.exp(epsilon)
@@ -91,9 +92,9 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
 def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = None) -> FloatArray:
     """Return the variance on [0, 1] of the three-outputs mechanism for x in [0, 1], in the shape of x.
 
-    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``(1-t) V(0) + t (V(1) + 1 - t)``: no term is negative,
-    and at large epsilon all of them are small where the variance is. `a` is the probability of the middle
-    output at the middle input, from 0 to E/(E+2); by default it is that of `three_outputs_levels`.
+    ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``(1-t) V(0) + t (V(1) + 1 - t)``. This has no negative
+    terms, and at large epsilon all terms are small where the variance is. `a` is the probability of the
+    middle output at the middle input, from 0 to E/(E+2); by default it is that of `three_outputs_levels`.
     """
     epsilon = check_epsilon(epsilon)
     low = math.exp(-epsilon)
@@ -122,7 +123,7 @@ def three_outputs_worst_variance(epsilon: float, *, a: float | None = None) -> f
 
 
 def hybrid_share(epsilon: float) -> float:
-    """Return alpha, with which HM uses PM instead of Duchi's mechanism (Wang et al., ICDE 2019).
+    """Return alpha, the probability with which HM uses PM, not Duchi's mechanism (Wang et al., ICDE 2019).
 
     ``1 - e^(-epsilon/2)`` above `HYBRID_FROM`, else 0.
     """
@@ -133,7 +134,7 @@ def hybrid_share(epsilon: float) -> float:
 def hybrid_variance(x: ArrayLike, epsilon: float) -> FloatArray:
     """Return the variance on [0, 1] of HM, in the shape of x; above `HYBRID_FROM` it does not depend on x.
 
-    Both parts are unbiased, so their variances mix as they are.
+    Both parts are unbiased, so the variance of the mixture is the mixture of their variances.
     """
     share = hybrid_share(epsilon)
     duchi = duchi_variance(x, epsilon)
@@ -151,18 +152,18 @@ def hybrid_worst_variance(epsilon: float) -> float:
 def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> FloatArray:
     """Return the variance on [0, 1] of unbiased k-ary randomised response for x in [0, 1], in the shape of x.
 
-    The k nodes (`nodes`, at least 2) and the outputs are at equal distances, and x is rounded up or down to a
-    node so that the mean stays.
+    The k nodes (`nodes`, at least 2) and the outputs are equally spaced. x is rounded up or down to a node so
+    that the mean is preserved.
 
-    Exact, with the rounding included. With q = 1/(E+k-1), D = G q, d = k-1 and the grid value y of a report,
-    ``E y = D x + q k/2`` and ``E y^2 = D (x^2 + r) + q k (2k-1) / (6d)``, where r = f (1-f) / d^2 is the
-    variance of rounding; the decoded report is affine in y, with the variance Var(y) / D^2.
+    The result is exact and includes the rounding. Let q = 1/(E+k-1), D = G q, d = k-1 and y the grid value of
+    a report. Then ``E y = D x + q k/2`` and ``E y^2 = D (x^2 + r) + q k (2k-1) / (6d)``, where r = f (1-f) /
+    d^2 is the variance of rounding. The decoded report is affine in y, with the variance Var(y) / D^2.
     """
     import numpy as np
 
     growth = math.expm1(check_epsilon(epsilon))
     nodes = checked_integer("nodes", nodes, 2)
-    x, gaps, q = from_end(x) / 2, nodes - 1, 1 / (growth + nodes)  # the nearer end's, which keeps its digits
+    x, gaps, q = from_end(x) / 2, nodes - 1, 1 / (growth + nodes)  # distance to the nearer end keeps digits
     fraction = gaps * x - np.floor(gaps * x)
     rounding = fraction * (1 - fraction) / gaps**2
     # Var(y) = D r + D (1-D) (x - 1/2)^2 + q k ((2k-1)/(6d) - 1/4) after completing the square, as D + qk = 1.
@@ -175,7 +176,7 @@ def randomized_response_variance(x: ArrayLike, epsilon: float, nodes: int) -> Fl
 def randomized_response_worst_variance(epsilon: float, nodes: int) -> float:
     """Return the largest `randomized_response_variance` over all inputs.
 
-    Between two nodes the variance is a concave parabola, with its top moved off the middle of the cell
+    Between two nodes the variance is a concave parabola, with its top shifted from the middle of the cell
     towards the nearer end of [0, 1].
     """
     import numpy as np
@@ -195,7 +196,7 @@ def randomized_response_nodes(epsilon: float) -> int:
     """Return the k with the least `randomized_response_worst_variance`.
 
     Noise grows as k/(3 e^epsilon) for large epsilon and rounding falls as 1/(4k^2), so the best k is near
-    (1.5 e^epsilon)^(1/3); all up to twice that are compared.
+    (1.5 e^epsilon)^(1/3). All k up to twice that are compared.
     """
     most = 4 + math.ceil(2 * (1.5 * math.exp(check_epsilon(epsilon))) ** (1 / 3))
     return min(range(2, most + 1), key=lambda k: randomized_response_worst_variance(epsilon, k))

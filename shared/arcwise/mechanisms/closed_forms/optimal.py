@@ -1,16 +1,17 @@
 """The closed forms of the optimal 3-piece mechanism: levels, half window, expected errors.
 
-The *continuous* mechanism of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data under
-Local Differential Privacy" (Zheng, Mishra, Hu) on the unit interval and on a circle: density p inside a
-window of half width C around the input, q elsewhere, p = q e^epsilon. The kernels are its integer versions
-and take their window from `half_window`. Scalars in, scalars out, `math` only: devices import this file.
+It is the *continuous* mechanism of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data
+under Local Differential Privacy" (Zheng, Mishra, Hu) on the unit interval and on a circle. It has the density
+p inside a window of half width C around the input, and q elsewhere, p = q e^epsilon. The kernels are its
+integer versions and take their window from here. Scalars in, scalars out, `math` only: devices import this
+file.
 
 Levels. The error at the worst input (an end of the interval, or any point of the circle) is least where
 C = (1-q) / (2 q (e^epsilon - 1)) and
 
     (q + k) (1 - q)^k = q^(k+1) (e^epsilon - 1)^k
 
-for the loss ``|y-x|^k``; for k = 1 that gives p = e^(epsilon/2), q = e^(-epsilon/2), and the worst case
+for the loss ``|y-x|^k``. For k = 1 this gives p = e^(epsilon/2), q = e^(-epsilon/2), and the worst case
 ``E|y-x| = 1 / (1 + e^(epsilon/2))`` on the unit interval.
 """
 
@@ -31,7 +32,7 @@ class Levels(NamedTuple):
     p, q
         Densities inside and outside the window.
     half_window
-        Half of its width, C.
+        Half of the window's width, C.
 
     Examples
     --------
@@ -48,8 +49,8 @@ class Levels(NamedTuple):
 def half_window(epsilon: float) -> float:
     """Return C(epsilon) = 1 / (2 (1 + e^(epsilon/2))) on a domain of length 1, optimal for ``|y-x|``.
 
-    The paper writes (e^(epsilon/2) - 1) / (2 (e^epsilon - 1)), which is 0/0 as epsilon goes to 0; both are
-    the same number. On a circle of period T multiply by T.
+    The paper writes (e^(epsilon/2) - 1) / (2 (e^epsilon - 1)). That is the same number, but 0/0 as epsilon
+    goes to 0. On a circle of period T multiply by T.
 
     Parameters
     ----------
@@ -65,15 +66,16 @@ def half_window(epsilon: float) -> float:
 
 
 def distribution_width(epsilon: float) -> float:
-    """Return the width of a circle's window that serves a distribution, as a share of the circle.
+    """Return the width of a circle's window for estimating a distribution, as a share of the circle.
 
-    A window of width w shrinks the k-th harmonic by a factor proportional to ``sin(pi k w) / k``: where
-    ``k w`` is whole, it hides it. The optimal window for a distance, 2C, is next to 1/2 at a small epsilon
-    and to 1/4 at epsilon 2, so it hides the second or the fourth harmonic, which many distributions have. Up
-    to epsilon 1 the width is 3/8, far from hiding any of the first seven. Above, 0.6 times 2C, moved to the
-    nearest ``2 / (2j+1)``, half-way between hiding the harmonics j and j+1; and where that is below
-    1/25, where harmonics hardly matter, the smaller of 2C and 1/25. `benchmarks/studies/accuracy.py` measures
-    the rule, which no theorem gives.
+    A window of width w shrinks the k-th harmonic by a factor proportional to ``sin(pi k w) / k``: if ``k w``
+    is whole, it hides the harmonic. The optimal window for a distance, 2C, is close to 1/2 at a small epsilon
+    and to 1/4 at epsilon 2. So it hides the second or the fourth harmonic, which many distributions have.
+
+    Up to epsilon 1 the width is 3/8, far from hiding any of the first seven harmonics. Above, it is 0.6 times
+    2C, moved to the nearest ``2 / (2j+1)``, half-way between hiding the harmonics j and j+1. If 0.6 times 2C
+    is below 1/25, where harmonics hardly matter, the width is the smaller of 2C and 1/25. The rule is not
+    from a theorem; `benchmarks/studies/accuracy.py` measures it.
 
     Examples
     --------
@@ -139,8 +141,8 @@ def optimal_levels(epsilon: float, power: float = 1.0) -> Levels:
     s = 0.5 * (low + high)
     q = 1.0 - s
     if q < 1e-3:
-        # 1 - s has lost digits: iterate q = ((q + k) ((1 - q) / growth)^k)^(1/(k+1)), a contraction here. By
-        # logarithms, because growth^-k is below the range of a float from k = 36 on at epsilon 20.
+        # 1 - s has lost digits: iterate q = ((q + k) ((1 - q) / growth)^k)^(1/(k+1)), a contraction here.
+        # Logarithms are used, because growth^-k is below the range of a float from k = 36 on at epsilon 20.
         for _ in range(60):
             logarithm = math.log(q + power) + power * (math.log1p(-q) - math.log(growth))
             q = math.exp(logarithm / (power + 1.0))
@@ -163,7 +165,7 @@ def interval_expected_error(
     power
         Exponent of the error, at least 1.
     optimal_for
-        Exponent of the loss that the mechanism's levels are optimal for; `power` unless given.
+        Exponent of the loss that the mechanism's levels are optimal for; by default `power`.
 
     Notes
     -----
@@ -189,10 +191,10 @@ def interval_mean(x: float, epsilon: float, power: float = 1.0) -> float:
 
     `power` is the exponent, at least 1, of the loss that the mechanism is optimal for.
 
-    ``1/2 + 2 C (p - q) (centre - 1/2)``, with the window's centre x held within C and 1 - C; for the default
-    power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased towards 1/2, and all x
-    within C of an end have the same mean: no function of a report is unbiased there. Over an inset domain, C
-    to 1 - C, the mean is linear and can be inverted, as the Piecewise Mechanism does.
+    ``1/2 + 2 C (p - q) (centre - 1/2)``, where the window's centre is x limited to C to 1 - C. For the
+    default power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased towards 1/2, and
+    all x within C of an end have the same mean: no function of a report is unbiased there. Over an inset
+    domain, C to 1 - C, the mean is linear and can be inverted, as the Piecewise Mechanism does.
     """
     x = checked_real("x", x, least=0, most=1)
     p, q, c = optimal_levels(epsilon, power)
@@ -215,7 +217,7 @@ def circle_expected_error(
     period
         Circumference of the circle.
     optimal_for
-        Exponent of the loss that the mechanism's levels are optimal for; `power` unless given.
+        Exponent of the loss that the mechanism's levels are optimal for; by default `power`.
 
     Examples
     --------
@@ -234,7 +236,7 @@ def circle_attenuation(epsilon: float, order: int = 1, *, optimal_for: float = 1
     ``E exp(i k y) = rho_k exp(i k x)`` with ``rho_k = (p - q) sin(2 pi k C) / (pi k)`` for levels and half
     window on a circle of circumference 1. For the default levels that is
     ``2 sinh(epsilon/2) sin(2 pi k C) / (pi k)``. It vanishes for some orders (k = 3 at epsilon = 2 ln 2), so
-    never divide by it blindly.
+    check it before dividing by it.
 
     Parameters
     ----------
@@ -243,7 +245,7 @@ def circle_attenuation(epsilon: float, order: int = 1, *, optimal_for: float = 1
     order
         k, at least 1.
     optimal_for
-        The power of the error that the levels are optimal for: 1 for ``|y-x|``, 2 for its square.
+        The power of the error for which the levels are optimal: 1 for ``|y-x|``, 2 for its square.
 
     Examples
     --------

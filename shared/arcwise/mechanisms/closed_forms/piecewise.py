@@ -1,23 +1,23 @@
 """Closed forms of the 3-piece mechanisms: PM, PM-SUB, PM-OPT, PTT, the variant of Theorem 5, and SW.
 
-On [-1, 1] all of them but SW are unbiased. They have the density p in a window of half width w around
-``m t``, t the input, and q = p e^-epsilon in the rest of [-A, A]. Two numbers name a member: the window's
-share w/A = 1/(s+1) of the output range, and A. With G = e^epsilon - 1 the window's mass above q is mu, where
-mu/(1-mu) = G/(s+1), and unbiasedness says m = 1/mu. The second moment is
-(1-mu) A^2/3 + mu (m^2 t^2 + w^2/3), so
+On [-1, 1] all of them except SW are unbiased. They have the density p in a window of half width w around
+``m t``, where t is the input, and q = p e^-epsilon in the rest of [-A, A]. Two numbers define a member: the
+window's share w/A = 1/(s+1) of the output range, and A. Let G = e^epsilon - 1 and mu the window's mass above
+q. Then mu/(1-mu) = G/(s+1), and unbiasedness gives m = 1/mu. The second moment is (1-mu) A^2/3 + mu
+(m^2 t^2 + w^2/3), so
 
     Var(t) = ((1-mu) A^2 + mu w^2) / 3 + (1/mu - 1) t^2,    1/mu - 1 = (s+1)/G,    w = A/(s+1),
 
-largest at the ends. For a given s only A^2 is free in it, and the window fits, m + w <= A, from
-A = (e^epsilon + s)(s+1) / (s G) on. So the least A is best for every s: no member of PTT with a margin beside
+It is largest at the ends. For a given s only A^2 is free in it, and the window fits, m + w <= A, from A =
+(e^epsilon + s)(s+1) / (s G) on. So the least A is best for every s. No member of PTT with a margin next to
 its window is better than PM-OPT, which has the least A and the best s.
 
-Variances are those on [0, 1]: a quarter of the above at t = |2x - 1|. Where the papers write t for the
-parameter, this file writes s.
+Variances are on [0, 1]: a quarter of the above at t = |2x - 1|. The papers write t for the parameter s of
+this file.
 
 The Square Wave mechanism (SW; Li et al., SIGMOD 2020) outputs a number in [-b, 1+b] for an input x in [0, 1],
 with the density p within b of x and q = p e^-epsilon = 1/(2bE + 1) elsewhere, E = e^epsilon. The output is
-close to x but biased; with that undone SW is the member whose window has the share 2b/(1+2b), s = 1/(2b).
+close to x but biased. With the bias removed, SW is the member with the window share 2b/(1+2b), s = 1/(2b).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PiecewiseMember: TypeAlias = Literal["pm", "pm-sub", "pm-opt"]
 
 
 def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float:
-    """Return s, the output range that the window leaves free divided by the window.
+    """Return s, the ratio of the output range outside the window to the window.
 
     "pm" is the Piecewise Mechanism with e^(epsilon/2) (Wang et al., ICDE 2019). "pm-sub" has e^(epsilon/3),
     which is close to the best for large epsilon (Zhao et al., IEEE IoT Journal 2020). "pm-opt" has the least
@@ -54,7 +54,7 @@ def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float
         raise ParameterError(f"member must be one of {', '.join(get_args(PiecewiseMember))}; got {member!r}")
     growth = math.exp(epsilon)
     # g(s) = s + 2E - 2E/s^2 - E^2/s^3 has the same root, increases and is concave, and is negative at the
-    # start: Newton's steps rise to the root and never pass it.
+    # start. Newton's steps therefore rise to the root and never pass it.
     s = max(1.0, math.pow(growth / 2, 1 / 3))
     while True:
         value = s + 2 * growth - 2 * growth / s**2 - growth**2 / s**3
@@ -76,7 +76,7 @@ def least_half_range(epsilon: float, s: float) -> float:
 def piecewise_variance(x: ArrayLike, epsilon: float, *, s: float | None = None) -> FloatArray:
     """Return the variance of the unbiased 3-piece mechanism of least range for x in [0, 1], in its shape.
 
-    The parameter s is one of `piecewise_parameter`, by default that of PM.
+    The parameter s is from `piecewise_parameter`; by default it is that of PM.
     """
     s = piecewise_parameter(epsilon) if s is None else s
     return transformation_variance(x, epsilon, s=s, half_range=least_half_range(epsilon, s))
@@ -88,7 +88,7 @@ def piecewise_worst_variance(epsilon: float, *, s: float | None = None) -> float
 
 
 def transformation_range(epsilon: float, s: float | None, half_range: float | None) -> tuple[float, float]:
-    """Return s and A of a member of PTT: by default the s of PM-OPT, and the least A, which A is at least."""
+    """Return s and A of a member of PTT, by default the s of PM-OPT and the least A; A may not be less."""
     s = piecewise_parameter(epsilon, "pm-opt") if s is None else s
     least = least_half_range(epsilon, s)
     half_range = least if half_range is None else half_range
@@ -122,16 +122,16 @@ def transformation_worst_variance(
 def unbiased_optimal_range(epsilon: float) -> tuple[float, float]:
     """Return s and A of the unbiased variant of "Optimal Piecewise-based Mechanism", Theorem 5.
 
-    It outputs [-C, 1+C] for inputs in [0, 1], C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1), so A = 2C + 1;
-    its window has the length (C-1)(2C+1) / (2C), the mass of PM's window, and slides by (C+1)/2 over an input
-    range. Then s + 1 = 2C/(C-1) = e^(epsilon/2) + 1, as in PM. Only A is larger.
+    It outputs [-C, 1+C] for inputs in [0, 1], C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1), so A = 2C + 1.
+    Its window has the length (C-1)(2C+1) / (2C), the mass of PM's window, and slides by (C+1)/2 over an input
+    range. Then s + 1 = 2C/(C-1) = e^(epsilon/2) + 1, as in PM, and only A is larger.
     """
     root = math.expm1(check_epsilon(epsilon) / 2)
     return root + 1, 2 * (root + 2) / root + 1
 
 
 def unbiased_optimal_worst_variance(epsilon: float) -> float:
-    """Return the worst-case variance of that variant: 4 times that of PM at small epsilon, 3 at large."""
+    """Return the worst-case variance of Theorem 5's variant: 4 times PM's at small epsilon, 3 at large."""
     s, half_range = unbiased_optimal_range(epsilon)
     return transformation_worst_variance(epsilon, s=s, half_range=half_range)
 
@@ -139,8 +139,9 @@ def unbiased_optimal_worst_variance(epsilon: float) -> float:
 def square_wave_half_window(epsilon: float) -> float:
     """Return ``b = (epsilon E - E + 1) / (2E (E - 1 - epsilon))``, E = e^epsilon (Li et al.).
 
-    It maximises an upper bound of the mutual information of input and output, and falls from 1/2 to 0.
-    Written as a ratio of two tails of the exponential series, because it is 0/0 as epsilon goes to 0.
+    It maximises an upper bound of the mutual information of input and output, and falls from 1/2 to 0. It is
+    computed as a ratio of two tails of the exponential series, because the formula is 0/0 as epsilon goes to
+    0.
     """
     epsilon = check_epsilon(epsilon)
     return exp_tail(-epsilon, 2) / (2 * exp_tail(epsilon, 2))

@@ -1,13 +1,13 @@
-"""The least worst-case variance of anything published: what a designed mechanism has to be compared with.
+"""The least worst-case variance of all published mechanisms, for comparison with designed ones.
 
-Zhao et al. (IEEE IoT Journal 2020) mix PM-SUB with three outputs (HM-TP) as Wang et al. (ICDE 2019) mix PM
-with Duchi's mechanism (HM). `best_mixture` frees all three parameters of that: the share of PM, its s, and
-the a of the three outputs. Every mechanism of this package that is unbiased is one of its members, or worse,
-but for randomised response, which `best_published_variance` compares by itself.
+Zhao et al. (IEEE IoT Journal 2020) mix PM-SUB with three outputs (HM-TP), as Wang et al. (ICDE 2019) mix PM
+with Duchi's mechanism (HM). `best_mixture` varies all three parameters of such a mixture: the share of PM,
+its s, and the a of the three outputs. Every unbiased mechanism of this package is a member of this family or
+worse than one, except randomised response, which `best_published_variance` compares separately.
 
-For a given a the worst case is convex. With beta the share of PM and tau = beta s, the variance at any input
-is linear in beta but for ``beta c(tau/beta)``, the perspective of a convex c; a maximum of convex functions
-is convex. So what is stationary is best.
+For a given a the worst case is convex. Let beta be the share of PM and tau = beta s. The variance at any
+input is linear in beta except for ``beta c(tau/beta)``, the perspective of a convex c, and a maximum of
+convex functions is convex. So every stationary point is a minimum.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from arcwise.mechanisms.closed_forms.piecewise import piecewise_parameter
 
 
 class Mixture(NamedTuple):
-    """PM of parameter s with the probability `share`, otherwise three outputs with this a."""
+    """PM with parameter s with the probability `share`, otherwise three outputs with this a."""
 
     share: float
     s: float
     a: float
     worst_variance: float
-    """Over all inputs in [0, 1]."""
+    """The largest variance over all inputs in [0, 1]."""
 
 
 def best_mixture(epsilon: float) -> Mixture:
     """Return the mixture of a PM and three outputs that has the least worst-case variance on [0, 1].
 
     The best a is at an end of [0, E/(E+2)]: 0, which is Duchi's mechanism, below epsilon = 2.03, and E/(E+2)
-    above. (Found by search over a; a test repeats it.) At a = 0 the variance is a parabola in t that
-    opens up or down with the share, linear in the share on either side: what is best is Duchi's alone, or the
-    share 1/(1 + kappa) that makes the variance constant, kappa = (s+1)/G.
+    above. (Found by search over a; a test repeats it.) At a = 0 the variance is a parabola in t that opens up
+    or down depending on the share, and it is linear in the share on either side. So the best is Duchi's
+    mechanism alone, or the share 1/(1 + kappa) that makes the variance constant, kappa = (s+1)/G.
     """
     epsilon = check_epsilon(epsilon)
     flat, capped = _with_duchi(epsilon), mixture_at(epsilon, 1 / (1 + 2 * math.exp(-epsilon)))
@@ -50,8 +50,8 @@ def best_mixture(epsilon: float) -> Mixture:
 def best_published_variance(epsilon: float) -> float:
     """Return the least worst-case variance on [0, 1] of all published unbiased mechanisms.
 
-    Duchi's, PM, PM-SUB, PM-OPT, PTT, HM, three outputs and mixtures of them, and randomised response on its
-    best grid.
+    These are Duchi's, PM, PM-SUB, PM-OPT, PTT, HM, three outputs and mixtures of them, and randomised
+    response on its best grid.
     """
     nodes = randomized_response_nodes(epsilon)
     return min(best_mixture(epsilon).worst_variance, randomized_response_worst_variance(epsilon, nodes))
@@ -60,8 +60,8 @@ def best_published_variance(epsilon: float) -> float:
 def mixture_at(epsilon: float, a: float) -> Mixture:
     """Return the best mixture for this a > 0.
 
-    The worst t is unique there, so the worst case is smooth in the share and s: its derivatives are those of
-    the variance at the worst t, increasing, and both roots are bracketed.
+    The worst t is unique there, so the worst case is smooth in the share and s. Its derivatives are those of
+    the variance at the worst t. They are increasing, and both roots are bracketed.
     """
     from scipy.optimize import brentq
 

@@ -1,4 +1,4 @@
-"""Noise for several attributes at once, for experiments: joint densities that fall in shells of a body.
+"""Noise for several attributes together, for experiments: joint densities that fall in shells of a body.
 
 Soria-Comas and Domingo-Ferrer, "Optimal data-independent noise for differential privacy" (Information
 Sciences 2013): section 6 for boxes and their components, Theorem 13 for other convex bodies.
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from arcwise.noise.base import Size
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-_TRIES = 2**20  # candidates without one inside, after which the box around the body is called too large
+_TRIES = 2**20  # after this many candidates outside the body, the box around it is called too large
 _BATCH = 2**14
 
 
 def checked_lengths(sensitivities: Any, core: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return both as tuples of floats, ``0 <= core[j] <= sensitivities[j]``, or raise `ParameterError`."""
+    """Return both as tuples of floats, ``0 <= core[j] <= sensitivities[j]``; else raise `ParameterError`."""
     for name, values in (("sensitivities", sensitivities), ("core", core)):
         if not isinstance(values, Iterable) or isinstance(values, str):
             raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")
@@ -66,13 +66,13 @@ class BoxComponent(EndlessNoise):
     epsilon, sensitivities, core
         As in `BoxStaircase`.
     index
-        Which component, from 0.
+        The number of the component, from 0.
 
     Notes
     -----
-    A mixture of uniform densities on ``[-(z + i s), z + i s]`` with the weights of the boxes; for two
-    attributes the density is the paper's
-    ``2 M e^(-i epsilon) (z_2 + s_2 i + s_2 / (e^epsilon - 1))`` with i the first shell that reaches x.
+    It is a mixture of uniform densities on ``[-(z + i s), z + i s]`` with the weights of the boxes. For two
+    attributes the density is the paper's ``2 M e^(-i epsilon) (z_2 + s_2 i + s_2 / (e^epsilon - 1))``, where
+    i is the first shell that reaches x.
     """
 
     epsilon: float
@@ -110,7 +110,7 @@ class BoxComponent(EndlessNoise):
         return np.asarray(np.exp(-self.epsilon * shell) * (sums * (0.5 / self._whole)))
 
     def _beyond(self, shell: FloatArray, gap: FloatArray) -> FloatArray:
-        """Return P(|X| > x) for an x in this shell, `gap` inside its outer edge."""
+        """Return P(|X| > x) for x in this shell, at the distance `gap` from its outer edge."""
         (own, _), (s, z) = self._own, self._others
         constants = [gap, *(c + shell * w for c, w in zip(z, s, strict=True))]
         sums = box_sum(self.epsilon, constants, (own, *s))
@@ -134,7 +134,7 @@ class BoxComponent(EndlessNoise):
         def beyond(shell: FloatArray) -> FloatArray:
             return self._beyond(shell, np.zeros(s.shape))
 
-        # The first shell with no more than `wanted` beyond it. The density is constant in a shell.
+        # The first shell with at most `wanted` beyond it. The density is constant in a shell.
         shell = least_whole(lambda shell: beyond(shell) <= wanted, np.zeros(s.shape), least=0.0)
         edge = core + shell * width
         density = 2.0 * self._density(shell)
@@ -146,7 +146,7 @@ class BoxComponent(EndlessNoise):
         s, _ = self._own
         offsets = [c / w for c, w in zip(self.core, self.sensitivities, strict=True)]
         v = offsets.pop(self.index)
-        # As in `Staircase`: the unit to the power of the terms, power + 1, is s to the power.
+        # As in `Staircase`, the unit to the power of the terms, power + 1, is s to the given power.
         total = offset_sum(self.epsilon, power + 1.0, v, offsets, s ** (power / (power + 1.0)))
         return math.prod(self.sensitivities) / ((power + 1.0) * self._whole) * total
 
@@ -173,11 +173,11 @@ class ConfidenceBox(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoxStaircase:
-    """The density ``M e^(-i epsilon)`` on shell i: the box of half widths ``z_j + i s_j`` less the last.
+    """The density ``M e^(-i epsilon)`` on shell i, the box of half widths ``z_j + i s_j`` minus the last box.
 
-    It protects d attributes of which attribute j changes by at most s_j, in every combination; epsilon-DP
-    for all of them together, where independent Laplace noise of the L1 sensitivity ``s_1 + ... + s_d``
-    protects much more than is asked.
+    It protects d attributes that change together: attribute j by at most s_j, in every combination. It is
+    epsilon-DP for all of them together. Independent Laplace noise of the L1 sensitivity ``s_1 + ... + s_d``
+    protects much more than required.
 
     Parameters
     ----------
@@ -196,12 +196,13 @@ class BoxStaircase:
     Notes
     -----
     With ``V_i = prod_j 2 (z_j + i s_j)`` the density is a mixture of the uniform densities on the boxes, with
-    weights ``M (1 - b) b^i V_i``, ``b = e^-epsilon``: that gives M, the moments, a joint sampler and the
+    weights ``M (1 - b) b^i V_i``, ``b = e^-epsilon``. This gives M, the moments, a joint sampler and the
     probability of every box. With one attribute it is `Staircase`.
 
-    The paper's Theorem 13 takes from shell i + 1 only the shells before i; shell i itself must go as well, as
-    in the text before it. Its Table 4 heads the second column beta, but prints the half width
-    ``z_1 + beta s_1`` of the first side, and there 6.99 for 6.69; its sizes come from rounded half widths.
+    The paper's Theorem 13 subtracts from shell i + 1 only the shells before i; shell i itself must be
+    subtracted as well, as in the text before the theorem. Its Table 4 labels the second column beta, but
+    prints the half width ``z_1 + beta s_1`` of the first side, and 6.99 for 6.69; its sizes come from rounded
+    half widths.
 
     Examples
     --------
@@ -229,7 +230,7 @@ class BoxStaircase:
 
     @classmethod
     def optimal(cls, epsilon: float, sensitivities: tuple[float, ...], *, power: float = 2.0) -> BoxStaircase:
-        """Return the proportional member with the least ``E|X_j|^power``, for all components at once.
+        """Return the proportional member with the least ``E|X_j|^power``, for all components together.
 
         With ``L_q(gamma) = sum_i b^i (i + gamma)^q`` that moment is
         ``s_j^power / (power + 1) * L_(d+power)(gamma) / L_d(gamma)``.
@@ -275,7 +276,7 @@ class BoxStaircase:
     def component(self, index: int) -> BoxComponent:
         """Return the distribution of one component of the noise.
 
-        It is what a single attribute's noise looks like; the components are uncorrelated, not independent.
+        The components are uncorrelated, but not independent.
         """
         index = checked_integer("index", index, 0, self.dimension - 1)
         return BoxComponent(self.epsilon, self.sensitivities, self.core, index)
@@ -291,7 +292,7 @@ class BoxStaircase:
     def entropy(self) -> float:
         """Return the differential entropy in nats: ``epsilon E[shell] - log M``.
 
-        By summation by parts ``E[shell]`` is the mean index of the mixture less ``b / (1 - b)``.
+        By summation by parts ``E[shell]`` is the mean index of the mixture minus ``b / (1 - b)``.
         """
         whole = float(box_sum(self.epsilon, self.core, self.sensitivities))
         index = float(box_sum(self.epsilon, (0.0, *self.core), (1.0, *self.sensitivities))) / whole
@@ -300,7 +301,7 @@ class BoxStaircase:
     def box_probability(self, half_widths: ArrayLike) -> float:
         """Return the probability of ``|X_j| <= half_widths[j]`` for all j; shape (d,), non-negative.
 
-        The work grows with the number of shells that the box reaches into.
+        The work grows with the number of shells that intersect the box.
         """
         h = checked_points(half_widths, self.dimension)
         if h.shape != (self.dimension,) or not (h >= 0.0).all():
@@ -315,10 +316,10 @@ class BoxStaircase:
         return min(1.0, scale * (float(inside.sum()) + beyond))
 
     def confidence_box(self, level: float) -> ConfidenceBox:
-        """Return the box of half widths ``z + beta s`` that has this probability.
+        """Return the box of half widths ``z + beta s`` with this probability.
 
-        It contains a shell before any of the next, so no region of this probability has less volume. Where
-        the core alone has more than `level`, it is the core shrunk towards 0.
+        It contains each shell before any part of the next, so no region with this probability has less
+        volume. If the core alone has more than `level`, it is the core shrunk towards 0.
         """
         from scipy import optimize
 
@@ -343,10 +344,10 @@ class BoxStaircase:
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``, or one point without a size.
 
-        Not for privacy, see `Noise.rvs`: floats leak (Mironov 2012). To release vectors, draw from a
-        `BoxGridNoise`, which is this noise on a grid.
+        Do not use them for privacy, because floats leak (Mironov 2012), see `Noise.rvs`. To release vectors,
+        draw from a `BoxGridNoise`, which is this noise on a grid.
 
-        A sample is the index of a box (`box_index`), then a uniform point of that box.
+        A sample is a uniform point of a box with a random index (`box_index`).
         """
         shape = checked_shape(size, generator)
         count = math.prod(shape)
@@ -359,7 +360,7 @@ class BoxStaircase:
         return x.reshape(*shape, self.dimension)
 
     def _outside(self, beta: float) -> float:
-        """Return the probability outside the box of half widths ``z + beta s``, precise when small."""
+        """Return the probability outside the box of half widths ``z + beta s``, precise if it is small."""
         nearest = math.floor(beta) + 1
         half_widths = [z + beta * s for z, s in zip(self.core, self.sensitivities, strict=True)]
         excess = excess_box_sum(self.epsilon, half_widths, self.sensitivities, nearest - beta)
@@ -373,28 +374,28 @@ def _box(half_widths: list[float]) -> ConfidenceBox:
 
 @dataclass(frozen=True, slots=True)
 class BodyStaircase:
-    """The density ``M e^(-i epsilon)`` on shell i of a convex body K: ``(gamma + i) K`` less the last.
+    """The density ``M e^(-i epsilon)`` on shell i of a convex body K: ``(gamma + i) K`` minus the last.
 
-    It protects attributes whose changes are in K, the S_f of the paper: an ellipsoid, the L1 ball, or what
-    else has a membership test. `BoxStaircase` is the one for boxes.
+    It protects attributes with changes in K, which is S_f in the paper: an ellipsoid, the L1 ball, or any
+    other body with a membership test. For boxes use `BoxStaircase`.
 
-    For experiments, not for privacy: samples are floats (see `Noise`), and a membership test in floats places
-    the edges of shells up to rounding. To release numbers, use `BoxGridNoise` with a box around K, or
-    `BodyGridNoise` with faces or balls around it; both are exact.
+    It is for experiments, not for privacy. Samples are floats (see `Noise`), and a membership test in floats
+    places the edges of shells only up to rounding. To release numbers, use `BoxGridNoise` with a box around
+    K, or `BodyGridNoise` with faces or balls around it; both are exact.
 
     Parameters
     ----------
     epsilon
         More than 0, at most 50, for all attributes together.
     half_widths
-        d positive numbers: a box around K. The closer, the faster are samples.
+        d positive numbers: a box around K. A closer box makes sampling faster.
     contains
         The membership test: takes points of shape (n, d), returns n truth values. K must be convex, closed,
         bounded and symmetric about 0, which is not checked.
     gamma
         From 0 to 1: the core is ``gamma K``.
     volume
-        That of K, for the density; 0 where it is not known (`estimate_volume`).
+        The volume of K, for the density; 0 if unknown (`estimate_volume`).
 
     Raises
     ------
@@ -403,11 +404,11 @@ class BodyStaircase:
 
     Notes
     -----
-    Theorem 13 starts from a set S_0 in S_f and takes in turn what one more change reaches. With S_0 = gamma K
-    that is ``(gamma + i) K``, since K is convex. It is epsilon-DP for every convex symmetric K, and optimal
-    if K contains with x all points between 0 and x in each component. A noise vector is ``(gamma + i) U``
-    with U uniform in K and an index i of probability in proportion to ``b^i (gamma + i)^d``; the best gamma
-    then is that of the box.
+    Theorem 13 starts from a set S_0 in S_f and repeatedly adds the points that one more change reaches. With
+    S_0 = gamma K this is ``(gamma + i) K``, since K is convex. It is epsilon-DP for every convex symmetric K.
+    It is optimal if K contains, with x, all points between 0 and x in each component. A noise vector is
+    ``(gamma + i) U`` with U uniform in K and an index i with probability in proportion to
+    ``b^i (gamma + i)^d``. So the best gamma is that of the box.
 
     Examples
     --------
@@ -441,7 +442,7 @@ class BodyStaircase:
         power: float = 2.0,
         volume: float = 0.0,
     ) -> BodyStaircase:
-        """Return the member with the least ``E|X_j|^power``, for all components and every norm at once."""
+        """Return the member with the least ``E|X_j|^power``, for all components and every norm together."""
         lengths, _ = checked_lengths(half_widths, half_widths)
         best = BoxStaircase.optimal(epsilon, (1.0,) * len(lengths), power=power)
         return cls(epsilon, lengths, contains, best.core[0], volume)
@@ -480,14 +481,14 @@ class BodyStaircase:
     def scale_moment(self, power: float) -> float:
         """Return the mean of ``(gamma + i)^power``.
 
-        ``E|X_j|^power`` is that times ``E|U_j|^power`` for a uniform point U of the body.
+        ``E|X_j|^power`` is this mean times ``E|U_j|^power`` for a uniform point U of the body.
         """
         d, power = self.dimension, checked_real("power", power, above=0)
         moments = [float(lerch_sum(self.epsilon, order, self.gamma)) for order in (d + power, d)]
         return moments[0] / moments[1]
 
     def estimate_volume(self, count: int, *, generator: np.random.Generator) -> float:
-        """Return the volume of the body by `count` uniform points of the box around it."""
+        """Return an estimate of the body's volume from `count` uniform points of the box around it."""
         count = checked_integer("count", count, 1)
         checked_shape(None, generator)
         inside = sum(
@@ -499,12 +500,12 @@ class BodyStaircase:
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``, or one point without a size.
 
-        A sample is an index, then a uniform point of the body, by rejection from the box around it.
+        A sample is an index and a uniform point of the body, by rejection from the box around it.
 
         Raises
         ------
         ParameterError
-            When of a million points of the box none is in the body.
+            When none of a million points of the box is in the body.
         """
         shape = checked_shape(size, generator)
         count, d = math.prod(shape), self.dimension
@@ -518,7 +519,7 @@ class BodyStaircase:
             done, tried = done + len(kept), tried + wanted
             if not done and tried >= _TRIES:
                 raise ParameterError(
-                    f"half_widths must be a box near the body: of {tried} points none is in it"
+                    f"half_widths must be a box near the body: none of {tried} points is in it"
                 )
         index = box_index(self.epsilon, (self.gamma,) * d, (1.0,) * d, count, generator)
         x *= (self.gamma + index)[:, None]

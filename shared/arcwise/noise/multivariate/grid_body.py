@@ -1,4 +1,4 @@
-"""Noise for privacy for attributes that cannot all change at once: boxes cut by faces and balls, pure."""
+"""Noise for privacy for attributes with joint limits of change: boxes cut by faces and balls, pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BATCH = 2**14
 
 
 class Face(NamedTuple):
-    """Changes, in grid steps, whose scalar product with `normal` is from -bound to bound.
+    """Changes, in grid steps, with a scalar product with `normal` from -bound to bound.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Face(NamedTuple):
 
 
 class Ball(NamedTuple):
-    """Changes x, in grid steps, of which the sum of ``weights[j] x[j]**2`` is at most the squared bound.
+    """Changes x, in grid steps, with a sum of ``weights[j] x[j]**2`` of at most the squared bound.
 
     Attributes
     ----------
@@ -65,11 +65,11 @@ class Ball(NamedTuple):
 class BodyGridNoise(VectorGridNoise):
     """Vectors of integers for changes in a convex body: the box of a `BoxGridNoise` cut by faces and balls.
 
-    What all of d counts can change by together is often less than what each can: if one person moves between
-    two bins of a histogram, one count falls as another rises. Shell k holds the points outside of shell k - 1
-    with ``|x_j| <= core[j] + k sensitivities[j]`` that are in each face and each ball for the bound
-    ``core + k bound``. A change within the body moves a point by one shell at most, so the probabilities of a
-    box's shells serve these, too, and it is as private: pure epsilon-DP, exactly.
+    The possible joint change of d counts is often less than that of each count separately. If one person
+    moves between two bins of a histogram, one count falls as another rises. Shell k contains the points
+    outside of shell k - 1 with ``|x_j| <= core[j] + k sensitivities[j]`` that are in each face and each ball
+    for the bound ``core + k bound``. A change within the body moves a point by at most one shell. So the
+    probabilities of a box's shells also serve these shells, with the same privacy: pure epsilon-DP, exactly.
 
     Parameters
     ----------
@@ -87,18 +87,18 @@ class BodyGridNoise(VectorGridNoise):
 
     Notes
     -----
-    A candidate is a box of index i and a uniform point of it, as in `BoxGridNoise`; it is accepted if it is
-    in the body for i. Up to one factor, each accepted point of shell k so has the height
-    ``sum over i >= k of P(i) / N_i``, as a point of the box's shell k has. The number of candidates says
-    nothing of the one that is accepted. Its mean is the volume of the box over that of the body, which limits
-    this to few attributes: 3 for a ball of 4 attributes, 63 of 8, and d! for the L1 ball of d.
+    A candidate is a box of index i and a uniform point of it, as in `BoxGridNoise`. It is accepted if it is
+    in the body for i. Therefore, up to one factor, each accepted point of shell k has the height
+    ``sum over i >= k of P(i) / N_i``, as a point of the box's shell k has. The number of candidates reveals
+    nothing about the accepted one. Its mean is the volume of the box over that of the body, which limits this
+    to few attributes: 3 for a ball of 4 attributes, 63 of 8, and d! for the L1 ball of d.
 
-    Scalar products and the square roots of such sums are norms: where a change has at most the bound, they
-    change by at most the bound.
+    Absolute scalar products and the square roots of such sums are norms, so a change within the bound changes
+    them by at most the bound.
 
-    Real values that are brought to a grid change by less than one step more in each attribute. A face then
-    needs the bound ``ceil(bound + sum_j |normal_j|) - 1`` in steps, a ball ``ceil(bound + sqrt(sum_j
-    weights_j))``. Integers need nothing.
+    Real values that are brought to a grid change by less than one additional step in each attribute. A face
+    then needs the bound ``ceil(bound + sum_j |normal_j|) - 1`` in steps, and a ball
+    ``ceil(bound + sqrt(sum_j weights_j))``. Integers need no larger bound.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class BodyGridNoise(VectorGridNoise):
         faces = [Face(*_checked(f"faces[{n}]", face, "normal", d)) for n, face in enumerate(self.faces)]
         balls = [Ball(*_checked(f"balls[{n}]", ball, "weights", d)) for n, ball in enumerate(self.balls)]
         if not faces and not balls:
-            raise ParameterError("faces or balls must be given; without any use the BoxGridNoise itself")
+            raise ParameterError("faces or balls must be given; without them use the BoxGridNoise itself")
         object.__setattr__(self, "faces", tuple(faces))
         object.__setattr__(self, "balls", tuple(balls))
         index, sides = self.box.largest()
@@ -141,9 +141,9 @@ class BodyGridNoise(VectorGridNoise):
         power: float = 2.0,
         steps: Sequence[float] = (),
     ) -> BodyGridNoise:
-        """Return the member with the core nearest to the body times the optimal gamma.
+        """Return the member with the core closest to the body times the optimal gamma.
 
-        Gamma depends on the number of attributes, epsilon and the power alone, see `BoxStaircase.optimal`.
+        Gamma depends only on the number of attributes, epsilon and the power, see `BoxStaircase.optimal`.
 
         Parameters
         ----------
@@ -170,23 +170,24 @@ class BodyGridNoise(VectorGridNoise):
 
     @property
     def steps(self) -> tuple[float, ...]:  # type: ignore[override]  # read-only, as all fields are
-        """The distance of two grid points, in the unit of each attribute: that of the box."""
+        """The distance between two grid points, in the unit of each attribute; it is that of the box."""
         return self.box.steps
 
     def certificate(self, epsilon: float | None = None) -> Certificate:
-        """Return what the integers prove: pure epsilon-DP for changes within the body.
+        """Return the proved guarantee of the integers: pure epsilon-DP for changes within the body.
 
-        It is the certificate of the box, of whose shells these have the heights, see the notes.
+        It is the certificate of the box, because the shells have the heights of the box's shells, see the
+        notes.
 
         Parameters
         ----------
         epsilon
-            Of the statement; that of the noise unless given.
+            The epsilon of the statement. The default is that of the noise.
 
         Raises
         ------
         CertificateError
-            When the integers spend more.
+            When the integers exceed it.
         """
         return self.box.certificate(epsilon)
 
@@ -196,7 +197,7 @@ class BodyGridNoise(VectorGridNoise):
         Raises
         ------
         ParameterError
-            When they are not such points, or so far that the sums of a face or a ball exceed 64 bits.
+            When they are not such points, or so far away that the sums of a face or a ball exceed 64 bits.
         """
         points = checked_grid_points(k, self.dimension)
         farthest = [int(most) for most in np.abs(points).reshape(-1, self.dimension).max(axis=0, initial=0)]
@@ -214,7 +215,7 @@ class BodyGridNoise(VectorGridNoise):
         out = np.empty((count, self.dimension), np.int64)
         done, tried, accepted = 0, 0, 0
         while done < count:
-            # As many candidates as are needed, by what was accepted so far.
+            # The number of candidates still needed, estimated from the share accepted until now.
             wanted = math.ceil((count - done) * 1.1 * (tried + 2) / (accepted + 1))
             candidates = np.empty((min(max(wanted, 16), _BATCH), self.dimension), np.int64)
             kept = candidates[self._within(candidates, randomness)]
@@ -229,7 +230,7 @@ class BodyGridNoise(VectorGridNoise):
         return (*self.faces, *self.balls)
 
     def _within(self, candidates: IntArray, randomness: Randomness) -> BoolArray:
-        """Fill the rows with candidates, and return which are accepted."""
+        """Fill the rows with candidates, and return which ones are accepted."""
         index, tail = self.box.fill(candidates, randomness)
         within = np.ones(len(candidates), dtype=bool)
         for body in self._bodies:
@@ -240,14 +241,14 @@ class BodyGridNoise(VectorGridNoise):
 
 
 def _fits(body: Face | Ball, farthest: Sequence[int]) -> bool:
-    """Return whether the sums of points that are at most so far in each component fit into 64 bits."""
+    """Return whether the sums of points within `farthest` in each component fit into 64 bits."""
     if isinstance(body, Face):
         return sum(abs(a) * h for a, h in zip(body.normal, farthest, strict=True)) < 2**62
     return sum(w * h**2 for w, h in zip(body.weights, farthest, strict=True)) < 2**62 > max(farthest) ** 2
 
 
 def _norm(points: IntArray, body: Face | Ball) -> IntArray:
-    """Return the least integer bound that each point is within, points of shape (..., d)."""
+    """Return the least integer bound of each point, for points of shape (..., d)."""
     if isinstance(body, Face):
         return np.asarray(np.abs(points @ np.array(body.normal, dtype=np.int64)))
     squares = np.asarray(points**2 @ np.array(body.weights, dtype=np.int64))

@@ -1,4 +1,4 @@
-"""Noise for privacy for several attributes at once: vectors of integers in box-shaped shells, pure epsilon.
+"""Noise for privacy for several attributes together: integer vectors in box-shaped shells, pure epsilon.
 
 Soria-Comas and Domingo-Ferrer, "Optimal data-independent noise for differential privacy" (Information
 Sciences 2013), section 6, on a grid.
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _ATTRIBUTES_MAX = 64
-"""For which the fixed-point numbers that place the weights are long enough."""
+"""The fixed-point numbers that place the weights are long enough up to this number."""
 
 SENSITIVITY_MAX = 2**32
 """In grid steps. A box then has sides of less than 2**50 points, which floats hold exactly."""
 
 _RESOLUTION = 64
-"""Grid steps to a sensitivity, unless steps are given: rounding then adds 1 / 49,152 of its square."""
+"""Grid steps per sensitivity by default; rounding then adds 1 / 49,152 of its square."""
 
-_CHUNK = 2**16  # numbers at a time, so that a sampler's intermediate arrays stay in the cache
+_CHUNK = 2**16  # numbers per block, so that a sampler's intermediate arrays stay in the cache
 _MASK = 2**128 - 1
 _LOW = np.uint64(2**32 - 1)
 _HALF = np.uint64(32)
@@ -53,15 +53,15 @@ _HALF = np.uint64(32)
 
 @dataclass(frozen=True)
 class BoxGridNoise(VectorGridNoise):
-    """Vectors of integers: each in shell k has the same probability, e^-epsilon of that in shell k - 1.
+    """Vectors of integers; a vector in shell k is e^-epsilon times as likely as one in shell k - 1.
 
-    Shell k is the box of the half widths ``core[j] + k sensitivities[j]`` less the last box. That protects d
-    attributes of which attribute j changes by at most ``sensitivities[j]`` grid steps, in every combination:
-    `BoxStaircase` on a grid, drawn jointly. All shells are possible, so it is *pure* epsilon-DP, exactly:
-    there is no delta of a tail that is cut off, unlike that of a `GridNoise`.
+    Shell k is the box of the half widths ``core[j] + k sensitivities[j]`` minus the last box. This protects d
+    attributes that change together: attribute j by at most ``sensitivities[j]`` grid steps, in every
+    combination. It is `BoxStaircase` on a grid, drawn jointly. All shells are possible, so it is *pure*
+    epsilon-DP, exactly: unlike a `GridNoise`, it cuts off no tail and has no delta.
 
-    Bring a value to the grid (`to_grid`), add what `draw` gives, and multiply by `steps`; `release` does all
-    three.
+    Bring a value to the grid (`to_grid`), add the result of `draw`, and multiply by `steps`; `release` does
+    all three.
 
     Parameters
     ----------
@@ -72,7 +72,8 @@ class BoxGridNoise(VectorGridNoise):
     core
         d integers, ``0 <= core[j] <= sensitivities[j]``: the half widths of the box of highest probability.
     steps
-        d positive numbers: the distance of two grid points, in the unit of each attribute. 1 unless given.
+        d positive numbers: the distance between two grid points, in the unit of each attribute. The default
+        is 1.
 
     Raises
     ------
@@ -82,12 +83,13 @@ class BoxGridNoise(VectorGridNoise):
 
     Notes
     -----
-    Two draws of 128 bits pick the index i of a box, and one more for each attribute a uniform integer of its
-    side, by rejection where a multiple of the side does not fit into 128 bits. So a vector takes d + 2 draws,
-    and further ones with a probability below 2**-70 (the tail, and rejections).
+    Two draws of 128 bits pick the index i of a box. One more draw for each attribute picks a uniform integer
+    of its side, by rejection because a multiple of the side may not fit into 128 bits. So a vector takes
+    d + 2 draws, and further ones with a probability below 2**-70 (the tail, and rejections).
 
-    An integer beyond 64 bits (its box has an index of more than 2**30) is given modulo 2**64, as numpy's sums
-    are. The sum with a value then is the true one modulo 2**64: a function of it, and so as private.
+    An integer beyond 64 bits (from a box with an index of more than 2**30) is returned modulo 2**64, like
+    numpy's sums. The sum with a value is then the true one modulo 2**64. It is a function of the true sum,
+    and so it is equally private.
 
     Examples
     --------
@@ -128,9 +130,9 @@ class BoxGridNoise(VectorGridNoise):
     ) -> BoxGridNoise:
         """Return the member with the least ``E|X_j|^power``, on the grid, of those with a core like the box.
 
-        A box of half width c has 2 c + 1 points a side, as many as a side of length 2 c + 1 has steps: so
-        the variance is that of the continuous noise with the core ``c + 1/2``, less 1/12. Cores near the one
-        of `BoxStaircase.optimal` are compared, all of them up to a sensitivity of 16.
+        A box of half width c has 2 c + 1 points a side, and a side of length 2 c + 1 has as many steps. So
+        the variance is that of the continuous noise with the core ``c + 1/2``, minus 1/12. Cores near that of
+        `BoxStaircase.optimal` are compared; up to a sensitivity of 16 all are.
 
         Parameters
         ----------
@@ -165,13 +167,13 @@ class BoxGridNoise(VectorGridNoise):
         epsilon
             For all attributes together.
         sensitivities
-            d positive numbers, each in the unit of its attribute. On the grid they are rounded up, to
-            ``ceil(sensitivity / step)`` steps, in rational arithmetic: what `to_grid` can make of a change
-            that large. 0.3 and 0.1 stand for the floats of these names here.
+            d positive numbers, each in the unit of its attribute. On the grid they are rounded up, in
+            rational arithmetic, to ``ceil(sensitivity / step)`` steps, the largest change of `to_grid` for
+            such a change of the value. Here 0.3 and 0.1 mean the floats of these names.
         steps
-            d positive numbers; unless given, 1/64 of each sensitivity.
+            d positive numbers. The default is 1/64 of each sensitivity.
         power
-            The moment ``E|X_j|^power`` is the least.
+            The moment ``E|X_j|^power`` is minimised.
         """
         lengths, _ = checked_lengths(sensitivities, sensitivities)
         widths = checked_positive("steps", steps, [s / _RESOLUTION for s in lengths])
@@ -188,16 +190,17 @@ class BoxGridNoise(VectorGridNoise):
         return ShellLaw(self.epsilon, self.sensitivities, self.core)
 
     def certificate(self, epsilon: float | None = None) -> Certificate:
-        """Return what the integers prove for vectors that change by at most `sensitivities` grid steps.
+        """Return the proved guarantee for vectors that change by at most `sensitivities` grid steps.
 
-        Pure epsilon-DP: delta is 0. Each point of shell k has a rational probability, a change of a vector
-        within its sensitivities moves a point by one shell at most, and `ratio` bounds what that is, from
-        above by less than 2**-200. All in integers, for every shell: beyond the weights the ratio is one.
+        It is pure epsilon-DP: delta is 0. Each point of shell k has a rational probability, and a change of a
+        vector within its sensitivities moves a point by at most one shell. `ratio` bounds the change of
+        probability from above, by less than 2**-200. All is computed in integers, for every shell: beyond the
+        weights all ratios are the same.
 
         Parameters
         ----------
         epsilon
-            Of the statement; that of the noise unless given.
+            The epsilon of the statement. The default is that of the noise.
 
         Raises
         ------
@@ -224,7 +227,7 @@ class BoxGridNoise(VectorGridNoise):
     def probability(self, k: Sequence[int]) -> Fraction:
         """Return the probability of one grid point, exactly; for experiments with few shells.
 
-        It is a sum over the shells from that of the point on, of fractions that all differ.
+        It is a sum over all shells from the point's shell on, of fractions with different denominators.
         """
         point = checked_integers("k", k, -(2**53), 2**53)
         return self._law.height(int(self.shell(point)))
@@ -232,7 +235,8 @@ class BoxGridNoise(VectorGridNoise):
     def var(self) -> FloatArray:
         """Return the variances of the components in the units of the attributes, shape (d,).
 
-        Of the integers themselves. Rounding a value to the grid adds an error of at most half a step.
+        This is the variance of the integers. Rounding a value to the grid adds an error of at most half a
+        step.
         """
         chances, h = self._boxes
         return np.asarray(chances @ (h * (h + 1.0) / 3.0) * np.array(self.steps) ** 2)
@@ -240,8 +244,8 @@ class BoxGridNoise(VectorGridNoise):
     def half_widths(self, level: float) -> FloatArray:
         """Return the least x_j with ``P(|X_j| <= x_j) >= level`` in the units of the attributes, shape (d,).
 
-        So a value *on the grid* is within x_j of what is released with this probability, each attribute by
-        itself; one that was rounded, within half a step more.
+        So a value *on the grid* is within x_j of the released one with this probability, for each attribute
+        separately. For a rounded value it is within half a step more.
         """
         level = checked_real("level", level, above=0, below=1)
         chances, h = self._boxes
@@ -254,7 +258,7 @@ class BoxGridNoise(VectorGridNoise):
 
     @property
     def _boxes(self) -> tuple[FloatArray, FloatArray]:
-        """The probabilities of the boxes and their half widths in steps: floats, without the tail."""
+        """The probabilities of the boxes and their half widths in steps, as floats, without the tail."""
         chances = np.array([weight / 2**INDEX_BITS for weight in self._law.weights])
         i = np.arange(len(chances), dtype=np.float64)[:, None]
         return chances, np.array(self.core) + i * np.array(self.sensitivities)
@@ -270,7 +274,8 @@ class BoxGridNoise(VectorGridNoise):
     def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers.
 
-        The same draws in the same order as `count` calls of `draw`, unless one of them needs further ones.
+        The draws are the same, in the same order, as of `count` calls of `draw`, unless one of them needs
+        further draws.
         """
         count = checked_integer("count", count, 0)
         out = np.empty((count, self.dimension), np.int64)
@@ -289,13 +294,13 @@ class BoxGridNoise(VectorGridNoise):
     def fill(
         self, out: IntArray, randomness: Randomness
     ) -> tuple[IntArray, dict[int, tuple[int, list[int]]]]:
-        """Fill the rows of an array, shape (n, d), with vectors: what `draw_many` and other noise use.
+        """Fill the rows of an array, shape (n, d), with vectors, for `draw_many` and for other noise.
 
         Returns
         -------
         tuple
-            The index of each row's box, and for rows of the tail, by row, index and vector as integers of any
-            size.
+            The index of each row's box. Also, for rows of the tail, by row, the index and the vector as
+            integers of any size.
         """
         count, d = out.shape
         words = np.frombuffer(randomness.draws(count * (INDEX_DRAWS + d)), "<u8").astype(np.uint64)
@@ -303,7 +308,7 @@ class BoxGridNoise(VectorGridNoise):
         first = words[:, 0, 1]
         r, u = words[:, INDEX_DRAWS:, 0], words[:, INDEX_DRAWS:, 1]
         index = np.searchsorted(self._first_words, first, side="right")
-        # The first 64 bits decide, unless they are those of the end of a stretch.
+        # The first 64 bits decide, unless they equal those of the end of an interval.
         tail = dict[int, tuple[int, list[int]]]()
         for row in np.flatnonzero((index > 0) & (self._first_words[index - 1] == first)).tolist():
             (low_1, high_1), (low_2, high_2) = words[row, :INDEX_DRAWS].tolist()
@@ -315,8 +320,8 @@ class BoxGridNoise(VectorGridNoise):
         h = np.array(self.core) + index[:, None] * np.array(self.sensitivities)
         n = (2 * h + 1).astype(np.uint64)
         high, low = _product(u, n)
-        # The second 64 bits of a draw add less than n to the low half: they matter where that carries, or
-        # where the draw may have to be rejected.
+        # The second 64 bits of a draw add less than n to the low half. They matter only if that carries, or
+        # if the draw may have to be rejected.
         open_rows, open_columns = np.nonzero(low - np.uint64(1) >= ~n)
         for row, j in zip(open_rows.tolist(), open_columns.tolist(), strict=True):
             draw = int(u[row, j]) << 64 | int(r[row, j])
@@ -329,7 +334,7 @@ class BoxGridNoise(VectorGridNoise):
         return index, tail
 
     def largest(self) -> tuple[int, tuple[int, ...]]:
-        """Return the largest index that has a weight of its own, and the half widths of its box."""
+        """Return the largest index that has a separate weight, and the half widths of its box."""
         index = len(self._law.weights) - 1
         return index, self._law.half_widths(index)
 
@@ -350,7 +355,7 @@ def _checked_sensitivities(values: Any) -> tuple[int, ...]:
 
 def _cost(epsilon: float, sensitivities: tuple[int, ...], core: tuple[int, ...], power: float) -> float:
     """Return ``E|X_j|^power`` of the widest attribute j, in units of its sensitivity, as a float."""
-    # Beyond this index less is left than a float shows: b^i times a polynomial of this degree.
+    # Beyond this index the rest, b^i times a polynomial of this degree, is below the precision of a float.
     degree = len(core) + power
     i = np.arange(math.ceil((50.0 + 3.0 * degree) / epsilon) + 2, dtype=np.float64)
     sides = [2.0 * (c + i * s) + 1.0 for c, s in zip(core, sensitivities, strict=True)]
@@ -358,7 +363,7 @@ def _cost(epsilon: float, sensitivities: tuple[int, ...], core: tuple[int, ...],
     weights = np.exp(logs - logs.max())
     j = sensitivities.index(max(sensitivities))
     h = core[j] + i * sensitivities[j]
-    # The mean of |k|^power for k from -h to h, by a sum where it is short, else by the integral.
+    # The mean of |k|^power for k from -h to h, by a sum if it is short, else by the integral.
     near = h <= 2**16
     sums = np.cumsum((np.arange(int(h[near].max(initial=0)) + 1) / sensitivities[j]) ** power)
     means = ((h + 0.5) / sensitivities[j]) ** power / (power + 1.0)
@@ -367,15 +372,15 @@ def _cost(epsilon: float, sensitivities: tuple[int, ...], core: tuple[int, ...],
 
 
 def wrapped(k: int) -> int:
-    """Return an integer modulo 2**64, as a signed one of 64 bits."""
+    """Return an integer modulo 2**64, as a signed 64-bit integer."""
     return (k + 2**63) % 2**64 - 2**63
 
 
 def _uniform(n: int, draw: int, randomness: Randomness) -> int:
-    """Return a uniform integer from 0 to n - 1, exactly: the draw times n, less its last 128 bits.
+    """Return a uniform integer from 0 to n - 1, exactly: the draw times n, without its last 128 bits.
 
-    Each integer comes from as many draws, once those that leave a remainder below ``2**128 mod n`` are
-    rejected (Lemire 2019, "Fast random integer generation in an interval"): less than n in 2**128.
+    Each integer comes from the same number of draws, once those that leave a remainder below ``2**128 mod n``
+    are rejected (Lemire 2019, "Fast random integer generation in an interval"): less than n in 2**128.
     """
     product = draw * n
     while product & _MASK < n and product & _MASK < 2**128 % n:
@@ -385,7 +390,7 @@ def _uniform(n: int, draw: int, randomness: Randomness) -> int:
 
 
 def _product(u: NDArray[np.uint64], n: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return both halves of the product of two 64-bit integers, by halves of 32 bits."""
+    """Return both halves of the product of two 64-bit integers, from halves of 32 bits."""
     u_low, u_high = u & _LOW, u >> _HALF
     n_low, n_high = n & _LOW, n >> _HALF
     first = u_high * n_low + ((u_low * n_low) >> _HALF)

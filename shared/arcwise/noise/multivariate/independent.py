@@ -1,4 +1,4 @@
-"""Independent noise on several attributes: Laplace noise to compare with, staircases, and these on a grid."""
+"""Independent noise on several attributes: Laplace noise for comparison, staircases, and these on a grid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class ConfidenceDiamond(NamedTuple):
-    """The set of all x of which the absolute values of the components add up to the radius at most.
+    """The set of all x with absolute values of the components that add up to at most the radius.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class IndependentLaplace:
         return len(self.sensitivities)
 
     def component(self, index: int) -> Laplace:
-        """Return the distribution of one component; all have the same."""
+        """Return the distribution of one component; it is the same for all."""
         checked_integer("index", index, 0, self.dimension - 1)
         return Laplace(self.epsilon, math.fsum(self.sensitivities))
 
@@ -91,7 +91,7 @@ class IndependentLaplace:
     def confidence_region(self, level: float) -> ConfidenceDiamond:
         """Return the region of least volume with this probability.
 
-        The density depends on the L1 norm alone, which has the gamma distribution of shape d; the volume is
+        The density depends only on the L1 norm, which has the gamma distribution of shape d. The volume is
         ``(2 radius)^d / d!`` (Soria-Comas and Domingo-Ferrer, Table 3, which rounds the radius first).
         """
         from scipy import special
@@ -119,12 +119,12 @@ class IndependentStaircase:
     Raises
     ------
     ParameterError
-        When there are none, or others.
+        When `components` is empty or contains other objects.
 
     Notes
     -----
-    Under the same epsilon `BoxStaircase` has less variance from two attributes on: it uses that they are
-    released together. Independent noise is for attributes that are released one after the other.
+    With the same epsilon `BoxStaircase` has less variance for two or more attributes, because it uses that
+    they are released together. Use independent noise for attributes that are released one after the other.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class IndependentStaircase:
         sensitivities
             d positive numbers, each in the unit of its attribute.
         shares
-            d positive numbers, in proportion to which epsilon is divided; unless given, equally.
+            d positive numbers; epsilon is divided in proportion to them. The default is equal shares.
         power
             More than 0.
         """
@@ -203,7 +203,7 @@ class IndependentStaircase:
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``; not for privacy: see `Noise`.
 
-        For privacy there is `IndependentGridNoise`.
+        For privacy use `IndependentGridNoise`.
         """
         shape = checked_shape(size, generator)
         return np.stack([each.rvs(shape, generator=generator) for each in self.components], axis=-1)
@@ -211,20 +211,21 @@ class IndependentStaircase:
 
 @dataclass(frozen=True)
 class IndependentGridNoise(VectorGridNoise):
-    """Vectors of integers whose parts are drawn independently; the epsilons of the parts add up.
+    """Vectors of integers with independently drawn parts; the epsilons of the parts add up.
 
-    With parts of one attribute each it is `IndependentStaircase` on a grid, pure epsilon-DP. Parts of several
-    attributes join what is released together with what is released on its own.
+    With parts of one attribute each it is `IndependentStaircase` on a grid, pure epsilon-DP. A part of
+    several attributes is for attributes that are released together, next to others that are released
+    separately.
 
     Parameters
     ----------
     parts
-        Noise for the first attributes, for those after them, and so on.
+        Noise for the first attributes, for the following ones, and so on.
 
     Raises
     ------
     ParameterError
-        When there are none, or others.
+        When `parts` is empty or contains other objects.
 
     Examples
     --------
@@ -260,9 +261,9 @@ class IndependentGridNoise(VectorGridNoise):
         sensitivities, steps
             As in `BoxGridNoise`.
         shares
-            d positive numbers, in proportion to which epsilon is divided; unless given, equally.
+            d positive numbers; epsilon is divided in proportion to them. The default is equal shares.
         power
-            The moment ``E|X_j|^power`` is the least.
+            The moment ``E|X_j|^power`` is minimised.
         """
         sensitivities = tuple(sensitivities)
         d = len(sensitivities)
@@ -272,28 +273,28 @@ class IndependentGridNoise(VectorGridNoise):
 
     @property
     def steps(self) -> tuple[float, ...]:  # type: ignore[override]  # read-only, as all fields are
-        """The distance of two grid points, in the unit of each attribute."""
+        """The distance between two grid points, in the unit of each attribute."""
         return sum([part.steps for part in self.parts], ())
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of all parts together: the sum of theirs, rounded up."""
+        """The epsilon of all parts together: their sum, rounded up."""
         parts = [part.epsilon for part in self.parts]
         total = math.fsum(parts)
         return total if _adds_up(parts, total) else math.nextafter(total, math.inf)
 
     def certificate(self, epsilon: float | None = None) -> Certificate:
-        """Return what the integers prove: the ratios of the parts multiplied, at most e^epsilon.
+        """Return the proved guarantee of the integers: the product of the parts' ratios is at most e^epsilon.
 
         Parameters
         ----------
         epsilon
-            Of the statement; that of the noise unless given.
+            The epsilon of the statement. The default is that of the noise.
 
         Raises
         ------
         CertificateError
-            When the integers spend more.
+            When the integers exceed it.
         """
         ratio = math.prod([part.certificate().ratio or Fraction(0) for part in self.parts], start=Fraction(1))
         return certify(ratio, self.epsilon if epsilon is None else checked_epsilon(epsilon))
@@ -305,7 +306,7 @@ class IndependentGridNoise(VectorGridNoise):
     def half_widths(self, level: float) -> FloatArray:
         """Return the least x_j with ``P(|X_j| <= x_j) >= level`` in the units of the attributes, shape (d,).
 
-        As `BoxGridNoise.half_widths`: of each attribute by itself.
+        As in `BoxGridNoise.half_widths`, for each attribute separately.
         """
         return np.concatenate([part.half_widths(level) for part in self.parts])
 
@@ -315,7 +316,7 @@ class IndependentGridNoise(VectorGridNoise):
 
 
 def _divided(epsilon: float, shares: Sequence[float], dimension: int) -> list[float]:
-    """Return d parts of epsilon that are at most epsilon together."""
+    """Return d parts of epsilon with a sum of at most epsilon."""
     epsilon = checked_epsilon(epsilon)
     weights = checked_positive("shares", shares, (1.0,) * dimension)
     parts = [epsilon * (weight / math.fsum(weights)) for weight in weights]
@@ -323,5 +324,5 @@ def _divided(epsilon: float, shares: Sequence[float], dimension: int) -> list[fl
 
 
 def _adds_up(parts: Sequence[float], epsilon: float) -> bool:
-    """Return whether the epsilons of the parts are at most epsilon together, as certificates read them."""
+    """Return whether the epsilons of the parts add up to at most epsilon, read as in certificates."""
     return sum(map(exact_epsilon, parts)) <= exact_epsilon(epsilon)

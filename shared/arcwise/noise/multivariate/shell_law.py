@@ -1,8 +1,8 @@
-"""Which box a vector of integers is drawn from: exact probabilities, of infinitely many boxes.
+"""The exact probabilities of the infinitely many boxes from which a vector of integers is drawn.
 
-The indices below some I have integer weights in units of 2**-256. All others together have one more weight,
-and among them index i has a probability in proportion to ``b^i N_i``, with a rational b and N_i the number of
-points of box i. So no index is impossible, every probability is rational, and nothing is cut off.
+The indices below some I have integer weights in units of 2**-256. All others together have one more weight.
+Among them index i has a probability in proportion to ``b^i N_i``, with a rational b and N_i the number of
+points of box i. So every index is possible, every probability is rational, and nothing is cut off.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
 
 INDEX_DRAWS = 2
-"""Draws of 128 bits for an index. With one, the weights at the end would have few digits, and the ratios of
-heights, which all rest on those behind them, would be off by more than there is room for."""
+"""Draws of 128 bits for an index. With one draw, the weights at the end would have few digits. The ratios of
+heights, which all depend on later heights, would then have larger errors than there is room for."""
 
 INDEX_BITS = 128 * INDEX_DRAWS
 
 _INDICES_MAX = 2**16
-"""Indices with a weight of their own."""
+"""Most indices with a separate weight."""
 
-_TAIL_BITS = 80  # the indices without a weight of their own have less than 2**-80 together
+_TAIL_BITS = 80  # the indices without a separate weight have less than 2**-80 together
 _DECAY = 1 << 192  # the denominator of b
-_SPARE = 64  # more bits than the weights have, so that what is left for the tail is known
-_DIGITS = 256  # binary ones, of powers of b: they place weights, and no bound rests on them
+_SPARE = 64  # additional bits beyond those of the weights, so that the rest for the tail is known
+_DIGITS = 256  # binary digits of powers of b: they place weights, and no bound depends on them
 
 
 def below(n: int, randomness: Randomness) -> int:
-    """Return a uniform integer from 0 to n - 1, exactly: as many draws as n needs, again until it fits."""
+    """Return a uniform integer from 0 to n - 1, exactly, with as many draws as n needs, until one fits."""
     bits = (n - 1).bit_length()
     while True:
         value = 0
@@ -52,17 +52,18 @@ def below(n: int, randomness: Randomness) -> int:
 
 
 class ShellLaw:
-    """The law of the index i of the box ``|x_j| <= core[j] + i slopes[j]`` for all j.
+    """The distribution of the index i of the box ``|x_j| <= core[j] + i slopes[j]`` for all j.
 
-    A point that is uniform in the box of this index lies in shell k (in box k, not in box k - 1) with the
-    probability ``sum over i >= k of P(i) / N_i`` for each single point of it: the height of the shell. The
-    heights of neighbouring shells differ by a factor of e^epsilon at most. `weights` are those of the indices
-    0, 1, ..., I - 1, in units of 2**-256, and `tail` is the weight of all other indices together.
+    Shell k is the points in box k that are not in box k - 1. A uniform point of the box with this index is
+    each single point of shell k with the probability ``sum over i >= k of P(i) / N_i``: the height of the
+    shell. The heights of neighbouring shells differ by a factor of at most e^epsilon. `weights` are those of
+    the indices 0, 1, ..., I - 1, in units of 2**-256, and `tail` is the weight of all other indices together.
 
-    The weights are those of the law with the decay b, which is 2**-60 above e^-epsilon, rounded down. Then
-    each is lowered, if need be, from the last to the first, to ``w_k <= N_k (E - 1) height(k + 1)`` in
-    integers, where E is the lower bound of e^epsilon. The rest goes to the largest weight, for which the
-    2**-60 leave room. `ratio` does not rely on any of that: it uses the final weights.
+    The weights are those of the distribution with the decay b, which is 2**-60 above e^-epsilon, rounded
+    down. Then each is lowered where necessary, from the last to the first, to
+    ``w_k <= N_k (E - 1) height(k + 1)`` in integers, where E is the lower bound of e^epsilon. The rest goes
+    to the largest weight, for which the 2**-60 leave room. `ratio` does not depend on any of this: it uses
+    the final weights.
     """
 
     def __init__(self, epsilon: float, slopes: Sequence[int], core: Sequence[int]) -> None:
@@ -80,7 +81,7 @@ class ShellLaw:
         self.weights[largest] += (1 << INDEX_BITS) - self.tail - sum(self.weights)
 
     def half_widths(self, index: int) -> tuple[int, ...]:
-        """Return those of the box of this index."""
+        """Return the half widths of the box of this index."""
         return tuple([c + index * s for c, s in zip(self._core, self._slopes, strict=True)])
 
     def points(self, index: int) -> int:
@@ -89,12 +90,12 @@ class ShellLaw:
 
     @property
     def decay(self) -> Fraction:
-        """The b of the tail: there each height is b times the one before it."""
+        """The b of the tail, where each height is b times the one before it."""
         return Fraction(self._decay, _DECAY)
 
     @cached_property
     def ends(self) -> list[int]:
-        """The running sums of the weights; draws from the last of them on are in the tail."""
+        """The running sums of the weights; draws from the last sum on are in the tail."""
         return list(accumulate(self.weights))
 
     def sample(self, draw: int, randomness: Randomness) -> int:
@@ -103,7 +104,7 @@ class ShellLaw:
         return index if index < len(self.weights) else index + self._beyond(randomness)
 
     def height(self, shell: int) -> Fraction:
-        """Return the probability of each single point of this shell: exact, and a long sum."""
+        """Return the probability of each single point of this shell; it is exact, and a long sum."""
         last = len(self.weights)
         own = sum((Fraction(self.weights[k], self.points(k)) for k in range(shell, last)), Fraction(0))
         return (own + self._tail_height * self.decay ** max(0, shell - last)) / (1 << INDEX_BITS)
@@ -125,7 +126,8 @@ class ShellLaw:
     def ratio(self) -> Fraction:
         """The largest ratio of the heights of neighbouring shells, rounded up by less than 2**-200.
 
-        Shell k is ``1 + w_k / (N_k height(k + 1))`` times as high as the next, and 1/b times in the tail.
+        Shell k is ``1 + w_k / (N_k height(k + 1))`` times as high as the next shell, and 1/b times in the
+        tail.
         """
         excess = Fraction(0)
         for k, weight in enumerate(self.weights):
@@ -135,7 +137,7 @@ class ShellLaw:
         return max(1 + excess, 1 / self.decay)
 
     def _rounded(self) -> tuple[list[int], int]:
-        """Return the weights of the law with the decay b and that of the tail, rounded down."""
+        """Return the weights of the distribution with the decay b, and of the tail, rounded down."""
         series = self._series(0)
         shift = _DIGITS + math.ceil(series).bit_length()
         scale = (series.denominator << (INDEX_BITS + _SPARE + shift)) // series.numerator
@@ -156,7 +158,7 @@ class ShellLaw:
         return weights, left >> _SPARE
 
     def _parts(self, first: int) -> list[int]:
-        """Return, up to one factor, the terms of `_series` by k: integers."""
+        """Return, up to one factor, the terms of `_series` by k, as integers."""
         b, rest, dimension = self._decay, _DECAY - self._decay, len(self._slopes)
         sides = [2 * h + 1 for h in self.half_widths(first)]
         coefficients = binomial_coefficients(sides, [2 * s for s in self._slopes])
@@ -165,7 +167,7 @@ class ShellLaw:
     def _series(self, first: int) -> Fraction:
         """Return ``sum_i b^i N_(first + i)``.
 
-        With ``N_(first + i) = sum_k a_k C(i, k)``, where term k sums to ``a_k b^k / (1 - b)^(k + 1)``.
+        It uses ``N_(first + i) = sum_k a_k C(i, k)``, where term k sums to ``a_k b^k / (1 - b)^(k + 1)``.
         """
         rest = _DECAY - self._decay
         return Fraction(_DECAY * sum(self._parts(first)), rest ** (len(self._slopes) + 1))
@@ -185,9 +187,9 @@ class ShellLaw:
         return (self._tail_height.numerator << self._bits) // self._tail_height.denominator
 
     def _beyond(self, randomness: Randomness) -> int:
-        """Return how far behind I an index of the tail is.
+        """Return the distance of an index of the tail from I.
 
-        By `_parts` a mixture, over k, of k plus k + 1 geometric numbers.
+        By `_parts` it is a mixture over k of k plus k + 1 geometric numbers.
         """
         ends = list(accumulate(self._parts(len(self.weights))))
         k = bisect_right(ends, below(ends[-1], randomness))

@@ -1,4 +1,4 @@
-"""What all noise for vectors on a grid can do: bring values to the grid, draw, and release the sum."""
+"""The base class of noise for vectors on a grid: rounds values to the grid, draws, releases the sum."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _FARTHEST = 2**50
-"""In steps; what is beyond is brought to it, which moves no two values apart."""
+"""In steps; values beyond it are moved to it, which moves no two values apart."""
 
 
 class VectorGridNoise(ABC):
@@ -33,7 +33,7 @@ class VectorGridNoise(ABC):
     Attributes
     ----------
     steps
-        The distance of two grid points, in the unit of each attribute.
+        The distance between two grid points, in the unit of each attribute.
     """
 
     steps: tuple[float, ...]
@@ -45,17 +45,17 @@ class VectorGridNoise(ABC):
 
     @abstractmethod
     def certificate(self, epsilon: float | None = None) -> Certificate:
-        """Return what the integers prove: pure epsilon-DP for changes on the grid that the noise is for.
+        """Return the proved guarantee of the integers: pure epsilon-DP for the grid changes it is made for.
 
         Parameters
         ----------
         epsilon
-            Of the statement; that of the noise unless given.
+            The epsilon of the statement. The default is that of the noise.
 
         Raises
         ------
         CertificateError
-            When the integers spend more.
+            When the integers exceed it.
         """
 
     @abstractmethod
@@ -70,8 +70,8 @@ class VectorGridNoise(ABC):
         """Return the grid points nearest to values of shape (..., d): ``floor(value / step + 1/2)``, exactly.
 
         Values that differ by at most t then differ by at most ``ceil(t / step)`` steps. Rounding halves to
-        even, or away from 0, would add a step: it takes -0.5 and 0.5 to points two steps apart. What is
-        beyond 2**50 steps is brought there, and integers beyond 2**53 to it.
+        even, or away from 0, would add a step: it takes -0.5 and 0.5 to points two steps apart. Results are
+        limited to 2**50 steps, and integer inputs to 2**53.
 
         Raises
         ------
@@ -80,14 +80,14 @@ class VectorGridNoise(ABC):
         """
         steps = np.array(self.steps)
         given = np.asarray(values)
-        if given.dtype.kind in "iu":  # a float holds no more
+        if given.dtype.kind in "iu":  # a float holds no larger integers exactly
             bounds = np.iinfo(given.dtype)
             given = np.clip(given, max(-(2**53), bounds.min), min(2**53, bounds.max))
         array = checked_points(given, steps.size)
         if not np.isfinite(array).all():
-            raise ParameterError("values must be finite, got an infinite one or a NaN")
-        # A quotient of floats is off by 2**-53 of itself, unless the step is a power of two. Where that can
-        # matter, near a half, it is computed in rational arithmetic.
+            raise ParameterError("values must be finite, got infinity or NaN")
+        # A quotient of floats has a relative error of 2**-53, unless the step is a power of two. Near a half,
+        # where this matters, it is computed in rational arithmetic.
         with np.errstate(over="ignore"):
             exact = np.clip(array / steps, -_FARTHEST, _FARTHEST)
         whole = np.floor(exact)
@@ -124,7 +124,7 @@ def checked_integers(name: str, values: Any, least: int, most: int) -> tuple[int
 def checked_positive(name: str, values: Any, default: Sequence[float]) -> tuple[float, ...]:
     """Return one positive number for each attribute as floats, or the default numbers if none are given.
 
-    There must be as many as in `default`.
+    Their number must be that of `default`.
     """
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")
