@@ -412,7 +412,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         await self._uplink._call_in_turn(self._ledger._key, self._ledger.opt_in)
 
     async def budget(self, name: str | None = None) -> Budget:
-        """Return the spending on a task or group and what is left; without a name, those of everything.
+        """Return the spending and the remaining budget of a task or group, or without a name of everything.
 
         Raises
         ------

@@ -321,7 +321,7 @@ class Client(BaseClient[Uplink]):
         self._ledger.opt_in()
 
     def budget(self, name: str | None = None) -> Budget:
-        """Return the spending on a task or group and what is left; without a name, those of everything.
+        """Return the spending and the remaining budget of a task or group, or without a name of everything.
 
         Raises
         ------

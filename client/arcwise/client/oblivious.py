@@ -88,7 +88,7 @@ class ObliviousTransport(HttpxTransport):
         return _opened(sent, answer)
 
     def _exit(self, url: str) -> str | None:
-        """Return by what way requests could leave this machine; None when by none."""
+        """Return how requests could leave this machine; None if they cannot."""
         return self._route.exit() or super()._exit(self._route.relay)
 
 
@@ -129,7 +129,7 @@ class AsyncObliviousTransport(AsyncHttpxTransport):
         return _opened(sent, answer)
 
     def _exit(self, url: str) -> str | None:
-        """Return by what way requests could leave this machine; None when by none."""
+        """Return how requests could leave this machine; None if they cannot."""
         return self._route.exit() or super()._exit(self._route.relay)
 
 

@@ -78,7 +78,7 @@ class MemoizedTask(ReportableTask):
         super().__init__(task, caps)
         self.answers = answers
         if not self.bounded and not unlimited:
-            # The number of answers is the limit, even for a user who opts out (which deletes them) and in.
+            # The answers are the limit, even if a user opts out, which deletes the answers, and in again.
             own, *others = self.bill
             whole = own.times(answers)
             own = own._replace(lifetime=whole.epsilon or None, lifetime_delta=whole.delta or None)

@@ -1,8 +1,7 @@
 /**
  * Sending a batch to the server: one POST, its status and its `Retry-After`.
- * @typedef {object} Request a request of a client; it holds nothing about the device
  *
- * @typedef {object} Request what a client wants to be sent; it holds nothing about the device
+ * @typedef {object} Request a request of a client; it holds nothing about the device
  * @property {string} url
  * @property {Record<string, string>} headers
  * @property {Uint8Array} body

@@ -72,4 +72,4 @@ CREATE TABLE waits (
 """
 
 BY_READY: Final = "CREATE INDEX reports_by_ready ON reports (task, epoch, ready)"
-"""Created with the tables, or when tables of an earlier version are opened."""
+"""Created with the tables, or when `create=True` opens tables of an earlier version."""
