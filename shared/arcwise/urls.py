@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +89,8 @@ def libpq_settings(
 ) -> dict[str, Any]:
     """Return the settings for libpq in a URL, as `read`, psycopg's `conninfo_to_dict`, finds them.
 
-    Connections use UTF-8, whatever the URL says. With `changes`, one to several hosts leads to the first that
-    can be written to, unless the URL says otherwise.
+    Connections use UTF-8, whatever the URL says. With `changes`, one to several hosts (of the URL, or of
+    PGHOST and PGHOSTADDR) leads to the first that can be written to, unless the URL says otherwise.
 
     Raises `ParameterError` over the argument of this name, without the URL, where libpq cannot read it, or
     would take a part of a password for a host, a port or a database.
@@ -98,7 +99,9 @@ def libpq_settings(
         settings = read(url)
         without_password(url)
         if set(settings.get("port", "")) <= set("0123456789, +"):
-            several = "," in settings.get("host", "") + settings.get("hostaddr", "")
+            several = "," in "".join(
+                settings.get(each, os.environ.get(f"PG{each.upper()}", "")) for each in ("host", "hostaddr")
+            )
             chosen = {"target_session_attrs": "read-write"} if several and changes else {}
             # Whatever the database's own encoding is: without one, psycopg returns bytes for texts.
             return {**chosen, **settings, "client_encoding": "UTF8"}

@@ -33,6 +33,9 @@ _IDLE_SECONDS, _SEALING_SECONDS = 5, 30
 """After which the database ends an open transaction without a statement, whose process is frozen: its locks
 would stop the sending and the opting out of all accounts. To seal a large batch takes some seconds."""
 
+_CHECK_SECONDS = 60.0
+"""After which idle connections are replaced: one to an old primary still reads, and reports would wait."""
+
 # A network that is gone ends a call within half a minute. A URL may say otherwise.
 _NETWORK = {
     "application_name": "arcwise-client",
@@ -121,6 +124,7 @@ class Database:
         self._users: set[int] = set()
         self._mine = threading.local()
         self._process = current_process()
+        self._checked = time.monotonic()
 
     def _create(self) -> None:
         with self._errors(), contextlib.closing(psycopg.connect(self._conninfo, autocommit=True)) as made:
@@ -221,6 +225,8 @@ class Database:
 
     def _begun(self, begin: str) -> Connection:
         """Return a connection with an open transaction; connections that broke while idle are let go."""
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            self._close_idle()
         while True:
             if self._closed:
                 raise LedgerError("the ledgers are closed")
@@ -245,8 +251,10 @@ class Database:
         # statement of another client could have the same name.
         connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         try:
+            connection.execute(f"BEGIN; {self._limits}".encode())
             self._check(connection)
-            connection.execute(begin.encode())
+            connection.execute(f"COMMIT; {begin}".encode())
+            self._checked = time.monotonic()
         except BaseException:
             connection.close()
             raise
