@@ -13,7 +13,9 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
+from arcwise.client.interruptions import renew_in_children
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -77,6 +79,7 @@ class Threads:
     def __init__(self, most: float) -> None:
         self._most = most
         self._renew()
+        _living.add(self)
 
     def _renew(self) -> None:
         self._process = current_process()
@@ -178,3 +181,9 @@ class Threads:
                 del self._lanes[lane.key]
             self._threads.discard(threading.current_thread())
         return None
+
+
+_living: WeakSet[Threads] = WeakSet()
+
+# Before a child has threads: the first call of two would make what the other one has begun anew.
+renew_in_children(_living, Threads._renew)

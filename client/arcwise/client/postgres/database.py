@@ -33,6 +33,10 @@ _IDLE_SECONDS, _SEALING_SECONDS = 5, 30
 """Seconds after which the database ends an idle open transaction, for example of a frozen process. Its locks
 would block sending and opting out for all accounts. Sealing a large batch takes some seconds."""
 
+_CHECK_SECONDS = 60.0
+"""Seconds after which idle connections are replaced. A connection to an old primary can still read, so a
+process that only sends would not notice a failover."""
+
 # With these defaults, a call on a lost network fails within half a minute. The URL may override them.
 _NETWORK = {
     "application_name": "arcwise-client",
@@ -121,6 +125,7 @@ class Database:
         self._users: set[int] = set()
         self._mine = threading.local()
         self._process = current_process()
+        self._checked = time.monotonic()
 
     def _create(self) -> None:
         with self._errors(), contextlib.closing(psycopg.connect(self._conninfo, autocommit=True)) as made:
@@ -221,6 +226,8 @@ class Database:
 
     def _begun(self, begin: str) -> Connection:
         """Return a connection with an open transaction; close connections that broke while idle."""
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            self._close_idle()
         while True:
             if self._closed:
                 raise LedgerError("the ledgers are closed")
@@ -245,8 +252,10 @@ class Database:
         # could have the same name.
         connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         try:
+            connection.execute(f"BEGIN; {self._limits}".encode())
             self._check(connection)
-            connection.execute(begin.encode())
+            connection.execute(f"COMMIT; {begin}".encode())
+            self._checked = time.monotonic()
         except BaseException:
             connection.close()
             raise

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 
+_SLICE = 1000
+"""Codes that are taken out in one statement: their rows fit into a socket's buffer."""
+
 _CUT = f"""DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)
     RETURNING number, code, created"""  # noqa: S608
 
@@ -106,7 +109,15 @@ class PostgresOutbox(SqlOutbox):
 
     def cut(self, session: Session, these: dict[str, float]) -> list[tuple[int, int, float]]:
         """Remove and return the codes of a new batch, sorted by their numbers."""
-        return sorted(session.execute(_CUT, these).fetchall())
+        # In slices that fit into a socket's buffer. Otherwise the session of a frozen process is not idle but
+        # waits to send its rows, and PostgreSQL does not end its transaction.
+        rows: list[tuple[int, int, float]] = []
+        while len(rows) < these["most"]:
+            most = min(_SLICE, these["most"] - len(rows))
+            rows += (part := session.execute(_CUT, {**these, "most": most}).fetchall())
+            if len(part) < most:
+                break
+        return sorted(rows)
 
     def _count(self, session: Session, reports: int, dropped: str | None) -> None:
         if dropped is None:
