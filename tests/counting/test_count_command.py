@@ -72,7 +72,7 @@ def test_its_files_go_to_estimate(name: str) -> None:
     by_day = estimated("tasks/delay.json", "--by", "day")
     assert [point["n"] for point in by_day["points"] if point["n"]] == [200, 200]
     told = good("estimate", "tasks/delay.json", "--counts", name, "--against", name)
-    assert "400 other reports, less delay's 400 reports" in told
+    assert "400 other reports minus delay's 400 reports" in told
 
 
 def test_a_file_that_is_not_one_is_refused(tmp_path: Path) -> None:

@@ -301,7 +301,7 @@ def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> 
     together = group_reports(group, reports)
     if sample == 2:
         assert reports == {"heading": 800, "speed": 800}
-        assert together.note == "as many reports of every task"
+        assert together.note == "equal numbers of reports"
     else:
         assert sum(reports.values()) == 800
         assert together.p_value is not None
