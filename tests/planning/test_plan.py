@@ -313,7 +313,7 @@ def test_the_table_is_that_of_python() -> None:
         (line,) = [line for line in lines if line.startswith(f"{row.label}{' *' if row.chosen else ''}  ")]
         assert f"{row.reports:,}" in line
         assert f"{row.relative:.3f}" in line
-    assert "* what a task with this goal gets" in text
+    assert "* the default for this goal" in text
 
 
 def test_a_share_is_one_of_the_range() -> None:
