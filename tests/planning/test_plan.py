@@ -208,13 +208,13 @@ def test_the_smallest_epsilon_may_be_enough() -> None:
         (
             MINUTES,
             {"epsilon": 1, "error": 1e-9},
-            "error must be at least 2.*, what the largest number .* reaches at epsilon 1 .*; got 1e-09",
+            "error must be at least 2.*, which the largest number .* reaches at epsilon 1 .*; got 1e-09",
         ),
         (MINUTES, {"epsilon": 1, "error": 1e-200}, "error must be at least 2.*; got 1e-200"),
         (
             HEADING,
             {"reports": 10, "error": 0.1},
-            "error must be at least .*, what 10 reports reach at epsilon 10",
+            "error must be at least .*, which 10 reports reach at epsilon 10",
         ),
         (MINUTES, {"epsilon": 1, "reports": 0}, "reports must be a whole number from 1 to"),
         (MINUTES, {"epsilon": 1, "reports": 1.5}, "reports must be a whole number"),
