@@ -95,7 +95,7 @@ def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool)
 
 
 def _refine(high: BoolArray, count: int) -> BoolArray:
-    """Return a set of inputs on the finer grid; an input between two is in it if both or neither are."""
+    """Return a set of inputs on the finer grid; an input between two is in it if both are."""
     place = np.linspace(0.0, len(high) - 1.0, count)
     fine: BoolArray = high[np.floor(place).astype(int)] & high[np.ceil(place).astype(int)]
     return fine
