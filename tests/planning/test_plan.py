@@ -174,7 +174,7 @@ def test_pictures_show_the_chosen_mechanism_and_the_answer(reports_needed: Plan)
         (axes,) = made.plot().axes
         (dot,) = [line for line in axes.lines if line.get_color() == "black" and line.get_marker() == "o"]
         np.testing.assert_allclose(np.asarray(dot.get_data()), [[at], [made.error]])
-        chosen = next(line for line in axes.lines if "the goal gets it" in str(line.get_label()))
+        chosen = next(line for line in axes.lines if "default for this goal" in str(line.get_label()))
         np.testing.assert_allclose(np.asarray(chosen.get_data()).T, made.chosen.points)
 
 
