@@ -1,7 +1,7 @@
-"""Distributions from reports of OPM, clamped as its paper has it and inset as arcwise does, beside others.
+"""Distributions from reports of OPM, clamped as in its paper and inset as in arcwise, and of others.
 
-The slides show no such figure: they compare errors of single reports. This one shows why the goal
-"distribution" takes the inset window: the error falls with the number of reports, and the clamped one's
+The slides show no such figure: they compare errors of single reports. This figure shows why the goal
+"distribution" uses the inset window: its error falls with the number of reports, and that of the clamped one
 does not.
 """
 

@@ -150,7 +150,7 @@ DESIGN_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 @reproduction(
     "opm-gap",
     f"{SOURCE}: optimality of LDP mechanisms",
-    "the best piecewise density beside the best of all mechanisms, and randomised response by hand",
+    "the best piecewise density against the best of all mechanisms, and randomised response by hand",
 )
 def _gap(full: bool, progress: Progress) -> Outcome:
     epsilons = bound_epsilons(full)

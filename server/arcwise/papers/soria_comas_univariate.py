@@ -130,7 +130,7 @@ def _figures_4_5(_full: bool, _progress: Progress) -> Outcome:
     return Outcome({"": Table(columns, rows)}, picture, (), findings)
 
 
-@reproduction("soria-comas-table-1", f"{_PAPER}, Table 1", "least variance beside that of Laplace noise")
+@reproduction("soria-comas-table-1", f"{_PAPER}, Table 1", "least variance and that of Laplace noise")
 def _table_1(_full: bool, _progress: Progress) -> Outcome:
     checks, rows = [], []
     for epsilon, first, second in ((0.1, "200.00", "199.92"), (0.5, "8.00", "7.92"), (1.0, "2.00", "1.92")):
@@ -159,9 +159,7 @@ def _table_1(_full: bool, _progress: Progress) -> Outcome:
     )
 
 
-@reproduction(
-    "soria-comas-table-2", f"{_PAPER}, Table 2", "shortest 95 % interval beside that of Laplace noise"
-)
+@reproduction("soria-comas-table-2", f"{_PAPER}, Table 2", "shortest 95 % interval and that of Laplace noise")
 def _table_2(_full: bool, _progress: Progress) -> Outcome:
     checks, rows = [], []
     for epsilon, first, second in ((0.1, "59.91", "59.91"), (0.5, "11.98", "11.97"), (1.0, "5.99", "5.98")):

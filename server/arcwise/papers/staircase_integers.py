@@ -54,7 +54,7 @@ def _least_of_values(epsilon: float, sensitivity: int, period: int) -> float:
 @reproduction(
     "staircase-values",
     f"{SOURCE}, Theorems 2 and 10",
-    "noise that depends on the value beside noise that does not, by linear programs",
+    "noise that depends on the value against noise that does not, by linear programs",
 )
 def _of_values(_full: bool, progress: Progress) -> Outcome:
     rows: list[tuple[float, ...]] = []

@@ -95,7 +95,7 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
     right = [*limits, *(line(*both, name, k, k + 1) for k, (name, both) in enumerate(corners.items()))]
     sides = (
         (left, "missed detection", "noise, one sensitivity apart"),
-        (right, "", "reports, the two inputs told apart best"),
+        (right, "", "reports, the two most distinguishable inputs"),
     )
     panels = [
         Panel(marks, "false alarm", y, title, (0.0, 1.0), (0.0, 1.0), legend={"loc": "upper right"})

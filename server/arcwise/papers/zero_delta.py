@@ -53,7 +53,7 @@ def _cost_check(power: int, delta: float) -> Check:
 @reproduction(
     "zero-delta-cost",
     f"{_SOURCE}, Theorem 3",
-    "noise magnitude and power over delta, beside uniform and Gaussian noise",
+    "noise magnitude and power over delta, with uniform and Gaussian noise",
 )
 def _cost(_full: bool, progress: Progress) -> Outcome:
     columns = {"delta": _DELTAS}
