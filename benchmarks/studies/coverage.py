@@ -24,8 +24,8 @@ repeated looks are valid):
 
 - A cell shows a rate of misses above 0.07 (at other levels: 1.4 times the nominal rate up to 0.95, 3 times
   above it), or the fit test shows this rate of false alarms.
-- More than 5 % of the cells with 1,000 reports have intervals that say they are rough, or any has with 10,000
-  reports and an epsilon up to 8.
+- More than 5 % of the intervals with 1,000 reports or more say that they are rough, or any interval with
+  10,000 or more and an epsilon up to 8.
 - An estimate fails.
 - Median widths on smooth populations are more than a quarter above those of --against.
 - `estimate` takes more than 50 ms of CPU in the median or 150 in the worst cell (128 nodes, default

@@ -369,8 +369,8 @@ def holds_everywhere(one: Case, band: Band) -> bool:
 def _mode(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> None:
     """Compare the mode's interval: it has to contain a whole window that is as full as any other.
 
-    Mass exactly at a window's ends counts as inside or outside, whichever favours the interval, because
-    windows overlap.
+    Mass exactly at a window's ends counts as inside or outside, in favour of the interval, because windows
+    overlap.
     """
     value = result.mode
     ends = None if value is None else value.ends()

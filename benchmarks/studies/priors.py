@@ -1,4 +1,4 @@
-"""What a design for the mean gains from a population, and what it loses if the population is wrong.
+"""Gains of a design for the mean from a population, and its losses if the population is wrong.
 
 Everything is summed over the integers that devices sample from. For each epsilon and population:
 
