@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--engine",
     metavar="URL",
-    help="Engine that counts: spark, postgresql://USER@HOST/DATABASE, or another URL of Ibis; an embedded "
-    "DuckDB unless given. SOURCE is then a table's name, or Parquet files that the engine can read.",
+    help="Engine that counts, in place of an embedded DuckDB: spark, postgresql://USER@HOST/DATABASE, or "
+    "another URL of Ibis. SOURCE is then a table's name, or Parquet files that the engine can read.",
 )
 @click.option("--memory-limit", metavar="SIZE", help="Memory of the embedded DuckDB, for example 1GB.")
 @click.option(

@@ -94,7 +94,7 @@ def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         )
     if least and limits.get("min_reports_days", days) != days:
         raise ParameterError(
-            f"min_reports_days must be {days}, as on this store's server: otherwise the difference between "
-            f"the two can show fewer than min_reports; got {limits['min_reports_days']}"
+            f"min_reports_days must be {days}, as on this store's server: otherwise the difference of "
+            f"the two can reveal fewer than min_reports; got {limits['min_reports_days']}"
         )
     return {"min_reports": least, "min_reports_days": days} | limits, []

@@ -35,9 +35,9 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
     """Design mechanisms for means and check the claims about them.
 
     Values lie in an interval of length 1. The bound is recomputed: no epsilon-LDP mechanism has a smaller
-    worst-case variance. Exits with 1 if a claim fails: an excess over the bound of at most 1.5 % up to
-    epsilon 2 and 5 % up to 4, and a design at least as good as the best published mechanism, and better from
-    epsilon 0.5 on.
+    worst-case variance. The excess of a design over the bound is claimed to be at most 1.5 % up to epsilon 2
+    and 5 % up to 4. A design is claimed to be at least as good as the best published mechanism, and better
+    from epsilon 0.5 on. Exits with 1 if a claim fails.
 
     \b
     arcwise design --epsilon 0.5 1 2 4

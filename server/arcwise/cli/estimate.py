@@ -53,13 +53,14 @@ _against_options = together(
     click.option(
         "--against",
         type=click.File("r"),
-        help="Counts of other devices, in the format of --counts: shows how far their estimates differ from "
+        help="Counts of other devices, in the format of --counts. Shows how far their estimates differ from "
         "these, with intervals, and tests whether both come from one population.",
     ),
     click.option(
         "--against-task",
         type=EXISTING,
-        help="The task of the other devices, on the same domain; with --store alone, its reports there.",
+        help="The task of the other devices, on the same domain; its reports are in --store unless --against "
+        "has them.",
     ),
     click.option(
         "--against-from",
@@ -74,7 +75,7 @@ _against_options = together(
     click.option(
         "--reference",
         metavar="DISTRIBUTION",
-        help='A given population such as "normal:40,12" (see arcwise simulate --help): shows how far it is '
+        help='A given population such as "normal:40,12" (see arcwise simulate --help). Shows how far it is '
         "from these estimates, and tests whether the reports come from it.",
     ),
 )

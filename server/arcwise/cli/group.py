@@ -95,7 +95,7 @@ def group() -> None:
     "weights",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="Of every task, with --sample all: shares of epsilon are proportional to these.",
+    help="Weight of a task, with --sample all: shares of epsilon are proportional to these.",
 )
 @click.option(
     "--split",

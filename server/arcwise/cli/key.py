@@ -128,7 +128,7 @@ def revoke(*, key_id: str, url: str) -> None:
     default=730,
     show_default=True,
     metavar="DAYS",
-    help="With --rotate: days that the previous key still opens requests, for apps that ship with it.",
+    help="With --rotate: days for which the previous key opens requests, for apps that ship with it.",
 )
 @click.option(
     "--config",

@@ -107,7 +107,7 @@ def proposed(
     """Propose a domain for values like these.
 
     The bounds of a domain that is `given` without a step are kept, and so are a `step` and a `rounding`;
-    values of None are proposed. Without `stepped`, no step is proposed together with bounds.
+    those that are None are proposed. Without `stepped`, no step is proposed together with bounds.
     """
     notes = []
     taken = None

@@ -161,7 +161,9 @@ def _private(path: str, flags: int) -> int:
 @store.command()
 @click.argument("target", metavar="STORE")
 @click.argument("others", metavar="OTHER...", nargs=-1, required=True)
-@click.option("--without-ids", is_flag=True, help="Ignore batch ids, even if batches are in both stores.")
+@click.option(
+    "--without-ids", is_flag=True, help="Ignore batch ids: batches that are in both stores count twice."
+)
 def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     """Add the reports of other stores to STORE, which is created if it does not exist.
 
@@ -169,10 +171,10 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     and only once: STORE recognises a merged store later under any name. Before you merge, stop the servers on
     OTHER and send its devices to STORE: reports that OTHER accepts after the merge cannot be merged.
 
-    A batch in both stores is recognised only while both have its id. In epochs whose ids one of them has
-    deleted, it counts twice. Without batch ids (an export without --ids), a batch that a device sends again,
-    now to STORE, counts twice; so wait until the devices have nothing left to send to OTHER. Keys are not
-    merged.
+    A merge is refused if a batch is in both stores. This is noticed only while both have its id: in epochs
+    whose ids one of them has deleted, the batch counts twice. Without batch ids (an export without --ids), a
+    batch that a device sends again, now to STORE, counts twice; so wait until the devices have nothing left
+    to send to OTHER. Keys are not merged.
     """
     for other in others:
         _check_readable(other)  # before STORE is created: a mistyped name must not leave an empty store
