@@ -56,7 +56,7 @@ def meaning(request: Request) -> tuple[str, str]:
             else "standard error of these users' mean over repeated reports of theirs, exact"
         )
         if not names:
-            return measure, "for every population: the worst is planned for"
+            return measure, "for every population: planned for the worst"
         return measure, f"on average {words}" if several else words
     if request.goal == "direction":
         worst = f"for every population with a resultant length of at least {request.length:g}"
