@@ -49,7 +49,7 @@ SURVEYS, _FULL_SURVEYS = 2, 20
 """How many of each population and epsilon; of the numbers of reports, too."""
 
 _OF_VALUES = 5
-"""Times as many where there is only one population."""
+"""Factor on the number of surveys if there is only one population."""
 
 _SEED = 20
 _UNIT = Interval(0, 1)
