@@ -341,10 +341,10 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
         Picture([[left, right]], (7.2, 3.4)),
         [formula(what, 1.0 / 3.0, _mass_near_0(far, far.gamma), 1e-9)],
         [
-            "The paper is wrong that the heuristic does reasonably well at large epsilon: a third "
+            "The paper says wrongly that the heuristic does reasonably well at large epsilon: a third "
             "of its mass is next to 0, but the other two thirds spread over the whole sensitivity, so that "
-            f"E|X| tends to {far.abs_moment(1):.4f} and E X^2 to {far.abs_moment(2):.4f} of it, at any "
-            "larger epsilon.",
+            f"E|X| tends to {far.abs_moment(1):.4f} and E X^2 to {far.abs_moment(2):.4f} of it, as "
+            "epsilon grows.",
             f"It is worse than Laplace noise from epsilon {even[0]:.3f} (|x|) and {even[1]:.3f} (x^2) on.",
         ],
     )
