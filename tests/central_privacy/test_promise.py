@@ -101,7 +101,7 @@ def test_a_plan_for_a_promise_has_the_error_of_the_local_epsilon() -> None:
     assert "  central    epsilon = 1, delta = 1e-08, for the counts of one epoch" in str(found)
     assert found.to_dict()["central"] == ONCE.to_fields()
     for beside in ({"epsilon": 1.0}, {"error": 0.1}, {"reports": 10_000}):
-        with pytest.raises(ParameterError, match="must be left out beside central"):
+        with pytest.raises(ParameterError, match="must be left out with central"):
             plan(Circle(360), central=ONCE, **beside)
     wrong: Any = 1.0
     with pytest.raises(ParameterError, match=r"central must be None or a CentralStatement, got 1\.0"):

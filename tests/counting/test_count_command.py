@@ -105,7 +105,7 @@ def test_parts_of_a_lake_under_one_name_are_warned_of() -> None:
     assert "warning" not in run("count", "lake", *into).output
     said = " ".join(run("count", "part.parquet", *into).stderr.split())
     assert "warning: 1 epoch of source lake shrank, by " in said
-    assert "a source name each" in said
+    assert "give each part its own source name" in said
     assert "warning: 3 epochs of source lake are not in these counts, and stay" in said
 
 

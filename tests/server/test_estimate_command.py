@@ -293,7 +293,7 @@ def test_what_cannot_be_compared_or_weighted_is_said() -> None:
         ),
         (["delay.json", *STORE, "--reference", "gauss:3"], "gauss"),
         (["delay.json", "heading.json", *STORE, "--reference", "uniform"], "--reference takes a single task"),
-        (["delay.json", "heading.json", *STORE, *weights], "tasks of one domain, unit and mechanism"),
+        (["delay.json", "heading.json", *STORE, *weights], "tasks of the same domain, unit and mechanism"),
         (["delay.json", "delay.json", *STORE, *weights], "tasks of different names, got delay twice"),
         (["delay.json", *STORE, "--against-from", "2026-11-05"], "but those of 2026-11-05 are"),
         (["delay.json", *STORE, "--against-task", "delay.json"], "no report may be in both samples"),
