@@ -57,7 +57,7 @@ class WorkerProcess:
         return self._run(_compute, name, [task.to_bytes() for task in tasks], list(counts), dict(options))
 
     def picture(self, document: Mapping[str, Any], form: str) -> bytes:
-        """Draw the same as `computations.picture`, in the process; raises as that does, and as `compute` does."""
+        """Draw the same as `computations.picture`, in the process; raises as both that and `compute` do."""
         return self._run(picture, document, form)
 
     def _run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
