@@ -116,7 +116,7 @@ class Metrics:
     def estimating(self, kind: str) -> Iterator[None]:
         """Measure the time of an estimate that is computed in this block, unless it fails.
 
-        `kind` is one of the server's own words: "estimate", "series", "picture", "comparison" or "fit".
+        `kind` is "picture" or that of a question: "estimate", "series", "difference", "fit" or "plan".
         """
         start = time.perf_counter()
         yield
