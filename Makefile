@@ -77,6 +77,7 @@ javascript: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python .ci/prose.py
 	$(BIN)/pylint $$(git ls-files 'client/*.py' 'server/*.py' 'shared/*.py' 'benchmarks/*.py' 'examples/*.py')
 
 types: $(VENV)/.dev

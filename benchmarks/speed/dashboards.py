@@ -150,11 +150,11 @@ def ingestion(browser: Browser, rounds: int, seconds: float, connections: int) -
     statuses = {status: sum(each == status for _, each in asked) for status in {each for _, each in asked}}
     print(f"ingestion of single reports, {connections} connections, {rounds} rounds of {requests:,} requests")
     print(
-        f"  {statistics.median(without):,.0f} requests/s alone, {statistics.median(beside):,.0f} beside "
+        f"  {statistics.median(without):,.0f} requests/s alone, {statistics.median(beside):,.0f} with "
         f"{DASHBOARDS} open dashboards: {ratio:.2f}"
     )
     print(f"  the dashboards' requests meanwhile, by status: {statuses}")
-    return below("ingestion beside dashboards", ratio, LEAST_RATIO)
+    return below("ingestion with dashboards", ratio, LEAST_RATIO)
 
 
 def run(rounds: int = 5, *, seconds: float = 20.0, connections: int = 64) -> bool:

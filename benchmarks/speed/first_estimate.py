@@ -2,7 +2,7 @@
 
     python -m benchmarks.speed.first_estimate
 
-`arcwise serve` is started for each round, with one task on SQLite. "At once" requests the estimate as soon as
+`arcwise serve` is started for each round, with one task on SQLite. "Immediately" requests the estimate when
 the first report is accepted, "later" three seconds afterwards, when the process that computes estimates is
 warm. More reports arrive before each next estimate, so no answer comes from the cache.
 """
@@ -98,7 +98,7 @@ def once(folder: Path, pause: float) -> dict[str, float]:
 
 def run(rounds: int = 5, *, show: Show = print_table) -> None:
     """Show milliseconds and memory, medians of the rounds."""
-    pauses = {"at once": 0.0, "later": LATER_SECONDS}
+    pauses = {"immediately": 0.0, "later": LATER_SECONDS}
     found: dict[str, list[dict[str, float]]] = {name: [] for name in pauses}
     for _ in range(rounds):
         for name, pause in pauses.items():

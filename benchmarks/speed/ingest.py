@@ -280,7 +280,7 @@ def singles(url: str, folder: str, connections: int, rounds: int) -> tuple[int, 
     rate = medians["durable single reports"].rate
     bases = ("empty FastAPI handler", "empty ASGI route")
     for base, least in zip(bases, LEAST_RATIOS.get(connections, (0.0, 0.0)), strict=True):
-        missed += below(f"single reports beside the {base}", rate / medians[base].rate, least)
+        missed += below(f"single reports compared with the {base}", rate / medians[base].rate, least)
     return (rounds + 1) * REQUESTS + rounds * BATCHES * BATCH_CODES, missed
 
 
@@ -302,7 +302,7 @@ def two_workers(url: str, folder: str, connections: int, rounds: int, share: flo
     held = f", each held to {share:.0%} of a core" if share else ""
     print(f"  two workers{held}: {both:,.0f} requests/s, {both / alone:.2f} of one ({alone:,.0f})")
     bounded = share and url.startswith("postgresql")  # unlimited, two cores are too few for four processes
-    missed = below("two workers beside one", both / alone, LEAST_TWO) if bounded else []
+    missed = below("two workers compared with one", both / alone, LEAST_TWO) if bounded else []
     return 3 * (rounds + 1) * REQUESTS, missed
 
 

@@ -165,7 +165,7 @@ def print_calls(folder: Path) -> float:
                     times[name] += found
     medians = {name: quantile(found, 0.5) for name, found in times.items()}
     print(f"one call, {ROUNDS * CALLS:,} of each in turns, in microseconds")
-    print(f"  {'':38}{'median':>9}{'p99':>9}   beside the bare transaction")
+    print(f"  {'':38}{'median':>9}{'p99':>9}   of the bare transaction")
     for name, found in times.items():
         mode = {"relaxed": "NORMAL", "strict": "FULL"}.get(name.split()[1].rstrip(","), "")
         ratio = f"{medians[name] / medians[f'bare transaction, synchronous={mode}']:10.1f}" if mode else ""

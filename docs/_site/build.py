@@ -1,4 +1,4 @@
-"""``make docs``: build the site of this version into build/site, beside those of other versions."""
+"""``make docs``: build the site of this version into build/site, next to those of other versions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         sys.stderr.write(f"pages were not written, -j 1 shows why: {', '.join(map(str, lost))}\n")
         done = 1
     if done:
-        # What was read would not be read again, and its warnings would be gone.
+        # Otherwise the next build would skip pages that were read, and not repeat their warnings.
         shutil.rmtree(_BUILD / "site-doctrees", ignore_errors=True)
     else:
         list_versions(site)
@@ -69,7 +69,7 @@ def list_versions(site: Path) -> None:
 
 
 def _order(version: str) -> list[tuple[int, int | str]]:
-    """Return what versions are sorted by: 0.10 comes after 0.9."""
+    """Return the sort key of a version: 0.10 comes after 0.9."""
     parts = re.findall(r"\d+|[a-z]+", version)
     return [*((2, int(part)) if part.isdigit() else (0, part) for part in parts), (1, "")]
 

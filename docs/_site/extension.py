@@ -1,4 +1,4 @@
-"""What the site needs of Sphinx beside its own extensions."""
+"""A Sphinx extension for formulas, links and pages of the site."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _without_emphasis(_app: Sphinx, _context: object, lines: list[str]) -> None:
 
 def _inline(translator: Any, node: nodes.math) -> None:
     """Write a formula as MathML, which browsers draw without a script or a network."""
-    # Delimiters stay as high as the line: browsers stretch them, even beside a letter.
+    # Delimiters stay as high as the line: browsers stretch them, even next to a letter.
     formula = re.sub(r"<mo>([{}()\[\]|])</mo>", r'<mo stretchy="false">\1</mo>', tex2mathml(node.astext()))
     translator.body.append(formula)
     raise nodes.SkipNode

@@ -48,7 +48,7 @@ def stage(folder: Path) -> None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return what git knows under a folder, or would: no caches, nothing that is ignored."""
+    """Return the files under a folder that git tracks or would track: no caches, no ignored files."""
     asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "."]
     names = subprocess.run(asked, cwd=folder, check=True, capture_output=True, text=True).stdout
     return sorted(path for name in names.split("\0") if name and (path := folder / name).is_file())

@@ -1,6 +1,6 @@
 """The tables of the reference that are written from the source, by ``python -m docs._site.tables``.
 
-A table stands between ``<!-- table: name -->`` and ``<!-- end -->`` in a page, where a forge shows it too.
+A table is between ``<!-- table: name -->`` and ``<!-- end -->`` in a page, where a forge shows it too.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ _SAID = {
     "store-busy": "The store cannot be used at the moment; send the same bytes again later.",
     "too-large": "A body may have at most … bytes; send smaller batches.",
     "too-many-connections": "The server has reached its limit of connections; try again later.",
-    "too-many-points": "A series has more points than are computed at once: request longer or fewer points.",
+    "too-many-points": "A series has more points than one request may have: request longer or fewer points.",
     "unknown-task": "The server does not have this task; GET /v1/tasks lists its tasks.",
 }
 """Words of those that say different things in different places."""
@@ -215,11 +215,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "errors": _errors,
     "mechanisms": _mechanisms,
 }
-"""What writes each table, by the name that a page gives it."""
+"""The function that writes each table, by its name in a page."""
 
 
 def main() -> None:
-    """Write all tables anew."""
+    """Rewrite all tables."""
     for path in sorted(_DOCS.rglob("*.md")):
         text = path.read_text(encoding="utf-8")
         if write(text) != text:

@@ -89,8 +89,8 @@ def libpq_settings(
 ) -> dict[str, Any]:
     """Return the settings for libpq in a URL, as read by `read`, which is psycopg's `conninfo_to_dict`.
 
-    Connections always use UTF-8, even if the URL says otherwise. With `changes` and several hosts (in the URL,
-    PGHOST or PGHOSTADDR), libpq takes the first writable one, unless the URL says otherwise.
+    Connections always use UTF-8, even if the URL says otherwise. With `changes` and several hosts (in the
+    URL, PGHOST or PGHOSTADDR), libpq takes the first writable one, unless the URL says otherwise.
 
     Raises `ParameterError` for the argument `name`, without the URL, if libpq cannot read the URL or would
     take a part of a password for a host, a port or a database.

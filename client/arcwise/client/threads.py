@@ -185,5 +185,5 @@ class Threads:
 
 _living: WeakSet[Threads] = WeakSet()
 
-# Before a child has threads: the first call of two would make what the other one has begun anew.
+# Before a child has threads: two threads that renew at the same time would lose calls of each other.
 renew_in_children(_living, Threads._renew)
