@@ -1,4 +1,4 @@
-"""Populations written in a line: what the line means, and what errors say is allowed."""
+"""Populations written in a line: the meaning of the line, and the allowed forms that errors list."""
 
 import numpy as np
 import pytest
