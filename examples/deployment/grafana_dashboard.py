@@ -28,7 +28,7 @@ COLUMNS = 24
 
 
 class Panel(NamedTuple):
-    """What a panel shows: its queries by their legend, and from which value on it is red."""
+    """A panel: its queries by their legend, and the value from which it is red."""
 
     title: str
     unit: str

@@ -1,4 +1,4 @@
-"""examples/notebooks: each runs from its first cell to its last, with the outputs that it shows."""
+"""examples/notebooks: each is stored without outputs, and runs from its first cell to its last."""
 
 from __future__ import annotations
 
