@@ -200,7 +200,7 @@ def targets(panel: Panel) -> list[prometheus.Dataquery]:
 
 
 def colours(panel: Panel) -> board.ThresholdsConfig:
-    """Return what is green and what is red."""
+    """Return the thresholds of a panel: green, and red from its value."""
     steps = [Threshold(value=None, color="green")]
     if panel.red_from is not None:
         steps.append(Threshold(value=panel.red_from, color="red"))
