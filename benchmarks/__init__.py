@@ -1,1 +1,1 @@
-"""What is measured: speeds side by side in one run, and studies of what estimates are worth."""
+"""Benchmarks: speeds that are compared in one run, and studies of the quality of estimates."""

@@ -1,10 +1,10 @@
-"""A relay of Oblivious HTTP (RFC 9458): sees who sends and not what, and hands it on to one gateway.
+"""An Oblivious HTTP relay (RFC 9458): it sees who sends, but not what, and forwards requests to one gateway.
 
     pip install aiohttp
     GATEWAY=https://reports.example/.well-known/ohttp-gateway python relay.py --port 8080
 
-Whoever runs the server must not run this too, nor be able to read what it sees: it would hide nothing then.
-It keeps no log, and hands on nothing of a request but its body and its type.
+The operator of the server must not run this relay or be able to read its data: then it would hide nothing.
+The relay keeps no log, and forwards only the body and the media type of a request.
 """
 
 import argparse
@@ -14,30 +14,30 @@ from collections.abc import AsyncIterator
 from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, web
 
 GATEWAY = os.environ["GATEWAY"]
-ORIGINS = os.environ.get("ORIGINS", "").split()  # of pages that report from a browser
+ORIGINS = os.environ.get("ORIGINS", "").split()  # origins of pages that report from a browser
 MOST_BYTES = (2 << 20) + 64  # a batch of 1 MiB, padded and encrypted
 REQUEST, RESPONSE = "message/ohttp-req", "message/ohttp-res"
 SESSION = web.AppKey("session", ClientSession)
 
 
 async def relay(request: web.Request) -> web.Response:
-    """Hand one request on, and its answer back."""
+    """Forward one request to the gateway, and its answer to the device."""
     if request.content_type != REQUEST:
         return web.Response(status=415)
     body = await request.read()
     try:
         async with request.app[SESSION].post(GATEWAY, data=body, allow_redirects=False) as answer:
             content = await answer.read()
-    except Exception:  # whatever it is, the device is to try again
+    except Exception:  # on any error, a 502 makes the device try again
         return web.Response(status=502)
     if answer.status != 200 or answer.content_type != RESPONSE:
-        # A key that the gateway does not know, or a server in trouble; its words are not for devices.
+        # The gateway does not know the key, or the server is in trouble; devices do not need its message.
         return web.Response(status=answer.status if answer.status >= 400 else 502)
     return web.Response(body=content, content_type=RESPONSE)
 
 
 async def allow(_request: web.Request) -> web.Response:
-    """Let pages of `ORIGINS` send, when their browser asks (CORS)."""
+    """Answer the preflight request (CORS) of a page in `ORIGINS`."""
     return web.Response(
         status=204,
         headers={"Access-Control-Allow-Methods": "POST", "Access-Control-Allow-Headers": "Content-Type"},
@@ -45,14 +45,14 @@ async def allow(_request: web.Request) -> web.Response:
 
 
 async def add_origin(request: web.Request, response: web.StreamResponse) -> None:
-    """Let a page of `ORIGINS` read the answer."""
+    """Let a page in `ORIGINS` read the answer."""
     response.headers["Vary"] = "Origin"
     if (origin := request.headers.get("Origin")) in ORIGINS:
         response.headers["Access-Control-Allow-Origin"] = origin
 
 
 async def keep_session(app: web.Application) -> AsyncIterator[None]:
-    """Keep connections to the gateway open; they carry no cookie and no word of whoever asks."""
+    """Keep connections to the gateway open; they send no cookie and nothing about the device."""
     async with ClientSession(
         headers={"Content-Type": REQUEST, "User-Agent": "relay"},
         skip_auto_headers=["Accept", "Accept-Encoding"],

@@ -1,4 +1,4 @@
-"""Run your own server: the app under any ASGI server, and the estimates from Python.
+"""Run your own server: the app runs under any ASGI server, and Python code prints the estimates.
 
 uvicorn --app-dir examples server:app
 """

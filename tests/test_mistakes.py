@@ -118,7 +118,7 @@ MISTAKES = [
     ("compare_reference(counts, delay, 'uniform')", "task must be a Task"),
     ("post_stratify(delay, counts, {'a': 1.0})", "strata must be a mapping from names of strata"),
     ("group_reports(delay, {'delay': 3})", "group must be a Group, such as Group.load(FILE) returns"),
-    ("count_batches([b'x'], [delay])", "tasks must be a Task, or at least one of them; got [b'x']"),
+    ("count_batches([b'x'], [delay])", "tasks must be a Task or a non-empty iterable of Tasks, got [b'x']"),
     ("compare((0, 1), 1.0)", "domain must be an Interval or a Circle, got (0, 1)"),
     ("create_app([heading])", "settings must be a Settings; give tasks and store by name, got [Task("),
     ("create_app(tasks=heading)", "give [task] for one"),

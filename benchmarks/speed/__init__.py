@@ -1,1 +1,1 @@
-"""Speeds as ratios, side by side in one run: ``python -m benchmarks.speed.run`` for all."""
+"""Speeds as ratios, compared in one run: ``python -m benchmarks.speed.run`` runs all."""

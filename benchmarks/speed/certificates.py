@@ -1,7 +1,7 @@
 """CPU and memory of central certificates of random kernels, numbers of reports and releases.
 
-``python -m benchmarks.speed.certificates`` prints the slowest of 200; ``--seed`` gives others. Windows of up
-to 65,536 codes, tables of all sizes, local epsilons of 0.02 to 19, up to 10^12 reports and 10^6 releases.
+``python -m benchmarks.speed.certificates`` prints the slowest of 200; ``--seed`` selects others. Windows of
+up to 65,536 codes, tables of all sizes, local epsilons of 0.02 to 19, up to 10^12 reports and 10^6 releases.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from arcwise.kernels import Kernel
 
 SIZES = {"small": ((2, 5), (2, 9)), "table": ((5, 70), (10, 300)), "wide": ((2, 3), (2_000, 65_537))}
-"""Of tables: ranges of nodes and of codes."""
+"""Ranges of nodes and of codes of tables."""
 
 
 def random_table(generator: np.random.Generator, nodes: int, codes: int, epsilon: float) -> TableKernel:
-    """Return a table whose weights are at most e^epsilon apart before each row is brought to a sum of 1."""
+    """Return a table with weights at most e^epsilon apart before each row is scaled to a sum of 1."""
     weights = np.exp(generator.uniform(0, epsilon, (nodes, codes)))
     return TableKernel(tuple(map(tuple, nearest_rows(weights / weights.sum(axis=1, keepdims=True)))))
 

@@ -1,6 +1,6 @@
-"""A share of a core for a process, so that two cores can stand for a worker, a load generator and a database.
+"""A share of a core for a process: two cores then suffice for worker, load generator and database.
 
-Linux control groups, version 1 or 2; it takes root.
+It uses Linux control groups, version 1 or 2, and needs root.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _PERIOD_US = 10_000
 
 @contextmanager
 def cpu_share(pid: int, share: float) -> Iterator[None]:
-    """Let a process with all its threads have `share` of one core at most, while the block runs.
+    """Limit a process with all its threads to `share` of one core while the block runs.
 
     Raises
     ------
     OSError
-        When this system does not let us.
+        If this system does not allow it.
     """
     unified = (_ROOT / "cgroup.controllers").exists()
     parent = _ROOT if unified else _ROOT / "cpu"

@@ -1,4 +1,4 @@
-"""CPU time of processes from outside, in nanoseconds: Linux's scheduler keeps it for every thread."""
+"""CPU time of other processes in nanoseconds, which Linux's scheduler records for every thread."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["children_of", "cpu_seconds", "parent_of"]
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """Return the seconds of CPU, user and system, that all threads of some processes have taken.
+    """Return the seconds of CPU, user and system, that all threads of some processes have used.
 
-    Those that have ended count nothing: PostgreSQL's helpers come and go.
+    Ended threads are not counted: PostgreSQL's helpers come and go.
     """
     nanoseconds = 0
     for thread in (path for pid in pids for path in Path(f"/proc/{pid}/task").glob("*/schedstat")):

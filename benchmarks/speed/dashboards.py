@@ -1,14 +1,14 @@
 """The first view of a task with a million reports, and ingestion while ten dashboards are open.
 
-Both with the Chromium of the path and `arcwise serve` on SQLite, on one machine. Each view has a server that
-was started for it, and a browser without a cache: "cold" three seconds after the start, when nothing has
-been estimated yet, and "cached" once more by somebody else. Milliseconds are the browser's own, from the
-navigation to the first picture on the screen, to the end of loading, and until every figure is there; bytes
-are those on the wire, of the page and what it loads.
+Both use the Chromium on the path and `arcwise serve` on SQLite, on one machine. Each view has a newly started
+server, and a browser without a cache: "cold" three seconds after the start, when nothing has been estimated
+yet, and "cached" again by another user. Milliseconds are the browser's own, from the navigation to the first
+picture on the screen, to the end of loading, and until every figure is shown. Bytes are those on the wire, of
+the page and what it loads.
 
-The dashboards are tabs on pages of the task that is reported to, on the overview and on the operator's page.
-The load is that of `benchmarks.speed.ingest`; rounds without and with them are interleaved, and the ratio
-is that of the medians. It ends with 1 where a bound is missed, as on a machine that does other things too.
+The dashboards are tabs on pages of the task that gets the reports, on the overview and on the operator's
+page. The load is that of `benchmarks.speed.ingest`. Rounds without and with dashboards are interleaved, and
+the ratio is that of the medians. It exits with 1 if a bound is missed, as may happen on a busy machine.
 
     python -m benchmarks.speed.dashboards [--rounds 5] [--seconds 20] [--connections 64]
 """
@@ -46,7 +46,7 @@ _TIMES = """() => {
 
 
 def view(browser: Browser, url: str) -> dict[str, float]:
-    """Open a page in a browser that has nothing of it yet; return milliseconds, and bytes on the wire."""
+    """Open a page in a new browser; return milliseconds, and bytes on the wire."""
     context = browser.new_context()
     try:
         page = context.new_page()
@@ -63,7 +63,7 @@ def view(browser: Browser, url: str) -> dict[str, float]:
 
 
 def views(browser: Browser, rounds: int) -> list[str]:
-    """Print what first views take; return the bounds that were missed."""
+    """Print the times of first views; return the bounds that were missed."""
     found: dict[str, list[dict[str, float]]] = {"cold": [], "cached": []}
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ def views(browser: Browser, rounds: int) -> list[str]:
 
 
 def open_dashboards(context: BrowserContext, url: str) -> list[tuple[str, int]]:
-    """Open the dashboards; return the list that their requests will be in."""
+    """Open the dashboards; return the list that collects their requests."""
     asked: list[tuple[str, int]] = []
     context.on("response", lambda answer: asked.append((urlsplit(answer.url).path, answer.status)))
     pages = [
@@ -109,7 +109,7 @@ def open_dashboards(context: BrowserContext, url: str) -> list[tuple[str, int]]:
 
 
 def ingestion(browser: Browser, rounds: int, seconds: float, connections: int) -> list[str]:
-    """Print ingestion with dashboards beside that without; return the bounds that were missed."""
+    """Print ingestion with and without dashboards; return the bounds that were missed."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         fill(
@@ -122,7 +122,7 @@ def ingestion(browser: Browser, rounds: int, seconds: float, connections: int) -
         def rate(requests: int) -> float:
             load = Load(REPORTS, requests, 1)
             generator = start(port, load, connections)
-            # The browser's connection is read meanwhile, as it would be by somebody who looks.
+            # Read the browser's connection meanwhile, as a user's browser would.
             while generator.poll() is None:
                 if context.pages:
                     context.pages[0].wait_for_timeout(100)
@@ -176,7 +176,7 @@ def main() -> None:
     """Read the arguments and run."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=20.0, help="of load in a round")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of load in a round")
     parser.add_argument("--connections", type=int, default=64)
     given = parser.parse_args()
     raise SystemExit(0 if run(given.rounds, seconds=given.seconds, connections=given.connections) else 1)

@@ -1,12 +1,12 @@
-"""EM and the certified maximum beside dense EM: an E-step, agreement over 1,000 steps, and to the same gap.
+"""EM and the certified maximum against dense EM: an E-step, agreement over 1,000 steps, and an equal gap.
 
     python -m benchmarks.speed.em [--nodes 256 1024 4096] [--certified 1024] [--seconds 0.1]
 
-Everything is measured side by side in one run, the two taking turns. An E-step maps nodes to codes and the
-residuals back; the dense one is two products with the matrix. It stands there twice, on one thread and with
-as many as the linear algebra takes (on small machines, or beside other work, more threads can be slower). An
-iteration is an E-step and what makes it a step. "Certified" is the largest likelihood on so many nodes,
-proved to 0.01 nats; dense EM, on one thread, runs until it proves the same. The matrix is not in its times.
+Everything is measured in one run, the two sides taking turns. An E-step maps nodes to codes and the residuals
+back; the dense one is two products with the matrix. It is measured twice: on one thread, and with as many as
+the linear algebra uses (on small or busy machines, more threads can be slower). An iteration is an E-step and
+the rest of the update. "Certified" is the largest likelihood for this number of nodes, proved to 0.01 nats;
+dense EM, on one thread, runs until it proves the same. Making the matrix is not included in its times.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PLACES: tuple[tuple[bool, str, float], ...] = (
 
 
 class Dense:
-    """EM with the matrix, as the textbooks have it."""
+    """EM with the matrix, as in textbooks."""
 
     def __init__(self, matrix: FloatArray, counts: FloatArray) -> None:
         self.matrix, self.weights, self.total = matrix, counts / counts.sum(), float(counts.sum())
@@ -77,7 +77,7 @@ def least_seconds(calls: Sequence[Callable[[], object]], seconds: float) -> list
 
 
 def steps(nodes: int, *, circular: bool, population: str, epsilon: float, seconds: float) -> str:
-    """Return the line of one kernel: the E-step and the iteration beside the dense ones."""
+    """Return the line of one kernel: its E-step and iteration, and the dense ones."""
     mechanism, law, _ = case(population, epsilon, circular=circular, nodes=nodes)
     kernel = mechanism.kernel
     counts = multinomial(np.int64(100_000), law, np.random.default_rng(1)).astype(np.float64)
@@ -131,7 +131,7 @@ def certified(nodes: int, *, circular: bool, population: str, epsilon: float) ->
         dense = Dense(kernel.matrix(), counts)
         start = time.process_time()
         while dense.total * (float(dense.gradient().max()) - 1.0) > GAP:
-            for _ in range(256):  # so the test of the gap costs nothing
+            for _ in range(256):  # so that the test of the gap costs almost nothing
                 dense.step()
         theirs = time.process_time() - start
     # Both are within their gaps of the same maximum.
@@ -144,7 +144,7 @@ def certified(nodes: int, *, circular: bool, population: str, epsilon: float) ->
 
 
 def run(nodes: Sequence[int] = NODES, certify: Sequence[int] = (), seconds: float = SECONDS) -> None:
-    """Print microseconds, ratios, agreement and, where asked for, the certified maximum."""
+    """Print microseconds, ratios, agreement and, on request, the certified maximum."""
     print(f"EM with prefix sums; largest difference from dense EM after 1,000 steps: {agreement():.1e}")
     print("                                E-step     dense   ratio  threads  iteration     dense   ratio")
     print("  nodes codes epsilon domain        us        us                          us        us")
@@ -165,7 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--nodes", type=int, nargs="*", default=NODES)
     parser.add_argument("--certified", type=int, nargs="*", default=[CERTIFIED], help="0.5 to 2 minutes each")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="seconds of each measurement")
     arguments = parser.parse_args()
     run(arguments.nodes, arguments.certified, arguments.seconds)
 

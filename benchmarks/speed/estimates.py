@@ -2,9 +2,9 @@
 
     python -m benchmarks.speed.estimates [--reports 100000] [--epsilon 0.5 1 2 4] [--repeats 5] [--bands]
 
-Milliseconds of the process, all threads together, of one `estimate(task, counts)`: the least of the repeats
-on one survey, after one that is not counted. It exits with 1 when one takes more than 50. With --bands also
-what `estimate(..., bands=True)` takes, which has no bound. Delays, departures and wind are those of the demo.
+Milliseconds of the process, all threads together, for one `estimate(task, counts)`: the least of the repeats
+on one survey, after one that is not counted. It exits with 1 if one takes more than 50. With --bands it also
+measures `estimate(..., bands=True)`, which has no bound. Delays, departures and wind are those of the demo.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the first estimate after a start takes, and the next ones.
+"""The time of the first estimate after a start, and of the next ones.
 
     python -m benchmarks.speed.first_estimate
 
-`arcwise serve` is started anew in each round, with one task on SQLite. "At once" is asked as soon as the
-first report is accepted, "later" three seconds afterwards, when the process that computes estimates is warm.
-Before each next estimate more reports come, so nothing comes from the cache.
+`arcwise serve` is started for each round, with one task on SQLite. "At once" requests the estimate as soon as
+the first report is accepted, "later" three seconds afterwards, when the process that computes estimates is
+warm. More reports arrive before each next estimate, so no answer comes from the cache.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ NEXT = 10
 
 
 def megabytes(pid: int) -> float:
-    """Return what a process has in memory."""
+    """Return the memory of a process."""
     status = Path(f"/proc/{pid}/status").read_text("ascii")
     return int(re.findall(r"VmRSS:\s*(\d+) kB", status)[0]) / 1024
 
 
 def milliseconds(connection: http.client.HTTPConnection, method: str, path: str, body: bytes = b"") -> float:
-    """Return what a request takes."""
+    """Return the time of a request."""
     start = time.perf_counter()
     connection.request(method, path, body or None, {"Content-Type": MEDIA_TYPE} if body else {})
     answer = connection.getresponse()
@@ -57,14 +57,14 @@ def milliseconds(connection: http.client.HTTPConnection, method: str, path: str,
 
 
 def report(connection: http.client.HTTPConnection) -> float:
-    """Send 300 reports; return what it takes."""
+    """Send 300 reports; return the time that it takes."""
     codes = bytes(i % TASK.mechanism.kernel.codes for i in range(300))
     batch = Batch(bytes.fromhex(TASK.id), secrets.token_bytes(16), TASK.epoch(time.time()), codes)
     return milliseconds(connection, "POST", f"/v1/tasks/{TASK.id}/reports", encode_batch(batch))
 
 
 def once(folder: Path, pause: float) -> dict[str, float]:
-    """Start a server and ask it for estimates."""
+    """Start a server and request estimates from it."""
     TASK.save(folder / "heading.json")
     command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0", "--tasks", str(folder)]
     start = time.perf_counter()

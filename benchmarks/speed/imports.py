@@ -1,10 +1,10 @@
-"""What a client adds to an app's start and memory: ``python -m benchmarks.speed.imports``.
+"""The cost of a client for an app's start and memory: ``python -m benchmarks.speed.imports``.
 
 Every program runs in an interpreter of its own, and the programs take turns. Times are the median and the
-range of the differences from the bare interpreter of the same turn, until the program is done, and until the
-process has ended where it ends by itself (those with a client leave at once, so that nothing is sent).
-Bytecode is cached before the first turn, as it is after an app's first start. Memory is what Linux says at
-the program's end: VmRSS and its peak, VmHWM.
+range of the differences from the bare interpreter of the same turn. They are measured until the program is
+done, and until the process has ended if it ends by itself (those with a client exit immediately, so that
+nothing is sent). Bytecode is cached before the first turn, as it is after an app's first start. Memory is
+Linux's value at the program's end: VmRSS and its peak, VmHWM.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROGRAMS = {
     "import httpx": "import httpx",
 }
 LEAVES = (REPORT, NUMPY)
-"""Ended without a farewell: a client sends what is queued, and waits for it."""
+"""Programs that exit without cleanup: a client would send its queue and wait for that."""
 
 TELL = """
 import os
@@ -57,7 +57,7 @@ os.write(1, (told + "\\n").encode())
 
 
 class Cost(NamedTuple):
-    """Milliseconds until a program was done and until its process had ended; MB at its end, and at most."""
+    """Milliseconds until a program was done and until its process ended; MB at its end and at its peak."""
 
     done: float
     ended: float
@@ -93,7 +93,7 @@ def run() -> None:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": cache}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         turns = [{name: once(code, environment) for name, code in PROGRAMS.items()} for _ in range(TURNS + 1)]
-    del turns[0]  # it wrote the bytecode
+    del turns[0]  # this turn wrote the bytecode
 
     def column(name: str, field: str) -> list[float]:
         return [getattr(turn[name], field) for turn in turns]

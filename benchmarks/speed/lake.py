@@ -1,12 +1,12 @@
-"""Counting a lake: `count_table` beside `numpy.bincount` with deduplication, over the same files.
+"""Counting a lake: `count_table` against `numpy.bincount` with deduplication, over the same files.
 
     python -m benchmarks.speed.lake --reports 1e8
     python -m benchmarks.speed.lake --reports 1e8 --engine postgresql://USER@HOST/DATABASE
     .venv-spark/bin/python -m benchmarks.speed.lake --reports 1e8 --engine spark
 
-Writes Parquet files of batches of 100 codes, 1 % of them twice, of three tasks and thirty epochs, and the
-same as raw bodies. Each side runs in a process of its own, one after the other and over again; the integers
-of all must be equal. Prints seconds of processor time and of the clock, and the memory of the process.
+Writes Parquet files with batches of 100 codes, 1 % of them twice, of three tasks and thirty epochs, and the
+same as raw bodies. Each side runs in a process of its own, in turns; the integers of all must be equal.
+Prints seconds of processor time and of the clock, and the memory of the process.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def write(folder: Path, reports: int) -> None:
 
 
 PARTS = (b"\x95\x01\xc4\x20", b"\xc4\x10", b"\xcd", bytes([0xC4, PER_BATCH]))
-"""What stands in a body before the task's id, the batch's id, the epoch and the codes."""
+"""Bytes of a body before the task's id, the batch's id, the epoch and the codes."""
 
 
 def binaries(rows: Any) -> Any:
@@ -101,7 +101,7 @@ def binaries(rows: Any) -> Any:
 
 
 def by_numpy(folder: Path) -> IntArray:
-    """Count as a script would that trusts its files: ids made unique, then one bincount a file."""
+    """Count as a script that trusts its files would: deduplicate ids, then one bincount per file."""
     import pyarrow.parquet as pq
 
     each = [task.id for task in tasks()]
@@ -111,7 +111,7 @@ def by_numpy(folder: Path) -> IntArray:
         [np.frombuffer(file["batch_id"].combine_chunks().buffers()[2], "V16") for file in files]
     )
     halves = ids.view(np.uint64).reshape(-1, 2)
-    # Half of a random id is enough where files are trusted, and sorts in a third of the time.
+    # Half of a random id is enough if files are trusted, and sorts in a third of the time.
     keep = np.zeros(len(ids), bool)
     keep[np.unique(halves[:, 0], return_index=True)[1]] = True
     total = np.zeros(len(each) * EPOCHS * codes, np.int64)
@@ -145,7 +145,7 @@ def as_array(counts: Any) -> IntArray:
 
 
 def by_postgres(folder: Path, url: str) -> tuple[IntArray, float]:
-    """Load the files into a table that is dropped afterwards; return the counts and the seconds they took."""
+    """Load the files into a table, which is dropped later; return the counts and the seconds of counting."""
     import psycopg
     import pyarrow.parquet as pq
 
@@ -184,7 +184,7 @@ def measured(work: Callable[[], IntArray]) -> dict[str, Any]:
 
 
 def alone(side: str, folder: Path) -> dict[str, Any]:
-    """Run a side in a process of its own, which ends with its memory."""
+    """Run a side in a process of its own, whose memory is freed at the end."""
     command = [sys.executable, "-m", "benchmarks.speed.lake", "--side", side, "--folder", str(folder)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, Any] = json.loads(done.stdout)
@@ -219,7 +219,7 @@ def spark(folder: Path, rounds: int) -> None:
 
 
 def postgres(url: str, folder: Path, rounds: int) -> None:
-    """Print PostgreSQL, which has loaded the rows before."""
+    """Print PostgreSQL, with the rows loaded before."""
     expected = alone("numpy", folder)
     print(row("numpy", expected))
     for _ in range(rounds):
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engine", default="duckdb", help="duckdb, spark, or the URL of a PostgreSQL")
     parser.add_argument("--side", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help="of files that are there already")
+    parser.add_argument("--folder", type=Path, help="folder of existing files")
     options = parser.parse_args()
     if options.side:
         counted = partial(by_table, layout=options.side, memory_limit=MEMORY)

@@ -1,12 +1,12 @@
 """A load generator: prepared HTTP/1.1 requests over keep-alive connections, one after the other on each.
 
-Runs in a process of its own, so that it takes another core than the server. Prints the seconds that all
-requests took, its own CPU seconds, the number of answers by status, and percentiles of what an answer took in
-milliseconds. Bounded: it stops when the requests are used up. With a pace, each connection sends a request
-every so many seconds, or at once where the answer to the last one came later.
+It runs in a process of its own, so that it uses another core than the server. It prints the total seconds of
+all requests, its own CPU seconds, the number of answers by status, and percentiles of response times in
+milliseconds. It stops when all requests are sent. With a pace, each connection sends a request every `pace`
+seconds, or immediately if the previous answer came later.
 
-What a request holds is called its kind: "empty", "batch" (codes of a task on arcwise's wire), "oblivious"
-(such a batch, encrypted to a gateway as it is sent; its answer is opened, and counts with the status inside),
+The kind of a request is its content: "empty", "batch" (codes of a task on arcwise's wire), "oblivious" (such
+a batch, encrypted to a gateway as it is sent; its answer is opened, and counts with the status inside),
 "point" (a line for InfluxDB with one field and a time of its own) or "push" (a sample for Prometheus
 Pushgateway).
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Seal = Callable[[bytes], tuple[bytes, Callable[[bytes], int]]]
-    """Of a request: the bytes to send, and what finds the status in an answer's content."""
+    """The bytes of a request, and a function that finds the status in an answer's content."""
 
 TIMEOUT_SECONDS = 60.0
 
@@ -53,7 +53,7 @@ def requests_of(job: dict[str, Any]) -> list[bytes]:
         bodies = [encode_batch(Batch(task, os.urandom(16), epoch, codes)) for _ in range(count)]
         return bodies if kind == "oblivious" else [request(path, body) for body in bodies]
     if kind == "point":
-        now = time.time_ns()  # points of one time would overwrite one another
+        now = time.time_ns()  # points with the same time would overwrite one another
         return [request(path, b"report code=%di %d" % (i % 128, now + i), "text/plain") for i in range(count)]
     if kind == "push":
         groups = job["connections"]
@@ -62,7 +62,7 @@ def requests_of(job: dict[str, Any]) -> list[bytes]:
 
 
 def seal_of(job: dict[str, Any]) -> Seal | None:
-    """Return what encrypts the bodies of a job as they are sent; None: they are requests already."""
+    """Return a function that encrypts the bodies of a job as they are sent; None for plain requests."""
     if job["kind"] != "oblivious":
         return None
     from arcwise.oblivious.binary_http import Request, decode_response, encode_request, padded
@@ -86,7 +86,7 @@ def seal_of(job: dict[str, Any]) -> Seal | None:
 
 
 class Connection(asyncio.Protocol):
-    """Sends the next request when the answer to the last one is there."""
+    """Sends the next request when the previous answer has arrived."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Connection(asyncio.Protocol):
         self.buffer = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self.transport = cast("asyncio.Transport", transport)  # uvloop's does not inherit from it
         self.due = asyncio.get_running_loop().time()
         self.next()
 
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_at(self.due, self.next)
 
     def next(self) -> None:
-        """Send one more request, or close."""
+        """Send another request, or close."""
         if self.requests:
             self.sent = time.perf_counter()
             message = self.requests.pop()
@@ -175,7 +175,7 @@ async def run(
 
 
 def main() -> None:
-    """Read one JSON object of settings from the command line, print one of results."""
+    """Read a JSON object of settings from the command line, and print one of results."""
     job = json.loads(sys.argv[1])
     import uvloop
 

@@ -1,14 +1,14 @@
-"""Vectorised sampling beside loops that draw one report at a time: ``python -m benchmarks.speed.loops``.
+"""Vectorised sampling against loops that draw one report at a time: ``python -m benchmarks.speed.loops``.
 
-The loops are written as two kinds of code write them: local mechanisms as the scripts of their papers, with
-scalars through numpy; additive noise and angles as diffprivlib, with the system's random source. One call per
-value, parameters computed in the call. None of them is private (floats). Every mechanism of the registry is
-compared with the loop of its kind; a mechanism that is a table has the loop that any table has,
+The loops follow two kinds of code. Local mechanisms follow the scripts of their papers, with scalars through
+numpy; additive noise and angles follow diffprivlib, with the system's random source. There is one call per
+value, and parameters are computed in the call. None of the loops is private (floats). Every mechanism of the
+registry is compared with the loop of its kind; a mechanism that is a table has the loop of any table,
 ``numpy.random.choice`` over its row.
 
-The first ratio is to the faster of two loops that stand for all: the paper's own of the 3-piece density, and
-diffprivlib's of staircase noise. The second is to the loop of the mechanism's own kind; for the simplest, a
-single draw and two exponentials, that one is three times as fast, and most of the time here goes into the 16
+The first ratio is to the faster of two typical loops: the paper's own loop of the 3-piece density, and
+diffprivlib's of staircase noise. The second is to the loop of the mechanism's own kind. For the simplest, a
+single draw and two exponentials, this loop is three times as fast, and most of the time here goes into the 16
 bytes of the operating system's CSPRNG that every report takes.
 
 Both sides take turns; rates are the best of several repeats.
@@ -41,7 +41,7 @@ SYSTEM = secrets.SystemRandom()
 
 
 def piecewise(x: float, epsilon: float) -> float:
-    """Draw from the 3-piece density on [0, 1] as the scripts of its papers do."""
+    """Draw from the 3-piece density on [0, 1] like the scripts of its papers."""
     p = np.exp(epsilon / 2)
     c = (np.exp(epsilon / 2) - 1) / (2 * (np.exp(epsilon) - 1))
     left, right = (0.0, 2 * c) if x < c else (1 - 2 * c, 1.0) if x > 1 - c else (x - c, x + c)
@@ -62,7 +62,7 @@ def circular(x: float, epsilon: float) -> float:
 
 
 def staircase(x: float, epsilon: float) -> float:
-    """Add staircase noise as diffprivlib does: four draws from the system's source."""
+    """Add staircase noise like diffprivlib: four draws from the system's source."""
     gamma = 1 / (1 + math.exp(epsilon / 2))
     sign = -1 if SYSTEM.random() < 0.5 else 1
     steps = math.floor(math.log(1 - SYSTEM.random()) / -epsilon)
@@ -72,20 +72,20 @@ def staircase(x: float, epsilon: float) -> float:
 
 
 def laplace(x: float, epsilon: float) -> float:
-    """Add Laplace noise as diffprivlib does: four draws from the system's source."""
+    """Add Laplace noise like diffprivlib: four draws from the system's source."""
     u1, u2, u3, u4 = (SYSTEM.random() for _ in range(4))
     noise = math.log(1 - u1) * math.cos(math.pi * u2) + math.log(1 - u3) * math.cos(math.pi * u4)
     return x - noise / epsilon
 
 
 def gaussian(x: float, epsilon: float) -> float:
-    """Add Gaussian noise as diffprivlib does."""
+    """Add Gaussian noise like diffprivlib."""
     noise = (SYSTEM.normalvariate(0, 1) + SYSTEM.normalvariate(0, 1)) / math.sqrt(2)
     return x + noise / epsilon
 
 
 def geometric(x: float, epsilon: float) -> float:
-    """Add two-sided geometric noise as scripts do: the difference of two geometric numbers."""
+    """Add two-sided geometric noise like typical scripts: the difference of two geometric numbers."""
     p = 1 - np.exp(-epsilon)
     return float(x + np.random.geometric(p) - np.random.geometric(p))
 
@@ -163,7 +163,7 @@ def mechanisms(units: FloatArray) -> list[float]:
 
 
 def distributions(units: FloatArray) -> list[float]:
-    """Print the rates of the noise distributions beside the loop of their kind, and return the ratios."""
+    """Print the rates of the noise distributions and of the loop of their kind, and return the ratios."""
     print(f"rvs of arcwise.noise, {REPORTS:,} samples (floats, for simulation):")
     generator = np.random.Generator(np.random.PCG64(1))
     noises: dict[str, tuple[Any, Callable[[float, float], float]]] = {

@@ -1,7 +1,7 @@
 """Show results in docs/reference/performance.md, docs/howto/scaling.md: ``python -m benchmarks.speed.page``.
 
-Between ``<!-- results: NAME -->`` and ``<!-- end of results -->`` it puts what `results.json` has under that
-name, with command, date and machine. A test checks that the pages show what the file holds.
+Between ``<!-- results: NAME -->`` and ``<!-- end of results -->`` it inserts the results with that name from
+`results.json`, with command, date and machine. A test checks that the pages match the file.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Randomising many values beside diffprivlib, OpenDP and a float sampler in numpy, in turns.
+"""Randomising many values against diffprivlib, OpenDP and a float sampler in numpy, in turns.
 
-Each library has a virtual environment of its own, which this makes in a folder and fills from the package
-index; every program runs in a process of its own and reports the best of its repeats. All of them randomise
-numbers of [0, 1] at epsilon 1, each for itself, as devices do:
+Each library has a virtual environment of its own, created in a folder and filled from the package index.
+Every program runs in a process of its own and reports the best of its repeats. All of them randomise numbers
+in [0, 1] at epsilon 1, each number separately, as devices do:
 
 - arcwise: `randomize_many` of the default task, exact integers, 16 bytes of secure randomness a report.
 - numpy: the same density in floats with PCG64. Not private: which floats come out depends on the value.
 - OpenDP: Laplace noise on a vector of floats (`make_laplace`), secure randomness, exact to its granularity.
 - diffprivlib: `LaplaceTruncated(...).randomise`, a call a value, secure randomness; it takes no arrays.
 
-The rivals' noise is what they offer; it is not arcwise's mechanism, and its errors are larger.
+The rivals' noise is the one that they offer; it is not arcwise's mechanism, and its errors are larger.
 
     python -m benchmarks.speed.randomize_rivals [--folder FOLDER] [--rounds 3]
 """
@@ -93,14 +93,14 @@ best(lambda: [noise.randomise(x) for x in values], len(values))
 """,
     ),
 }
-"""The package to install, none for this environment, and what prints values a second."""
+"""The package to install (none for this environment), and the code that prints values a second."""
 
 BESIDES = {"diffprivlib": ["scikit-learn<1.6"]}
-"""What a package does not ask for itself: diffprivlib 0.6.6 cannot import newer ones."""
+"""Requirement that a package does not declare: diffprivlib 0.6.6 cannot import newer versions."""
 
 
 def interpreter(package: str, folder: Path) -> str:
-    """Return the interpreter of an environment with a package, which is made when it is not there."""
+    """Return the interpreter of an environment with a package, which is created if needed."""
     if not package:
         return sys.executable
     place = folder / package
@@ -114,7 +114,7 @@ def interpreter(package: str, folder: Path) -> str:
 
 
 def version(package: str, python: str) -> str:
-    """Return a package's name and the version that is installed."""
+    """Return a package's name and its installed version."""
     code = f"from importlib.metadata import version; print({package!r}, version({package!r}))"
     return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 
@@ -147,7 +147,7 @@ def run(folder: Path | None = None, rounds: int = ROUNDS, *, show: Show = print_
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "--folder", type=Path, help="where environments are kept; a temporary one unless given"
+        "--folder", type=Path, help="folder of the environments; a temporary one unless given"
     )
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     given = parser.parse_args()

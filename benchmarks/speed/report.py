@@ -1,11 +1,11 @@
-"""What one call of `report` takes: ``python -m benchmarks.speed.report [FOLDER]``. A minute or two.
+"""The time of one call of `report`: ``python -m benchmarks.speed.report [FOLDER]``. A minute or two.
 
-Beside it, in the same rounds and on the same disk: a bare transaction of sqlite3 that inserts one row, in the
-same mode of the same journal; an append of 32 bytes to a file with fsync; and a report to a `MemoryLedger`.
-FOLDER is where the files lie while it runs, the system's folder for temporary files unless given: on one in
-memory, an fsync costs nothing.
+It is compared, in the same rounds and on the same disk, with a bare transaction of sqlite3 that inserts one
+row, in the same mode of the same journal; with an append of 32 bytes to a file with fsync; and with a report
+to a `MemoryLedger`. FOLDER holds the files while it runs; by default it is the system's folder for temporary
+files. In a folder in memory, an fsync costs nothing.
 
-It exits with 1 when a report to a relaxed ledger takes 200 microseconds or more in the median.
+It exits with 1 if a report to a relaxed ledger takes 200 microseconds or more in the median.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 BOUND = 200.0
-"""Microseconds: the median of a report to a relaxed ledger."""
+"""Microseconds: the bound on the median of a report to a relaxed ledger."""
 
 ROUNDS, CALLS = 40, 100
-"""Every kind has so many calls in every round; the first round warms up."""
+"""Calls of each kind in a round; the first round warms up."""
 
 IDLE_SECONDS = 3.0
 RESIDENT_REPORTS = 100_000
@@ -48,7 +48,7 @@ DEVICE = Caps(lifetime=1e6)
 
 
 class Sink:
-    """A network that takes everything at once."""
+    """A network that accepts everything immediately."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -62,7 +62,7 @@ class Sink:
 
 
 class CountingDatabase(Database):
-    """Counts its commits that wait for the disk."""
+    """A database that counts its commits that wait for the disk."""
 
     durable_commits = 0
 
@@ -74,7 +74,7 @@ class CountingDatabase(Database):
 
 
 class CountingLedger(FileLedger):
-    """A ledger in such a file."""
+    """A ledger in such a database."""
 
     def __init__(self, path: Path, *, relaxed: bool) -> None:
         FileLedger(path, create=True).close()
@@ -82,7 +82,7 @@ class CountingLedger(FileLedger):
 
 
 def client_of(ledger: Ledger, transport: Sink, *, interval: float = 3600.0) -> Client:
-    """Return a client of one task with caps, as an app has it."""
+    """Return a client of one task with caps, like an app's."""
     return Client(
         "http://127.0.0.1:9",
         tasks=[TASK],
@@ -126,12 +126,12 @@ def append_and_fsync(stack: ExitStack, path: Path) -> Callable[[], object]:
 
 
 def quantile(times: list[float], share: float) -> float:
-    """Return a quantile of some times, in the unit that they are in."""
+    """Return a quantile of some times, in the unit of the times."""
     return sorted(times)[min(len(times) - 1, int(share * len(times)))]
 
 
 def timed(call: Callable[[], object], count: int) -> list[float]:
-    """Return how many microseconds each of some calls took."""
+    """Return the microseconds of each call."""
     times = []
     for _ in range(count):
         start = time.perf_counter_ns()
@@ -174,7 +174,7 @@ def print_calls(folder: Path) -> float:
 
 
 def in_threads(threads: int, reports: int, client: Client, times: list[float]) -> float:
-    """Report from threads, add what each call took to `times`, and return for how many seconds it took."""
+    """Report from threads, add the time of each call to `times`, and return the total seconds."""
 
     def work() -> None:
         times.extend(timed(lambda: client.report("heading", 350.5), reports // threads))
@@ -189,7 +189,7 @@ def in_threads(threads: int, reports: int, client: Client, times: list[float]) -
 
 
 def print_threads(folder: Path) -> None:
-    """Print what threads that report at the same time take, with a sender beside them."""
+    """Print the times of threads that report at the same time while a sender runs."""
     print("reports from threads to one ledger, sent once a second, in microseconds")
     print(f"  {'':26}{'median':>9}{'p99':>9}{'reports/s':>11}{'sends':>7}{'waits for the disk':>20}")
     for mode, threads, reports in (
@@ -215,14 +215,14 @@ def print_threads(folder: Path) -> None:
 
 
 def wakeups() -> int:
-    """Return how often the sending thread has been scheduled again after it waited; Linux tells."""
+    """Return how often Linux has scheduled the sending thread again after a wait."""
     (thread,) = (each for each in threading.enumerate() if each.name == "arcwise-uplink")
     status = Path(f"/proc/self/task/{thread.native_id}/status").read_text(encoding="ascii")
     return int(re.findall(r"^voluntary_ctxt_switches:\s*(\d+)", status, re.MULTILINE)[0])
 
 
 def print_idle(folder: Path) -> None:
-    """Print how often the sender of a client wakes up that has reports to send later."""
+    """Print how often the sender of a client wakes up if it has reports to send later."""
     with FileLedger(folder / "idle.db", create=True) as ledger, client_of(ledger, Sink()) as client:
         client.report("heading", 350.5)
         time.sleep(0.5)
@@ -250,7 +250,7 @@ with FileLedger(sys.argv[1], create=True, relaxed=True) as ledger:
 
 
 def print_resident(folder: Path) -> None:
-    """Print the memory of a process that has reported a lot."""
+    """Print the memory of a process that has made many reports."""
     command = [sys.executable, "-c", RESIDENT, str(folder / "resident.db")]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     first, last = done.stdout.split()

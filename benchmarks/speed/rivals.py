@@ -1,19 +1,20 @@
-"""Durable single reports beside what else takes single numbers over HTTP, all in one run, in turns.
+"""Durable single reports against other servers for single numbers over HTTP, all in one run, in turns.
 
 Every server listens on 127.0.0.1 and gets one report a request from one load generator over keep-alive
-connections. What an acknowledged report survives is not the same everywhere:
+connections. The guarantees for an acknowledged report differ:
 
 - arcwise, SQLite: counted once, in the write-ahead log of the file, fsync before the answer.
 - arcwise, PostgreSQL: counted once, in the server's write-ahead log, fsync before the answer.
-- InfluxDB 1.x (`influxd` of the path), a point of one field with a time of its own: in its write-ahead log,
+- InfluxDB 1.x (`influxd` on the path), a point of one field with a time of its own: in its write-ahead log,
   fsync before the answer (`wal-fsync-delay = "0s"`, its default). A point that is sent again overwrites
   itself.
 - Prometheus Pushgateway (`prometheus-pushgateway`), one sample, a group for each connection: in memory,
-  written to a file every five minutes. The last sample of a group is kept, and no sum.
-- an empty ASGI handler under uvicorn: nothing is kept. What any server in this language pays.
+  written to a file every five minutes. Only the last sample of a group is kept, without a sum.
+- an empty ASGI handler under uvicorn: nothing is kept. It shows the basic cost of any server in this
+  language.
 
-The CPU of a report is user and system time of all processes of a server: of arcwise on PostgreSQL the worker
-and PostgreSQL's own. The load generator's own time is told apart; it takes it from the same cores.
+The CPU of a report is user and system time of all processes of a server; for arcwise on PostgreSQL, the
+worker and PostgreSQL's own. The load generator's time is shown separately; it uses the same cores.
 
     python -m benchmarks.speed.rivals [--connections 64] [--rounds 7] [--requests 8000]
 """
@@ -46,7 +47,7 @@ CONNECTIONS = 64
 ROUNDS = 7
 REQUESTS = 8_000
 PUSHES = 1_000
-"""Of a round: Pushgateway takes a tenth of what the others take."""
+"""Requests to Pushgateway in a round: it handles a tenth of the others' rate."""
 
 _INFLUX = """
 reporting-disabled = true
@@ -67,7 +68,7 @@ bind-address = "127.0.0.1:{rpc}"
 
 
 class Contender(NamedTuple):
-    """A server that takes reports: its port and process, what is sent, and its database's first process."""
+    """A server that takes reports: its port and process, its load, and its database's first process."""
 
     port: int
     process: int
@@ -76,7 +77,7 @@ class Contender(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """Requests a second, percentiles in ms, CPU of a request in us: of all, the database, the generator."""
+    """Requests a second, percentiles in ms, CPU of a request in us: all, the database, the generator."""
 
     rate: float
     p50: float
@@ -87,7 +88,7 @@ class Measured(NamedTuple):
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on."""
+    """Return a free port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -104,7 +105,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def program(command: list[str], url: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a server that logs to nowhere, and end it."""
+    """Run a server without a log, and stop it."""
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -144,7 +145,7 @@ def pushgateway(folder: str, _requests: int) -> Iterator[Contender]:
 
 
 def round_of(contender: Contender, connections: int) -> Measured:
-    """Send a contender its load and wait for its end."""
+    """Send a contender its load and wait for the end."""
     database = [contender.database, *children_of(contender.database)] if contender.database else []
     before = cpu_seconds([contender.process]), cpu_seconds(database)
     result = finish(start(contender.port, contender.load, connections), contender.load)
@@ -161,7 +162,7 @@ def round_of(contender: Contender, connections: int) -> Measured:
 
 
 def postmaster(url: str) -> int:
-    """Return the first process of the PostgreSQL that a URL leads to; 0 when it is not on this machine."""
+    """Return the first process of the PostgreSQL at a URL, or 0 if it is not on this machine."""
     import psycopg
 
     with psycopg.connect(url) as connection:

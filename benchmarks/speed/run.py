@@ -1,13 +1,14 @@
 """Every speed in one run: ``make bench``, or ``python -m benchmarks.speed.run [NAME...]``. Fifteen minutes.
 
-Prints everything, and keeps it with date and machine in `results.json` beside this file, in place of what is
-there under the same names; `python -m benchmarks.speed.page` shows it in docs/reference/performance.md and
-docs/howto/scaling.md. Without names, all are run but those that install other libraries or write gigabytes:
-`randomize_rivals` and `lake`. After ``--`` come options of a single one:
+Prints all results, and stores them with date and machine in `results.json` next to this file, in place of
+earlier results with the same names. `python -m benchmarks.speed.page` shows them in
+docs/reference/performance.md and docs/howto/scaling.md. Without names, it runs all except those that install
+other libraries or write gigabytes: `randomize_rivals` and `lake`. Options after ``--`` go to a single
+benchmark:
 
     python -m benchmarks.speed.run lake -- --reports 1e8
 
-The studies of accuracy and coverage beside this file are run by themselves.
+The studies of accuracy and coverage are run separately.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ NAMES = (
 
 
 class _Tee(io.StringIO):
-    """Keeps what is printed, and prints it."""
+    """Keeps the printed text, and prints it."""
 
     def write(self, text: str) -> int:
         sys.__stdout__.write(text) if sys.__stdout__ else None
@@ -52,8 +53,8 @@ class _Tee(io.StringIO):
 
 
 def printed_by(name: str, call: Callable[[], object], options: Sequence[str] = ()) -> Printed:
-    """Return what a benchmark prints."""
-    # Some end with a bound that they miss, as on a machine that does other things too.
+    """Return the output of a benchmark."""
+    # Some exit if they miss a bound, as may happen on a busy machine.
     with redirect_stdout(_Tee()) as printed, suppress(SystemExit):
         call()
     return Printed(name, " ".join(["python -m benchmarks.speed." + name, *options]), printed.getvalue())
@@ -65,7 +66,7 @@ def main() -> None:
         given, options = given[: given.index("--")], given[given.index("--") + 1 :]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("names", nargs="*", default=NAMES, metavar="NAME")
-    parser.add_argument("--keep", type=Path, default=RESULTS, metavar="FILE", help="where results are kept")
+    parser.add_argument("--keep", type=Path, default=RESULTS, metavar="FILE", help="file for the results")
     arguments = parser.parse_args(given)
 
     def show(table: Table) -> None:

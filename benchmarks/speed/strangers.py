@@ -1,10 +1,10 @@
-"""What requests without a key cost a server, and how long reports wait beside them.
+"""The cost of requests without a key for a server, and how long reports wait meanwhile.
 
-A server that takes keys, a gateway's too, and twenty devices, of which each reports every 0.4 s. Beside them
-stand, one kind after the other, requests that are as costly to read as a stranger can make them, ten a
-second, each on a connection of its own. Printed are the CPU of the server, for a request and for a MiB of
-what was sent, and what an answer to a device took meanwhile. It ends with 1 where the 99th percentile is
-beyond a second. Bounded: `--seconds` of each kind, two minutes in all.
+The server uses keys, a gateway's too, and serves twenty devices, each of which reports every 0.4 s. Meanwhile
+it gets, one kind after the other, requests that are as costly to read as a stranger can make them: ten a
+second, each on a connection of its own. The output shows the CPU of the server, for a request and for a MiB
+of its content, and how long answers to a device took meanwhile. It exits with 1 if the 99th percentile is
+above a second. Each kind runs for `--seconds`, and all for two minutes.
 
     python -m benchmarks.speed.strangers [--seconds 3] [--rate 10] [KIND ...]
 """
@@ -47,7 +47,7 @@ GATEWAY = "/.well-known/ohttp-gateway"
 
 
 class Server(NamedTuple):
-    """Where it listens, its process, and a key for reports."""
+    """A server's address, its process, and a key for reports."""
 
     port: int
     pid: int
@@ -55,7 +55,7 @@ class Server(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What came of a kind: bytes of a request, answers, the server's CPU, and what the device waited."""
+    """Results for a kind: bytes of a request, answers, the server's CPU, and the device's waits."""
 
     size: int
     statuses: Counter[str]
@@ -81,12 +81,12 @@ def chunked(path: str, body: bytes, media: str) -> bytes:
 
 
 def batch(codes: int) -> bytes:
-    """Return the body of a batch with so many codes."""
+    """Return the body of a batch with this many codes."""
     return encode_batch(Batch(bytes.fromhex(TASK.id), os.urandom(16), TASK.epoch(time.time()), bytes(codes)))
 
 
 def tree(most: int) -> bytes:
-    """Return arrays of five arrays of five, and so on, in at most so many bytes."""
+    """Return nested arrays of five arrays each, in at most `most` bytes."""
     found = b"\x91\x01"
     while 5 * len(found) < most:
         found = b"\x95" + 5 * found
@@ -94,7 +94,7 @@ def tree(most: int) -> bytes:
 
 
 def kinds_of(config: KeyConfig) -> dict[str, Callable[[], bytes]]:
-    """Return what makes a request of each kind."""
+    """Return functions that make a request of each kind."""
     large = MIB - 100
     fields = ((b"content-type", MEDIA_TYPE.encode()),)
     control = encode_request(Request(b"POST", b"https", b"x", PATH.encode(), (), b""))[:-3]
@@ -141,7 +141,7 @@ def kinds_of(config: KeyConfig) -> dict[str, Callable[[], bytes]]:
 
 
 MARKS = "\u0300\u0316" * 2600
-"""Normalising them takes a time that grows with the square of their number."""
+"""Normalising these takes a time that grows with the square of their number."""
 
 
 async def asked(port: int, request: bytes) -> str:
@@ -159,13 +159,13 @@ async def asked(port: int, request: bytes) -> str:
 
 
 async def report(port: int, key: str, due: float, until: float, waits: list[float]) -> None:
-    """Report again and again on one connection, from `due` on, and note what the answers take."""
+    """Report repeatedly on one connection, from `due` on, and record the response times."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while due < until:
         await asyncio.sleep(max(due - time.perf_counter(), 0.0))
         writer.write(post(PATH, batch(1), MEDIA_TYPE, f"Authorization: Bearer {key}"))
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
-        waits.append(time.perf_counter() - due)  # from when it was due: a stall counts for all that it keeps
+        waits.append(time.perf_counter() - due)  # from when it was due: a stall counts for all that it delays
         if b" 204 " not in head:
             raise SystemExit(f"a report was answered {head!r}")
         due += PACE
@@ -173,7 +173,7 @@ async def report(port: int, key: str, due: float, until: float, waits: list[floa
 
 
 async def beside(server: Server, seconds: float, rate: float, make: Callable[[], bytes] | None) -> Found:
-    """Let the device report, and send requests of a kind beside it."""
+    """Let the device report, and send requests of a kind meanwhile."""
     port, pid, key = server
     requests = [make() for _ in range(int(seconds * rate))] if make else []
     waits: list[float] = []
@@ -197,7 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--rate", type=float, default=10.0)
-    parser.add_argument("kinds", nargs="*", help="beginnings of their names; all unless given")
+    parser.add_argument("kinds", nargs="*", help="prefixes of kinds; all unless given")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -23,13 +23,13 @@ class Table(NamedTuple):
     Attributes
     ----------
     name
-        Of letters and hyphens: where it stands in docs/reference/performance.md.
+        Letters and hyphens; marks the table's place in docs/reference/performance.md.
     command
-        What measures it again.
+        Command that measures it again.
     columns
-        The heading of each column, and how its numbers are written: a format such as ",.0f"; "" for words.
+        The heading of each column, and the format of its numbers, such as ",.0f"; "" for words.
     rows
-        A word or a number for each column; None where there is none.
+        A word or a number for each column; None if there is none.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Table(NamedTuple):
     rows: Sequence[Sequence[str | float | None]]
 
     def cells(self) -> list[list[str]]:
-        """Return the headings and the rows, as they are written."""
+        """Return the headings and the rows as texts."""
         written = [[heading for heading, _ in self.columns]]
         for row in self.rows:
             forms = [form for _, form in self.columns]
@@ -59,7 +59,7 @@ class Table(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """What a benchmark prints, with a name and the command that prints it."""
+    """The output of a benchmark, with a name and the command that prints it."""
 
     name: str
     command: str
@@ -71,7 +71,7 @@ class Printed(NamedTuple):
 
 
 def result_of(entry: dict[str, Any]) -> Table | Printed:
-    """Return what `keep` has written."""
+    """Return a result from an entry that `keep` has written."""
     kind: type[Table | Printed] = Printed if "text" in entry else Table
     return kind(**{name: entry[name] for name in kind._fields})
 
@@ -93,7 +93,7 @@ def print_table(table: Table) -> None:
 
 
 def machine() -> str:
-    """Return what kind of machine this is."""
+    """Return a description of this machine."""
     model = ""
     if (info := Path("/proc/cpuinfo")).exists():
         lines = (line.partition(":") for line in info.read_text("utf-8").splitlines())
@@ -105,13 +105,13 @@ def machine() -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the results of a file by the names of their tables; none where there is no file."""
+    """Return the results of a file by the names of their tables; empty if the file does not exist."""
     found: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
     return found
 
 
 def keep(path: Path, result: Table | Printed) -> None:
-    """Write a result to a file, in place of an earlier one of its name, with date and machine."""
+    """Write a result to a file, with date and machine, in place of an earlier one with its name."""
     results = read(path)
     results[result.name] = {
         "date": datetime.now(timezone.utc).date().isoformat(),

@@ -1,1 +1,1 @@
-"""Studies by simulation: coverage, accuracy, power, and whether plans are reached."""
+"""Studies by simulation: coverage, accuracy, power, and whether plans reach their errors."""

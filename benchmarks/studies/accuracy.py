@@ -1,4 +1,4 @@
-"""Accuracy of the estimated distribution beside its rivals: Wasserstein-1 distance to the users' own values.
+"""Accuracy of estimated distributions, against rivals: Wasserstein-1 distance to the users' own values.
 
     python -m benchmarks.studies.accuracy [--jobs 2] [--json accuracy.json]
     python -m benchmarks.studies.accuracy --cells 'circle/*/1e5/four-modes' 'interval/8/*' --repeats 20
@@ -6,29 +6,30 @@
 
 A cell is a domain, an epsilon, a number of reports and a population, written `interval/0.25/1e3/comb`. By
 default all cells are surveyed: both domains, six epsilons, 10^3 to 10^6 reports, and the 25 populations of
-each domain in `accuracy_populations.py`, to which a line adds one; fewer surveys where there are more
-reports. Distances are to the empirical law of the users who reported, in thousandths of the range or of the
-circle. A node's mass is spread over its cell; at the two end nodes of an interval it is an atom.
+each domain in `accuracy_populations.py`, where a line adds one. Cells with more reports get fewer surveys.
+Distances are to the empirical law of the users who reported, in thousandths of the range or of the circle. A
+node's mass is spread over its cell; at the two end nodes of an interval it is an atom.
 
-"arcwise" is what `estimate` does, on the mechanism of a task with the goal "distribution" that expects so
-many reports. Rivals:
+"arcwise" is the result of `estimate`, on the mechanism of a task with the goal "distribution" that expects
+this number of reports. Rivals:
 
     plain, smoothed   EM and smoothed EM on the same reports, to the stopping rule of their paper
                       (`arcwise.analysis.likelihood.alternatives`)
-    16, 32, 64        histograms of so many bins, and
+    16, 32, 64        histograms of this many bins, and
     tree, fine tree   4-ary hierarchies of 256 leaves and of 1,024, with reports of their own,
     haar              Haar wavelets on 1,024 cells, with Hadamard response,
     square, pm        the Square Wave with smoothed EM, and the Piecewise Mechanism with EM
                       (`accuracy_rivals.py`)
 
-Of each domain, epsilon and number of reports it prints the geometric means over populations; "to best" is
-arcwise's to that of the rival with the least. Then the worst cells: arcwise's mean distance to that of the
-best rival *of that cell*, which is the least of ten means of few surveys, so often by chance; "+-" is the
-standard error of the ratio. The milliseconds are CPU time of the fit.
+For each domain, epsilon and number of reports it prints the geometric means over populations; "to best" is
+arcwise's mean divided by that of the best rival. Then it prints the worst cells: arcwise's mean distance
+divided by that of the best rival *of the cell*. This rival is the least of ten means of few surveys, so it is
+often the best by chance; "+-" is the standard error of the ratio. The milliseconds are CPU time of the fit.
 
-With --promise: ten populations of each domain, epsilon 0.4 to 8, 5,000 and 10^5 reports, and of each epsilon
-the geometric mean of these ratios, which should be at most 1.10; that with the best rival chosen on the other
-surveys of a cell, so not by chance; and that to each rival in all cells.
+With --promise it surveys ten populations of each domain, epsilon 0.4 to 8, 5,000 and 10^5 reports. For each
+epsilon it prints the geometric mean of these ratios, which should be at most 1.10. It also prints the mean
+with the best rival chosen on the other surveys of a cell, so not by chance, and the mean against each rival
+in all cells.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ __all__ = ["Cell", "Survey", "cells_of", "main", "survey", "tables"]
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 SURVEYS = {1_000: 8, 10_000: 6, 100_000: 3, 1_000_000: 1}
-"""By number of reports, how many of each cell unless --repeats says."""
+"""Number of surveys of each cell by number of reports, unless --repeats is given."""
 
 OURS = "arcwise"
 HISTOGRAMS = {"16": 16, "32": 32, "64": 64}
@@ -78,11 +79,11 @@ HAAR = {"haar": 1024}
 NUMBERS = {"square": True, "pm": False}
 
 NAMED = ("smoothed", *list(TREES)[1:], *HAAR, *NUMBERS)
-"""The published rivals of --promise: the others are histograms of as many bins as suits one population."""
+"""The published rivals of --promise; the others are histograms with bins that suit one population."""
 
 METHODS = (OURS, "plain", "smoothed", *HISTOGRAMS, *TREES, *HAAR, *NUMBERS)
 MOST = 1.15
-"""What no cell should exceed; "to best" should not exceed 1.03."""
+"""No cell should exceed this; "to best" should not exceed 1.03."""
 
 PROMISED = (
     (
@@ -95,7 +96,7 @@ PROMISED = (
 
 
 class Cell(NamedTuple):
-    """What is surveyed."""
+    """A domain, an epsilon, a number of reports and a population."""
 
     domain: str
     epsilon: float
@@ -107,7 +108,7 @@ class Cell(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """Distances by method, and the nodes, the EM steps and the CPU milliseconds of arcwise's."""
+    """Distances by method, and the nodes, the EM steps and the CPU milliseconds of arcwise's estimate."""
 
     distances: dict[str, float]
     nodes: int
@@ -116,7 +117,7 @@ class Survey(NamedTuple):
 
 
 def cells_of(patterns: Sequence[str]) -> list[Cell]:
-    """Return the cells whose names fit one of the patterns."""
+    """Return the cells with names that match one of the patterns."""
     every = [
         Cell(domain, epsilon, reports, population)
         for domain, populations in (("interval", INTERVAL), ("circle", CIRCLE))
@@ -251,7 +252,7 @@ def _geometric(values: list[float]) -> float:
 
 
 def _unseen(surveys: list[Survey]) -> float:
-    """Return arcwise's distance to that of the rival that is the best in the other surveys of a cell."""
+    """Return arcwise's distance divided by that of the rival that is best in the other surveys of a cell."""
     ratios = []
     for k, one in enumerate(surveys):
         others = surveys[:k] + surveys[k + 1 :]
@@ -261,7 +262,7 @@ def _unseen(surveys: list[Survey]) -> float:
 
 
 def _against_best(surveys: list[Survey], cell: Cell, rivals: Sequence[str]) -> tuple[float, float, Cell, str]:
-    """Return arcwise's mean over that of the best rival, its standard error, the cell and the rival."""
+    """Return the ratio of arcwise's mean to the best rival's, its standard error, the cell and the rival."""
     rival = min(rivals, key=partial(_mean, surveys))
     ours = np.array([one.distances[OURS] for one in surveys])
     theirs = np.array([one.distances[rival] for one in surveys])
@@ -276,9 +277,9 @@ def main() -> None:
     parser.add_argument(
         "--cells", nargs="+", default=["*"], metavar="PATTERN", help="domain/epsilon/1eK/name"
     )
-    parser.add_argument("--promise", action="store_true", help="those cells alone")
+    parser.add_argument("--promise", action="store_true", help="only the cells of the promise")
     parser.add_argument("--repeats", type=int, help="surveys of each cell")
-    parser.add_argument("--nodes", type=int, help="instead of a task's own")
+    parser.add_argument("--nodes", type=int, help="instead of the task's own number")
     parser.add_argument("--worst", type=int, default=20, help="cells in the summary")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
@@ -290,7 +291,7 @@ def main() -> None:
         for number in range(arguments.repeats or SURVEYS.get(cell.reports, 3))
     ]
     if not jobs:
-        parser.error(f"no cell fits {' '.join(arguments.cells)}; names are such as {cells_of(['*'])[0]}")
+        parser.error(f"no cell matches {' '.join(arguments.cells)}; a name looks like {cells_of(['*'])[0]}")
     surveys: dict[Cell, list[Survey]] = defaultdict(list)
     with ProcessPoolExecutor(arguments.jobs) as pool:
         made = pool.map(partial(survey, seed=arguments.seed, nodes=arguments.nodes), jobs, chunksize=4)

@@ -1,8 +1,8 @@
-"""The populations of the studies of accuracy: lines of the population grammar, to be extended by a line.
+"""The populations of the studies of accuracy: lines of the population grammar; a new line adds one.
 
 Not a program. Positions are on the unit domain, [0, 1] or the circle of circumference 1; the grammar is that
-of `arcwise simulate` (`arcwise.analysis.simulate.grammar`). Places are not round on purpose: an atom that is
-a node, or an edge that is a bin's, flatters whoever has it.
+of `arcwise simulate` (`arcwise.analysis.simulate.grammar`). Places are deliberately not round: an atom at a
+node, or an edge at the edge of a bin, would favour methods that have this node or bin.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ __all__ = ["CIRCLE", "INTERVAL", "comb", "lattice"]
 
 
 def lattice(places: ArrayLike, weights: ArrayLike) -> str:
-    """Return the line of atoms at places with weights of any sum."""
+    """Return the line of atoms at places, with weights of any sum."""
     mass = np.asarray(weights, dtype=np.float64)
     parts = zip((mass / mass.sum()).tolist(), np.asarray(places).tolist(), strict=True)
     return " + ".join(f"{weight!r}*atom:{place!r}" for weight, place in parts)
 
 
 def comb(teeth: int, width: float, start: float = 0.0) -> str:
-    """Return the line of equally likely, equally distant pieces of a width."""
+    """Return the line of equally likely, equally spaced pieces of a width."""
     lows = (start + np.arange(teeth) / teeth).tolist()
     return " + ".join(f"{1 / teeth!r}*uniform:{low!r},{low + width!r}" for low in lows)
 
 
 def _modes(kind: str, *modes: tuple[float, float, float]) -> str:
-    """Return the line of parts of one kind, each a weight and two numbers."""
+    """Return the line of parts of one kind, each with a weight and two numbers."""
     return " + ".join(f"{weight:g}*{kind}:{place:g},{width:g}" for weight, place, width in modes)
 
 
 def _bell(values: int, mean: float, sd: float) -> str:
-    """Return whole numbers from 0 on, as many as `values`, with weights of a normal density."""
+    """Return the line of `values` whole numbers from 0 on, with weights of a normal density."""
     places = np.arange(values) / (values - 1)
     return lattice(places, np.exp(-(((places - mean) / sd) ** 2) / 2) + 1e-9)
 
 
 def _around(values: int, shift: float, *waves: tuple[int, float, float]) -> str:
-    """Return equally distant places around the circle, with weights ``exp(sum a cos(k x - b))``."""
+    """Return the line of equally spaced places on the circle, with weights ``exp(sum a cos(k x - b))``."""
     places = np.arange(values) / values
     logs = sum(size * np.cos(2 * np.pi * (k * places - phase)) for k, size, phase in waves)
     return lattice((places + shift) % 1.0, np.exp(logs + 0.0 * places))

@@ -1,17 +1,17 @@
-"""Histograms under local differential privacy, with reports of their own: what `accuracy.py` compares with.
+"""Rivals of `accuracy.py`: histograms under local differential privacy, with their own reports.
 
 Not a program. The first two estimate how many users are in each of equal cells, from frequency oracles:
-randomised response on the cells (GRR), or optimised unary encoding (OUE, Wang et al. 2017) where its variance
-is less.
+randomised response on the cells (GRR), or optimised unary encoding (OUE, Wang et al. 2017), the one with the
+smaller variance.
 
 - A *histogram* of some tens of bins, made non-negative by subtracting one number from all (Norm-Sub).
-- A *hierarchy*: users are divided among the levels of a 4-ary tree, each reports its node at its level, and
-  the leaves are the non-negative least squares of all levels, weighted by their variances (Hay et al. 2010 is
-  that without the constraint; Li et al. 2020 have it with equal weights, as HH-ADMM).
+- A *hierarchy*: users are divided among the levels of a 4-ary tree, and each reports its node at its level.
+  The leaves are the non-negative least squares of all levels, weighted by their variances (Hay et al. 2010
+  omit the constraint; Li et al. 2020 use equal weights, as HH-ADMM).
 - *Haar wavelets* (HaarHRR, Cormode et al. 2019): each user reports a coefficient of one level by Hadamard
   response.
-- *Numbers with EM*: the Square Wave with smoothed EM (Li et al. 2020), the Piecewise Mechanism (Wang et al.
-  2019) with EM, both to the stopping rule of the first paper. A circle is cut open at 0.
+- *Numbers with EM*: the Square Wave with smoothed EM (Li et al. 2020), and the Piecewise Mechanism (Wang et
+  al. 2019) with EM, both to the stopping rule of the first paper. A circle is cut open at 0.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["haar", "hierarchy", "histogram", "numbers"]
 BRANCHES = 4
 _MOST_STEPS = 5000
 ROUNDS = 300
-"""Of ADMM; its error is then far below that of the reports."""
+"""Steps of ADMM; its error is then far below that of the reports."""
 
 
 def histogram(users: IntArray, epsilon: float, generator: np.random.Generator) -> FloatArray:
@@ -40,18 +40,18 @@ def histogram(users: IntArray, epsilon: float, generator: np.random.Generator) -
     Parameters
     ----------
     users
-        Shape (d,): how many users are in each cell.
+        Shape (d,): the number of users in each cell.
     epsilon
-        Of each report.
+        Epsilon of each report.
     generator
-        Of the reports.
+        Generator of the reports.
     """
     shares, _ = oracle(users, epsilon, generator)
     return on_simplex(shares)
 
 
 def hierarchy(users: IntArray, epsilon: float, generator: np.random.Generator) -> FloatArray:
-    """Return the shares of the leaves of a 4-ary tree, shape (d,); d is a power of 4. Else as `histogram`."""
+    """Return the shares of the leaves of a 4-ary tree, shape (d,); d is a power of 4. See `histogram`."""
     depth = round(math.log(len(users), BRANCHES))
     left = users
     answers, precisions = [], []
@@ -68,7 +68,7 @@ def hierarchy(users: IntArray, epsilon: float, generator: np.random.Generator) -
 
 
 def haar(users: IntArray, epsilon: float, generator: np.random.Generator) -> FloatArray:
-    """Return the shares of the cells, shape (d,); d is a power of 2. Else as `histogram`."""
+    """Return the shares of the cells, shape (d,); d is a power of 2. See `histogram`."""
     depth = len(users).bit_length() - 1
     cell = np.repeat(np.arange(len(users)), users)
     level = generator.integers(depth, size=len(cell))
@@ -99,9 +99,9 @@ def numbers(
     values
         Shape (n,), on [0, 1].
     epsilon, generator
-        As of `histogram`.
+        As for `histogram`.
     square
-        The Square Wave with smoothed EM, or else the Piecewise Mechanism with EM.
+        True for the Square Wave with smoothed EM, False for the Piecewise Mechanism with EM.
     """
     e, d = math.exp(epsilon), 1024 if epsilon >= 8 else 512
     if square:
@@ -150,7 +150,7 @@ def oracle(users: IntArray, epsilon: float, generator: np.random.Generator) -> t
 
 
 def on_simplex(shares: FloatArray) -> FloatArray:
-    """Return the nearest probabilities: one number is subtracted from all that stay positive (Norm-Sub)."""
+    """Return the nearest probabilities: subtract one number from all that stay positive (Norm-Sub)."""
     falling = -np.sort(-shares)
     excess = (np.cumsum(falling) - 1.0) / np.arange(1, len(shares) + 1)
     return np.asarray(np.maximum(shares - excess[np.flatnonzero(falling > excess)[-1]], 0.0))

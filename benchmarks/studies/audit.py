@@ -1,9 +1,9 @@
 """Audits of mechanisms that keep their claims, and of some that do not.
 
-``python -m benchmarks.studies.audit`` audits every mechanism of the registry, every kind of task and others
-that are done right: none may be above its claim. The level is one for the whole family: the probability
-of one false alarm or more, over all of them, is at most ``--alarms``. Then it audits mechanisms that are
-wrong on purpose: each must be above its claim. Exits with 1 otherwise.
+``python -m benchmarks.studies.audit`` audits every mechanism of the registry, every kind of task and other
+correct mechanisms: none may be above its claim. The level is for the whole family: the probability of one
+false alarm or more, over all of them, is at most ``--alarms``. Then it audits mechanisms that are wrong on
+purpose: each must be above its claim. Exits with 1 otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WHOLE = 1.0
 """Epsilon of the registry's mechanisms."""
 _SLOW = 10
-"""A function of one value is called this many times less often than one of arrays."""
+"""A function of one value is called this many times less often than a function of arrays."""
 
 
 def one(name: str, *, samples: int, level: float, seed: int) -> tuple[Audit, float]:
@@ -47,7 +47,7 @@ def one(name: str, *, samples: int, level: float, seed: int) -> tuple[Audit, flo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--samples", type=float, default=4e6, help="calls of each mechanism")
-    parser.add_argument("--alarms", type=float, default=0.01, help="probability of any false alarm, at most")
+    parser.add_argument("--alarms", type=float, default=0.01, help="largest probability of any false alarm")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     arguments = parser.parse_args()
@@ -66,10 +66,10 @@ def main() -> int:
             if found.above != (name in WRONG):
                 failed.append(name)
     print(
-        f"{len(names)} right mechanisms at level {level:.6g} each: one false alarm or more with a "
+        f"{len(names)} correct mechanisms at level {level:.6g} each: one false alarm or more with a "
         f"probability of at most {arguments.alarms:g}"
     )
-    print(f"not as they should be: {', '.join(failed) or 'none'}")
+    print(f"unexpected results: {', '.join(failed) or 'none'}")
     return bool(failed)
 
 

@@ -1,10 +1,10 @@
-"""What the counts of n reports reveal: the certificate beside the witness and the bound of any mechanism.
+"""How much the counts of n reports reveal: the certificate, a witness, and the bound of any mechanism.
 
-``python -m benchmarks.studies.central`` prints, for the default mechanism of an interval at 128 nodes, by
-local epsilon and number of reports: the central epsilon of the certificate, how far above the witness it is,
-and what the standard clone (Feldman, McMillan and Talwar, 2021) gives, which is proved for any mechanism.
-Exits with 1 where the certificate is more than 1 % above the witness and should not be: from 1,000 reports
-on, for windows that leave room for a third one (N - 1 >= 2 W), up to a central epsilon of 2.
+``python -m benchmarks.studies.central`` uses the default mechanism of an interval at 128 nodes. By local
+epsilon and number of reports it prints the central epsilon of the certificate, how far this is above the
+witness, and the bound of the standard clone (Feldman, McMillan and Talwar, 2021), which is proved for any
+mechanism. Exits with 1 if the certificate is more than 1 % above the witness and should not be: from 1,000
+reports on, for windows that leave room for a third one (N - 1 >= 2 W), up to a central epsilon of 2.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ NODES = 128
 def standard_clone(local: float, n: int, delta: float) -> float:
     """Return the central epsilon of the standard clone.
 
-    Each other device draws 0 or 1 with the probability e^-local in all, device 1 its bit with e^local to 1.
+    Each other device draws 0 or 1 with a total probability of e^-local; device 1 sends its bit with odds of
+    e^local to 1.
     """
     share = math.exp(-local)
     odds = math.exp(local) / (1 + math.exp(local))

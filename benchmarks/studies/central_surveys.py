@@ -1,10 +1,10 @@
-"""What a central epsilon of 1 is worth: the same surveys at the local epsilon that it allows, and at 1.
+"""The value of a central epsilon of 1: the same surveys at the local epsilon that it allows, and at 1.
 
-``python -m benchmarks.studies.central_surveys`` looks for the largest local epsilon whose counts of 10,000
-reports are central 1 at delta 1e-8, and simulates 20 surveys of each population at it and at local epsilon 1,
-with the estimator that the server uses. It prints the mean Wasserstein-1 distance to the values of those who
-report, in parts of the range, and exits with 1 where the second is not 7 times the first. The uniform
-population is printed, and nothing is claimed of it: at local epsilon 1 the estimate errs least there.
+``python -m benchmarks.studies.central_surveys`` finds the largest local epsilon at which the counts of 10,000
+reports are central 1 at delta 1e-8. It simulates 20 surveys of each population at this epsilon and at local
+epsilon 1, with the estimator that the server uses. It prints the mean Wasserstein-1 distance to the values of
+those who report, as a share of the range, and exits with 1 if the second is not 7 times the first. The
+uniform population is printed without a claim: at local epsilon 1 the estimate errs least there.
 """
 
 from __future__ import annotations

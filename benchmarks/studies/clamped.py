@@ -1,4 +1,4 @@
-"""Tasks with the goal "value": how often ranges of means and quantiles hold the truth, and how wide they are.
+"""Tasks with the goal "value": how often ranges of means and quantiles contain the truth, and their width.
 
     python -m benchmarks.studies.clamped [--repeats 100] [--reports 10000 100000]
         [--epsilon 0.5 1 2 4] [--seed 1]
@@ -6,9 +6,10 @@
 The clamp placement makes all values within C of an end look alike, so a mean is a range, and so is a quantile
 that lies in an end zone. Populations: half at each end; 0.6 at the low end and the rest uniform; all in the
 low end zone, spread evenly or at its inner edge; uniform; and around the middle, where no range is needed.
-"possible" is the width that an infinite number of reports leaves, ``C`` times the mass of the end zones for a
-mean; "error" the sum of the standard errors of its two bounds; "width" that of the range told. It exits with
-1 when pooled coverage is below 0.93, or a width is on average above "possible" by more than 3 errors.
+"possible" is the width that an infinite number of reports leaves, which is ``C`` times the mass of the end
+zones for a mean. "error" is the sum of the standard errors of its two bounds, and "width" that of the range
+shown. It exits with 1 if pooled coverage is below 0.93, or if the average width is above "possible" by more
+than 3 errors.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def errors(task: Task, law: FloatArray, n: int) -> float:
 
 
 def covers(result: Estimate, truth: Truth) -> tuple[bool, list[bool]]:
-    """Return whether the range of means holds the truth, and which of the quantiles' do."""
+    """Return whether the range of means contains the truth, and the same for each quantile."""
     assert result.mean is not None
     of_quantiles = [inside(value, truth.quantile(float(tau))) for tau, value in result.quantiles.items()]
     return inside(result.mean, truth.mean), of_quantiles

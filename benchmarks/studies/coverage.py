@@ -1,30 +1,35 @@
-"""Coverage of every interval that arcwise shows, on any population: how often it holds what is exactly true.
+"""Coverage of every interval that arcwise shows, on any population: how often it contains the exact truth.
 
     python -m benchmarks.studies.coverage [--jobs 2] [--random R] [--seed S] [--json FILE] [--against FILE]
     python -m benchmarks.studies.coverage --population atom-inside --epsilon 4 --reports 1e5 --interval band
 
-The first takes a balanced subset of all cells and an hour on two cores; --random adds R populations that
-nobody has seen. The second takes any cell. --against compares median widths with those of an earlier --json,
-for which ``--population smooth --epsilon 1 4 --reports 1e4 --surveys 40`` or the like is enough.
+The first command takes a balanced subset of all cells and an hour on two cores; --random adds R new
+populations. The second takes any cell. --against compares median widths with those of an earlier --json, for
+which ``--population smooth --epsilon 1 4 --reports 1e4 --surveys 40`` or similar options are enough.
 
-A cell is an interval, a population, an epsilon and a number of reports. Populations stand in
-`populations.txt`, where any can be added; random:SEED is one that is drawn. Unless told otherwise, each
-population meets each epsilon from 0.25 to 12 and each number of reports from 30 to 10^6 at least once; with
---epsilon or --reports all combinations with what is given. Places with a cell in doubt are surveyed further,
-up to --most times; with --surveys all are surveyed so often. The same seed gives the same surveys with any
+A cell is an interval, a population, an epsilon and a number of reports. Populations are listed in
+`populations.txt`, where you can add any; random:SEED is a drawn population. By default, each population meets
+each epsilon from 0.25 to 12 and each number of reports from 30 to 10^6 at least once; with --epsilon or
+--reports, all combinations with the given ones. Places with a cell in doubt are surveyed further, up to
+--most times; with --surveys every place is surveyed this often. The same seed gives the same surveys with any
 number of jobs.
 
 Truths are strict (`truths`): P(X <= x), with an atom at x, for the distribution function, P(low <= X <= high)
-for shares, and the smallest x with P(X <= x) >= tau for quantiles; the band has to hold P(X <= x) and P(X <
-x) at its own places, at each atom and just before them. Widths are in parts of the domain, of the circle or
+for shares, and the smallest x with P(X <= x) >= tau for quantiles. The band has to contain P(X <= x) and P(X
+< x) at its own places, at each atom and just before them. Widths are shares of the domain, of the circle or
 of the population.
 
-It exits with 1 when a cell speaks against misses of 0.07 (at other levels: 1.4 times what they should be up
-to 0.95, 3 times above it), or the fit test's against as many false alarms, at a family-wise error of 0.01
-(`coverage_study` says why one may look often); when intervals of more than 5 % of the cells with 1,000
-reports say that they are rough, or any with 10,000 and an epsilon up to 8; when an estimate fails; when
-median widths on smooth populations are more than a quarter above those of --against; and when `estimate`
-takes more than 50 ms of CPU in the median or 150 in the worst cell (128 nodes, default arguments).
+It exits with 1 in these cases, with a family-wise error of 0.01 for the first (`coverage_study` explains why
+repeated looks are valid):
+
+- A cell shows a rate of misses above 0.07 (at other levels: 1.4 times the nominal rate up to 0.95, 3 times
+  above it), or the fit test shows this rate of false alarms.
+- More than 5 % of the intervals with 1,000 reports or more say that they are rough, or any interval with
+  10,000 or more and an epsilon up to 8.
+- An estimate fails.
+- Median widths on smooth populations are more than a quarter above those of --against.
+- `estimate` takes more than 50 ms of CPU in the median or 150 in the worst cell (128 nodes, default
+  arguments).
 """
 
 from __future__ import annotations
@@ -54,7 +59,7 @@ MEDIAN, WORST = 50.0, 150.0
 """Milliseconds of CPU of `estimate(task, counts)`."""
 
 EVERY = {"fit test": 1, "comparisons": 2, "single values": 2, "strata": 5, "levels": 2}
-"""Of the populations, for parts with one place of each in the balanced subset; estimates have all seven."""
+"""Parts with one place of every n-th population in the balanced subset; estimates have all seven."""
 
 _BEGINNINGS = {
     "fit": "fit test",
@@ -65,19 +70,19 @@ _BEGINNINGS = {
     "strata": "strata",
     "level": "levels",
 }
-"""Of the names of intervals, by the part of a survey that has them; the others are of estimates."""
+"""Prefixes of the names of intervals, by the part of a survey that has them; the others are of estimates."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--population", nargs="+", help="names or sections of the list, or random:SEED")
     parser.add_argument("--populations", type=Path, default=LIST, help="the list")
-    parser.add_argument("--random", type=int, default=0, help="so many populations more, drawn by --seed")
+    parser.add_argument("--random", type=int, default=0, help="number of more populations, drawn by --seed")
     parser.add_argument("--epsilon", type=float, nargs="+")
     parser.add_argument("--reports", type=float, nargs="+")
     parser.add_argument("--interval", nargs="+", help="only these: band, quantile, share, fit, ...")
-    parser.add_argument("--nodes", type=int, help="of continuous domains; as a task takes them unless given")
-    parser.add_argument("--surveys", type=int, help="of each place, without looking")
+    parser.add_argument("--nodes", type=int, help="nodes of continuous domains; the task's own unless given")
+    parser.add_argument("--surveys", type=int, help="surveys of each place, without looks")
     parser.add_argument("--first", type=int, default=18, help="surveys of a place before the first look")
     parser.add_argument("--most", type=int, default=2000, help="surveys of a place in doubt")
     parser.add_argument("--seed", type=int, default=1)
@@ -131,14 +136,14 @@ def main() -> int:
 
 
 def _studies(asked: argparse.Namespace, populations: list[Named]) -> list[Study]:
-    """Make the surveys that are asked for, with a bar on standard error."""
+    """Make the requested surveys, with a progress bar on standard error."""
     if asked.epsilon or asked.reports:
         reports = [round(n) for n in asked.reports or REPORTS]
         places = product(populations, asked.epsilon or EPSILONS, reports)
         chosen = dict.fromkeys(PARTS, places)
     else:
         places = design(populations)
-        # Of each population another epsilon, and from one part to the next other populations.
+        # Give each population another epsilon, and each part other populations than the one before.
         chosen = {
             part: [
                 places[len(EPSILONS) * row + row % len(EPSILONS)]
@@ -182,7 +187,7 @@ def _part(interval: str) -> str:
 
 
 def _cpu(places: list[Place]) -> list[str]:
-    """Print what `estimate` takes at 128 nodes, and return which bounds it misses."""
+    """Print the CPU time of `estimate` at 128 nodes, and return the bounds that it exceeds."""
     plain, banded = [], []
     for place in places:
         task, population, _, _ = case(place.population, place.epsilon, 128)

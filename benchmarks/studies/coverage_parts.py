@@ -1,8 +1,8 @@
-"""What `coverage.py` asks of one survey: each interval that arcwise shows beside what is true.
+"""Checks of one survey for `coverage.py`: each interval that arcwise shows, and the truth.
 
-Not a program. Everything goes through the public entries: `estimate`, `fit_test`, `compare_samples`,
-`compare_reference` and `post_stratify`; only numbers of the users who reported, beside those of the
-population that they come from, do without what is alike for both.
+Not a program. Everything goes through the public functions: `estimate`, `fit_test`, `compare_samples`,
+`compare_reference` and `post_stratify`. Only the numbers for the users who reported skip quantities that are
+the same as for their population.
 """
 
 from __future__ import annotations
@@ -43,36 +43,36 @@ if TYPE_CHECKING:
 __all__ = ["PARTS", "Answer", "Place", "case", "holds_everywhere", "survey"]
 
 PARTS = ("estimates", "fit test", "comparisons", "single values", "strata", "levels")
-"""Single values are estimates with a goal for these, strata many ones, levels other ones than 0.95."""
+"""Single values are estimates with the goal for these, strata many strata, levels other levels than 0.95."""
 
 MOST_MISSED = 0.07
-"""Of intervals at the level 0.95, and of the fit test's alarms."""
+"""Largest rate of misses of intervals at the level 0.95, and of false alarms of the fit test."""
 
 _LEVELS = (0.5, 0.8, 0.99, 0.9999)
 
 _STRATA, _STRATUM = 60, 15
-"""How many strata at most, and how many reports each has at least."""
+"""Most strata, and fewest reports of each."""
 
 FIT_LEVEL = 0.05
 
 _SMALLEST = 1e-9
-"""Of a resultant length that shows a direction: that of the records' rounding does not."""
+"""Resultant length from which a direction is shown; that of the rounding of records is below it."""
 
 _SHARE = 1e-7
-"""What a share may be off: places that are `SLACK` apart are one."""
+"""Tolerance of a share: places that are `SLACK` apart count as one."""
 
 _ROUGH = re.compile(r"\brough\b")
 _WINDOWS = re.compile(r"of (\d+) windows (\S+) wide")
 
 _FIXED = ((0.0, 0.1), (0.0, 0.3), (0.0, 0.5), (0.42, 0.43), (0.6, 0.8), (0.9, 1.0))
-"""Shares that are asked of every population, on the unit domain; on circles they are arcs."""
+"""Shares to check for every population, on the unit domain; on circles they are arcs."""
 
 _ORIGIN = 0.51
-"""In turns: quantiles of a circle are counted from here, from 0 and from opposite the direction, in turn."""
+"""In turns: quantiles of a circle are counted from here, from 0 or from opposite the direction."""
 
 
 class Place(NamedTuple):
-    """Where surveys are made; nodes of the mechanism, or None for those that a task takes."""
+    """A place where surveys are made; nodes of the mechanism, or None for the task's own."""
 
     population: Named
     epsilon: float
@@ -81,17 +81,17 @@ class Place(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Of one interval: whether it holds the truth (None where none is told), how wide, and if it is rough."""
+    """Result for one interval: whether it contains the truth (None without one), its width, its roughness."""
 
     held: bool | None
     width: float
     rough: bool
     may_miss: float = MOST_MISSED
-    """Of such intervals, at most."""
+    """Largest rate of misses of such intervals."""
 
 
 class Case(NamedTuple):
-    """A place's task, the law of the values, what is true of it, and which shares are asked, by name."""
+    """A place's task, the law of the values, the exact truth, and the requested shares by name."""
 
     task: Task
     population: Population
@@ -107,7 +107,7 @@ def _truth(named: Named) -> Truth:
 
 @lru_cache(maxsize=8)
 def case(named: Named, epsilon: float, nodes: int | None = None, *, single: bool = False) -> Case:
-    """Return what all surveys of a place have in common; `single` is a goal for single values."""
+    """Return the data that all surveys of a place share; `single` means a goal for single values."""
     domain = domain_of(named.domain)
     mechanism = None
     if nodes is not None and not domain.discrete and not single:
@@ -122,7 +122,7 @@ def case(named: Named, epsilon: float, nodes: int | None = None, *, single: bool
 
 
 def _asked(truth: Truth, domain: Interval | Circle) -> dict[str, tuple[float, float]]:
-    """Return the shares that are asked, by what they are, on the unit domain."""
+    """Return the requested shares by name, on the unit domain."""
     units = {f"{low:g} to {high:g}": (low, high) for low, high in _FIXED}
     median = truth.quantile(0.5)
     units["to the median"] = (0.0, median)
@@ -147,14 +147,14 @@ def _asked(truth: Truth, domain: Interval | Circle) -> dict[str, tuple[float, fl
         }
         if isinstance(domain, Interval):
             units["the last value"] = (last / steps, last / steps)
-        # On more than 512 values a share of one of them is not told: rounding moves values there.
+        # On more than 512 values a share of one value is not shown, because rounding moves values there.
         least = 0.0 if last < 512 else 1.5 / steps
         return {name: (low, high) for name, (low, high) in units.items() if high - low >= least}
     return {name: (low, high) for name, (low, high) in units.items() if abs(high - low) > 1e-6}
 
 
 def _emptiest(truth: Truth) -> tuple[float, float] | None:
-    """Return the longest stretch without anybody, less a tenth at its ends; None below two hundredths."""
+    """Return the longest empty stretch, without a tenth at its ends; None below two hundredths."""
     grid = np.linspace(0.0, 1.0, 2001)
     below = truth.population.cdf(grid)
     best = (0.0, 0.0)
@@ -172,7 +172,7 @@ def _emptiest(truth: Truth) -> tuple[float, float] | None:
 
 
 def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, str], Answer]:
-    """Make one survey and return its intervals, by what they are of and which one."""
+    """Make one survey and return its intervals, by kind and item."""
     one = case(place.population, place.epsilon, place.nodes, single=part == "single values")
     name = zlib.crc32("|".join(place.population[:3]).encode())
     generator = np.random.default_rng([seed, name, place.reports, round(1e6 * place.epsilon), number])
@@ -194,7 +194,7 @@ def survey(part: str, place: Place, number: int, seed: int) -> dict[tuple[str, s
     if part == "estimates":
         return found
     told = f"level {level:g}" if part == "levels" else part
-    # Up to 0.95 misses are at most 1.4 times as frequent as they should be, and 3 times above it.
+    # Up to level 0.95 misses may be 1.4 times as frequent as nominal, and 3 times above it.
     factor = MOST_MISSED / 0.05 if level <= 0.95 else 3.0
     return {
         (f"{told}: {kind}", which): answer._replace(may_miss=factor * (1.0 - level))
@@ -236,7 +236,7 @@ def _line(
 def _circle(
     one: Case, counts: IntArray, users: FloatArray, number: int, level: float
 ) -> dict[tuple[str, str], Answer]:
-    """Return the intervals of a survey on a circle; its number says from where quantiles are counted."""
+    """Return the intervals of a survey on a circle; its number selects where quantiles are counted from."""
     task, truth, period = one.task, one.truth, one.task.domain.length
     between = _between(one)
     origin = (0.0, _ORIGIN * period, None)[number % 3]
@@ -250,13 +250,13 @@ def _circle(
         if abs(of) >= _SMALLEST:
             angle = math.atan2(of.imag, of.real) / (2 * math.pi)
             found[f"direction{whose}", ""] = _around(told.direction, angle, period)
-        else:  # any direction is as good: the interval has to be the whole circle
+        else:  # no direction is better than another: the interval has to be the whole circle
             whole = _around(told.direction, 0.0, period)
             held = None if whole.held is None else whole.width >= 1.0 - SLACK
             found[f"direction{whose}", "of none"] = whole._replace(held=held)
     name = ("from 0", f"from {_ORIGIN:g} turns", "from opposite")[number % 3]
     if origin is None and result.quantiles and result.direction is not None:
-        assert result.direction.value is not None  # there would be no quantiles
+        assert result.direction.value is not None  # otherwise there would be no quantiles
         origin = (result.direction.value + period / 2) % period
     for tau, value in result.quantiles.items():
         assert origin is not None
@@ -269,19 +269,19 @@ def _circle(
 
 
 def _of_users(task: Task, counts: IntArray, level: float) -> Estimate:
-    """Return what an estimate for the users who reported says of their mean or direction and their spread."""
+    """Return an estimate for the users who reported: their mean or direction, and their spread."""
     survey = Survey.of(task, counts, target="users")
     return wrapped(replace(empty_estimate(task, target="users"), **by_moments(survey, level)), task)
 
 
 def _line_of(task: Task) -> tuple[float, float]:
-    """Return where a domain starts and how long it is."""
+    """Return the start and the length of a domain."""
     domain = task.domain
     return (domain.low if isinstance(domain, Interval) else 0.0), domain.length
 
 
 def _between(one: Case) -> dict[str, tuple[float, float]]:
-    """Return the ends of the shares that are asked, in the unit of the values."""
+    """Return the ends of the requested shares, in the unit of the values."""
     low, length = _line_of(one.task)
     return {name: (low + length * a, low + length * b) for name, (a, b) in one.shares.items()}
 
@@ -291,7 +291,7 @@ def _rough(note: str) -> bool:
 
 
 def _answer(value: Value | None, truth: float, scale: float, slack: float = SLACK) -> Answer:
-    """Return whether an interval holds a number, up to `slack` of the scale, by which widths are divided."""
+    """Return whether an interval contains a number, up to `slack` of the scale; widths are in this scale."""
     if value is None or value.low is None or value.high is None:
         return Answer(None, math.nan, rough=False)
     held = value.low - slack * scale <= truth <= value.high + slack * scale
@@ -299,7 +299,7 @@ def _answer(value: Value | None, truth: float, scale: float, slack: float = SLAC
 
 
 def _around(value: Value | None, turns: float, period: float) -> Answer:
-    """Return whether an arc holds a place of the circle."""
+    """Return whether an arc contains a place of the circle."""
     ends = None if value is None else value.ends()
     if value is None or ends is None:
         return Answer(None, math.nan, rough=False)
@@ -317,14 +317,14 @@ def _mass(one: Case, low: float, high: float) -> float:
 def _shares(
     found: dict[tuple[str, str], Answer], one: Case, result: Estimate, between: dict[str, tuple[float, float]]
 ) -> None:
-    # Two names may be one share, which arcwise tells once.
+    # Two names may mean one share, which arcwise shows once.
     for name, (low, high) in between.items():
         value = result.share(low, high)
         found["share", name] = _answer(value, _mass(one, *one.shares[name]), 1.0, _SHARE)
 
 
 def _bins(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> None:
-    """Compare bins; their names have nine digits, so ends are taken to be the k-th parts that they are."""
+    """Compare bins; their names have nine digits, so their ends are replaced by exact k-th parts."""
     low, length = _line_of(one.task)
     lattice, count = one.task.domain.lattice, len(result.bins)
     for name, value in result.bins.items():
@@ -346,9 +346,9 @@ def _band(one: Case, band: Band) -> Answer:
 
 
 def holds_everywhere(one: Case, band: Band) -> bool:
-    """Return whether a band holds P(X <= x) at every x: at its places, at atoms, and just before these.
+    """Return whether a band contains P(X <= x) at every x: at its places, at atoms, and just before atoms.
 
-    Between such places its bounds do not change, and P(X <= x) grows to what it is just before the next.
+    Between such places its bounds do not change, and P(X <= x) grows to its value just before the next.
     """
     low, length = _line_of(one.task)
     units = np.array(list(atoms(one.population)), np.float64)
@@ -356,7 +356,8 @@ def holds_everywhere(one: Case, band: Band) -> bool:
     steps = np.append(band.at, places)
     for x in np.unique(np.append(steps, np.nextafter(steps, -np.inf))):
         least, most = band.bounds(float(x))
-        # Exactly at an atom that is there in floats; beside one by a rounding error, whichever is kinder.
+        # Check exactly at atoms that are floats; next to other atoms, allow a rounding error in favour of the
+        # band.
         k = int(np.searchsorted(places, x, "right")) - 1
         here = k >= 0 and places[k] == x
         unit = float(units[k]) if here else (float(x) - low) / length
@@ -366,9 +367,10 @@ def holds_everywhere(one: Case, band: Band) -> bool:
 
 
 def _mode(found: dict[tuple[str, str], Answer], one: Case, result: Estimate) -> None:
-    """Compare the mode's interval: it holds a window that nobody's is fuller than, whole.
+    """Compare the mode's interval: it has to contain a whole window that is as full as any other.
 
-    What stands at a window's very ends is in it or not, as it suits: windows overlap.
+    Mass exactly at a window's ends counts as inside or outside, in favour of the interval, because windows
+    overlap.
     """
     value = result.mode
     ends = None if value is None else value.ends()
@@ -410,7 +412,7 @@ def _differences(
     users: FloatArray,
     generator: np.random.Generator,
 ) -> None:
-    """Compare differences to the mean of a second, uniform population of half as many devices."""
+    """Compare differences from the mean of a second, uniform population with half as many devices."""
     domain, mechanism = one.task.domain, one.task.mechanism
     uniform = on_lattice(parse_population("uniform", domain), domain)
     others = uniform.draw(max(users.size // 2, 30), generator)
@@ -429,7 +431,7 @@ def _comparisons(
 ) -> dict[tuple[str, str], Answer]:
     """Compare comparisons with a second sample, of the same population or a uniform one in turn.
 
-    The second sample is half as large. Both are strata of a third population too, with the weights 1 and 2.
+    The second sample is half as large. Both are also strata of a third population, with the weights 1 and 2.
     """
     task, domain = one.task, one.task.domain
     low, length = _line_of(task)
@@ -520,7 +522,7 @@ def _strata(
 def _numbers(
     first: Truth | None, second: Truth, shares: dict[str, tuple[float, float]], task: Task
 ) -> dict[tuple[str, str], float]:
-    """Return what is true of a second population, less what is of a first one, by attribute and key."""
+    """Return the truth of a second population minus that of a first one, by attribute and key."""
     low, length = _line_of(task)
     circular = isinstance(task.domain, Circle)
     found: dict[tuple[str, str], float] = {}
@@ -546,7 +548,7 @@ def _numbers(
 
 
 def _cdf(differences: Mapping[str, Value], first: Truth, second: Truth, low: float, length: float) -> Answer:
-    """Return whether all differences of two distribution functions hold at once."""
+    """Return whether all differences of two distribution functions hold together."""
     held, widths = True, []
     for place, value in differences.items():
         assert value.low is not None
@@ -559,7 +561,7 @@ def _cdf(differences: Mapping[str, Value], first: Truth, second: Truth, low: flo
 
 
 def _counts(one: Case, users: FloatArray, generator: np.random.Generator) -> IntArray:
-    """Return the counts of a report each of users with these values, on the unit domain."""
+    """Return the counts of users with these values, on the unit domain, with one report each."""
     domain = one.task.domain
     values = domain.from_unit(users)
     if isinstance(domain, Interval):

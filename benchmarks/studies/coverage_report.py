@@ -1,4 +1,4 @@
-"""What `coverage.py` prints and writes: tables, bounds that are missed, widths beside an earlier run's.
+"""Output of `coverage.py`: tables, bounds that are missed, and widths compared with an earlier run.
 
 Not a program.
 """
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["by_interval", "by_population", "compared", "exempt", "missed", "to_json"]
 
 MOST_ROUGH = 0.05
-"""Of the intervals of cells with a thousand reports or more, that may say they are rough."""
+"""Largest share of intervals, in cells with a thousand reports or more, that may say they are rough."""
 
 GROWN = 1.25
-"""How much the median width on smooth populations may grow."""
+"""Largest growth of the median width on smooth populations."""
 
 
 class _Worst(NamedTuple):
@@ -96,7 +96,7 @@ def by_interval(studies: Sequence[Study]) -> Table:
 
 
 def missed(studies: Sequence[Study]) -> list[str]:
-    """Return the bounds that are missed, a line each."""
+    """Return the bounds that are missed, one a line."""
     lines = []
     for study, (interval, item), cell in rejected(studies):
         surveys, wrong = cell.counted
@@ -132,7 +132,7 @@ def _rough_share(cells: Iterable[_Worst]) -> float:
 
 
 def exempt(studies: Sequence[Study]) -> str:
-    """Return in words which intervals say that they are rough, and which are not told."""
+    """Return in words which intervals say that they are rough, and which are not shown."""
     cells = _cells(studies)
     many = [each for each in cells if each.study.place.reports >= 1_000]
     untold = sum(len(each.cell.held) - each.cell.told for each in cells)
@@ -173,9 +173,10 @@ def to_json(studies: Sequence[Study]) -> dict[str, Any]:
 
 
 def compared(now: dict[str, Any], file: Path) -> tuple[Table, list[str]]:
-    """Return median widths now as ratios to those of an earlier run, and which grow by more than a quarter.
+    """Return ratios of median widths to those of an earlier run, and those that grow by more than a quarter.
 
-    Cells of smooth populations that both runs have; of an interval, the median over all its cells.
+    They are for cells of smooth populations that both runs have; for an interval, the median over all its
+    cells.
     """
     key = ("interval", "item", "population", "epsilon", "reports")
     before = {tuple(cell[k] for k in key): cell for cell in json.loads(file.read_text())["cells"]}

@@ -1,15 +1,14 @@
-"""The places of `coverage.py`, its surveys at them, and what decides when there are enough.
+"""The places of `coverage.py`, its surveys at them, and the rule for when they are enough.
 
-Not a program. A cell is an interval (and which one of its kind) at a place: a population, an epsilon, a
-number of reports. Its hypothesis is that the interval misses the truth in at most 0.07 of the surveys (1.4
-times what it should; 3 times where its level is above 0.95); that of the fit test is that at most 0.07 of
-honest surveys are rejected. The evidence against it is a likelihood ratio: of misses being as frequent as
-each of twelve rates above that, on average, to their being as frequent. While
-the hypothesis is true, that is a wealth which no betting makes grow (a nonnegative supermartingale of at most
-1 in expectation), so the probability that it *ever* reaches 1/a is at most a (Ville's inequality). One may
-look after each batch and go on where it is in doubt: the inverse of the largest wealth so far is a p-value
-whenever one stops. Holm's method over all cells needs no independence, so the probability that any true
-hypothesis is rejected is at most 0.01.
+Not a program. A cell is an interval (and its item) at a place: a population, an epsilon, a number of reports.
+Its hypothesis is that the interval misses the truth in at most 0.07 of the surveys (1.4 times the nominal
+rate; 3 times if its level is above 0.95). For the fit test, it is that at most 0.07 of honest surveys are
+rejected. The evidence against it is a likelihood ratio: of the average of twelve higher miss rates to this
+one. While the hypothesis is true, this is a wealth that no betting increases (a nonnegative supermartingale
+of at most 1 in expectation). So the probability that it *ever* reaches 1/a is at most a (Ville's inequality).
+This allows looking after each batch, and continuing in case of doubt: the inverse of the largest wealth so
+far is a p-value at any stopping time. Holm's method over all cells needs no independence, so the probability
+that any true hypothesis is rejected is at most 0.01.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0)
 REPORTS = (30, 100, 1_000, 10_000, 100_000, 1_000_000)
 
 ALPHA = 0.01
-"""That any hypothesis that is true is rejected."""
+"""Probability that any true hypothesis is rejected."""
 
 RATES = (0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 0.99)
-"""Of misses, against which a hypothesis of 0.07 is weighed; others by as many times the odds."""
+"""Rates of misses against which a hypothesis of 0.07 is weighed; for other rates, the odds are scaled."""
 
 DOUBT = 2.0
 """Wealth from which a place is surveyed further."""
@@ -60,16 +59,16 @@ CERTAIN = 1e8
 """Wealth at which a cell needs no more surveys: rejected among up to a million cells."""
 
 GROWTH = 1.5
-"""Of the number of surveys, from one look to the next."""
+"""Growth of the number of surveys from one look to the next."""
 
 BLOCK = 8
-"""Surveys at a time."""
+"""Surveys per block."""
 
 
 def design(populations: Sequence[Named]) -> list[Place]:
     """Return seven places of each population: each epsilon once, each number of reports at least once.
 
-    From one population to the next the numbers of reports move on by one, so that each epsilon meets each of
+    From one population to the next the numbers of reports shift by one, so that each epsilon meets each of
     them in every six populations, as in a Latin square.
     """
     return [
@@ -80,13 +79,13 @@ def design(populations: Sequence[Named]) -> list[Place]:
 
 
 def product(populations: Iterable[Named], epsilons: Sequence[float], reports: Sequence[int]) -> list[Place]:
-    """Return all places of these."""
+    """Return all combinations of these as places."""
     return [Place(each, epsilon, n) for each in populations for epsilon in epsilons for n in reports]
 
 
 @dataclass
 class Cell:
-    """What the surveys of a place found about one interval."""
+    """Results of the surveys of a place for one interval."""
 
     held: list[bool | None] = field(default_factory=list)
     widths: list[float] = field(default_factory=list)
@@ -102,17 +101,17 @@ class Cell:
 
     @property
     def told(self) -> int:
-        """How many intervals there are."""
+        """The number of intervals."""
         return sum(held is not None for held in self.held)
 
     @property
     def roughs(self) -> int:
-        """How many say of themselves that their level is rough: these are no evidence."""
+        """The number of intervals that say that their level is rough; these are no evidence."""
         return sum(rough and held is not None for rough, held in zip(self.rough, self.held, strict=True))
 
     @property
     def counted(self) -> tuple[int, int]:
-        """How many intervals are judged, and how many of these miss the truth."""
+        """The number of judged intervals, and the number of these that miss the truth."""
         judged = [
             held for rough, held in zip(self.rough, self.held, strict=True) if held is not None and not rough
         ]
@@ -141,13 +140,13 @@ class Study:
     part: str
     place: Place
     kinds: tuple[str, ...] = ("",)
-    """What the names of the intervals that are judged begin with."""
+    """Prefixes of the names of the intervals that are judged."""
     cells: dict[Name, Cell] = field(default_factory=dict)
     surveys: int = 0
     errors: list[str] = field(default_factory=list)
 
     def add(self, rows: Iterable[dict[Name, Answer] | str]) -> None:
-        """Take in surveys, in their order."""
+        """Add surveys, in their order."""
         for row in rows:
             self.surveys += 1
             if isinstance(row, str):
@@ -158,7 +157,7 @@ class Study:
                     self.cells.setdefault(name, Cell()).add(answer)
 
     def look(self) -> None:
-        """Note the evidence so far."""
+        """Record the current evidence."""
         for cell in self.cells.values():
             cell.peak = max(cell.peak, cell.wealth)
 
@@ -177,7 +176,7 @@ def wealth(surveys: int, missed: int, may_miss: float = MOST_MISSED) -> float:
 
 
 def rejected(studies: Iterable[Study]) -> list[tuple[Study, Name, Cell]]:
-    """Return the cells whose hypothesis is rejected, by Holm's method, those with most evidence first."""
+    """Return the cells with a hypothesis that Holm's method rejects, most evidence first."""
     cells = [(study, name, cell) for study in studies for name, cell in study.cells.items()]
     found = sorted(cells, key=lambda each: -each[2].peak)
     for k, (_, _, cell) in enumerate(found):
@@ -194,7 +193,7 @@ class _Block(NamedTuple):
 
 
 def _surveys(block: _Block) -> Rows:
-    """Make some surveys; one that fails is an error, not the end of a study."""
+    """Make some surveys; a failed survey is recorded as an error and does not end the study."""
     rows: Rows = []
     for number in block.numbers:
         try:
@@ -214,22 +213,22 @@ def run(
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Study]:
-    """Survey places, the doubtful ones further, up to `most` times; the same whatever the number of jobs.
+    """Survey places, and doubtful ones further, up to `most` times; the result does not depend on `jobs`.
 
     Parameters
     ----------
     places
-        Parts of `coverage_parts.PARTS`, and where.
+        Parts of `coverage_parts.PARTS`, and their places.
     first, most
-        Surveys of a place before the first look, and in all.
+        Surveys of a place before the first look, and in total.
     kinds
-        What the names of the intervals that are judged begin with; all unless given.
+        Prefixes of the names of the intervals that are judged; all unless given.
     seed
-        Of everything.
+        Seed of all randomness.
     jobs
-        Processes.
+        Number of processes.
     progress
-        Called with the number of surveys that are done and that are planned so far.
+        Called with the number of finished surveys and the number planned so far.
     """
     only = tuple(kinds) or ("",)
     plan = _Plan([Study(part, place, only) for part, place in places], first, most, seed)
@@ -245,7 +244,7 @@ def run(
 
 
 class _Plan:
-    """Which surveys come next at each place, and how many are done."""
+    """The next surveys of each place, and the number of finished ones."""
 
     def __init__(self, studies: list[Study], first: int, most: int, seed: int) -> None:
         self.studies = studies
@@ -253,7 +252,7 @@ class _Plan:
         self._done, self._planned = 0, first * len(studies)
 
     def next(self, index: int) -> list[_Block]:
-        """Return the next surveys of a place, in blocks; none when there are enough."""
+        """Return the next surveys of a place, in blocks; empty if there are enough."""
         study = self.studies[index]
         upto = self._first
         if study.surveys:
@@ -266,7 +265,7 @@ class _Plan:
         ]
 
     def take(self, index: int, blocks: Iterable[Rows], progress: Callable[[int, int], None] | None) -> None:
-        """Take in surveys of a place, in their order."""
+        """Add surveys of a place, in their order."""
         for rows in blocks:
             self.studies[index].add(rows)
             self._done += len(rows)
@@ -275,7 +274,7 @@ class _Plan:
 
 
 def _pooled(pool: Executor, plan: _Plan, progress: Callable[[int, int], None] | None) -> None:
-    """Make the surveys of all places in processes; each place goes on when all of its blocks are there."""
+    """Make the surveys of all places in processes; each place continues when its blocks are finished."""
     running: dict[Future[Rows], int] = {}
     batches: dict[int, list[Future[Rows]]] = {}
 

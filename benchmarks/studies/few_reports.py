@@ -6,8 +6,8 @@
 
 Prints a line for each estimate, epsilon and number of reports: the coverage over all populations, the median
 width in thousandths, and the populations with the least coverage; with --all every population. Estimates are
-mean, variance, difference (to "one value"), and on a circle direction and length. Other populations are
-given as lines of the grammar of `arcwise simulate`. Surveys are seeded. 200 take 10 minutes.
+mean, variance, difference (from "one value"), and on a circle direction and length. Other populations are
+given as lines of the grammar of `arcwise simulate`. Surveys are seeded; 200 take 10 minutes.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _FINE = 1 << 16
 
 
 class Case(NamedTuple):
-    """A name, a task, the law of its codes, the population and what is true of it."""
+    """A name, a task, the law of its codes, the population and its exact truth."""
 
     name: str
     task: Task
@@ -102,7 +102,7 @@ class Case(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """How many reports, how many surveys, and whom the intervals are for."""
+    """The number of reports and of surveys, and the target of the intervals."""
 
     reports: int
     repeats: int
@@ -110,7 +110,7 @@ class Wanted(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What many surveys of one population found."""
+    """Results of many surveys of one population."""
 
     name: str
     coverage: float
@@ -181,7 +181,7 @@ def _found(estimate: str, case: Case, other: Case, wanted: Wanted) -> Iterator[t
             yield value, value.contains(angle, period=1.0) if abs(moment) > 1e-9 else whole
         else:
             value = resultant_length(survey)
-            # Rounding to nodes shrinks it by up to (pi/K)^2 / 2, which is not undone.
+            # Rounding to nodes shrinks it by up to (pi/K)^2 / 2, which is not corrected.
             slack = (math.pi / mechanism.kernel.nodes) ** 2 / 2
             assert value.low is not None
             assert value.high is not None
@@ -189,7 +189,7 @@ def _found(estimate: str, case: Case, other: Case, wanted: Wanted) -> Iterator[t
 
 
 def study(estimate: str, epsilon: float, wanted: Wanted, names: list[str]) -> list[Cell]:
-    """Return the coverage of one estimate on every population, or on those given."""
+    """Return the coverage of one estimate on every population, or on the given ones."""
     circular = estimate in {"direction", "length"}
     domain: Domain = TURN if circular else UNIT
     other = _case("one value", domain, epsilon)

@@ -1,11 +1,11 @@
-"""Tables of the documentation that are computed: what stands on a page between two comments.
+"""Computed tables of the documentation, which pages show between two comments.
 
     python -m benchmarks.studies.figures NAME
     python -m benchmarks.studies.figures distributions [--epsilon E]
 
 Prints a Markdown table, the same on every machine. `tests/docs/test_figures.py` compares pages with it, and
-`python -m tests.support.figures --write` writes the tables anew. `distributions` takes half a minute;
-`--epsilon` prints its rows of one epsilon only.
+`python -m tests.support.figures --write` rewrites the tables. `distributions` takes half a minute;
+`--epsilon` prints only its rows of one epsilon.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _ROUNDS = (2.0, 3.5, 4.0, 4.9, 5.0, 6.0, 7.4, 8.0, 9.9, 12.0)
 
 
 def zones() -> str:
-    """Return how much of the domain the clamp's end zones are, and what that costs at the least."""
+    """Return the share of the domain in the clamp's end zones, and the least error that they cause."""
     rows = []
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
         c = half_window(epsilon)
@@ -55,7 +55,7 @@ def zones() -> str:
 
 
 def users() -> str:
-    """Return how many users a mean needs for an interval of one hundredth of the range to either side."""
+    """Return the users that a mean needs for an interval of one hundredth of the range to either side."""
     error = _HALF_WIDTH / _NORMAL
     rows = [
         [f"{epsilon:g}", f"{plan(_UNIT, epsilon=epsilon, error=error, compare=False).reports:,}"]
@@ -65,7 +65,7 @@ def users() -> str:
 
 
 def bounds() -> str:
-    """Return how many people a mean needs on domains of several lengths."""
+    """Return the number of people that a mean needs on domains of several lengths."""
     rows = [
         [f"0 to {high}", f"{plan(Interval(0, high), epsilon=1.0, error=1.0, compare=False).reports:,}"]
         for high in (30, 60, 120, 600)
@@ -75,7 +75,7 @@ def bounds() -> str:
 
 
 def odds() -> str:
-    """Return what a report can change, in odds and for somebody who thought two values equally likely."""
+    """Return how much a report can change odds, and a belief that two values are equally likely."""
     rows = []
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
         factor = math.exp(epsilon)
@@ -87,12 +87,12 @@ def odds() -> str:
 
 
 def means() -> str:
-    """Return how many people a mean needs by its standard error, as a share of the range."""
+    """Return the number of people that a mean needs by its standard error, as a share of the range."""
     return _planned(Interval(0, 100), {f"{share} %": f"{share}%" for share in (5, 2, 1, 0.5)})
 
 
 def directions() -> str:
-    """Return how many people a direction needs by its error, in hours of a clock."""
+    """Return the number of people that a direction needs by its error, in hours of a clock."""
     return _planned(Circle(24), {"2 h": 2.0, "1 h": 1.0, "30 min": 0.5, "15 min": 0.25})
 
 
@@ -112,7 +112,7 @@ def _planned(domain: Domain, errors: dict[str, float | str]) -> str:
 
 
 def widths() -> str:
-    """Return median widths of intervals for a mean at epsilon 12, in thousandths, beside Student's."""
+    """Return median widths of intervals for a mean at epsilon 12, in thousandths, and Student's."""
     rows = []
     for words, name in {
         "uniform": "uniform",
@@ -130,7 +130,7 @@ def widths() -> str:
 
 
 def errors() -> str:
-    """Return how many users give an interval at epsilon 1, by its half-width, for means and directions."""
+    """Return the users that an interval needs at epsilon 1, by half-width, for means and directions."""
     rows = []
     for share in (0.1, 0.05, 0.02, 0.01):
         error = share / _NORMAL
@@ -168,12 +168,12 @@ def groups() -> str:
 
 
 def _reports(epsilon: float) -> Kernel:
-    """Return the kernel of a task that names neither mechanism nor nodes."""
+    """Return the kernel of a task without a given mechanism or number of nodes."""
     return Task("age", _UNIT, epsilon).mechanism.kernel
 
 
 def central_epsilons() -> str:
-    """Return what one release of counts reveals at delta = 1e-8, by local epsilon and number of reports."""
+    """Return how much one release of counts reveals at delta = 1e-8, by local epsilon and reports."""
     sizes = (10**3, 10**4, 10**5, 10**6, 10**7)
     rows = [
         [f"{epsilon:g}", *(rounded_up(central(_reports(epsilon), n, delta=1e-8).epsilon, 3) for n in sizes)]
@@ -183,7 +183,7 @@ def central_epsilons() -> str:
 
 
 def central_releases() -> str:
-    """Return what several releases of 10,000 reports reveal together, at delta = 1e-6."""
+    """Return how much several releases of 10,000 reports reveal together, at delta = 1e-6."""
     counts = (1, 7, 30, 365)
     rows = [
         [
@@ -215,7 +215,7 @@ def integer_noise() -> str:
 
 
 def traffic() -> str:
-    """Return how many reports and batches a second come from so many devices."""
+    """Return the number of reports and batches a second from a number of devices."""
     rows = []
     for power, daily in ((6, 10), (7, 10), (8, 10), (9, 10), (9, 86.4)):
         rate = 10**power * daily / 86_400

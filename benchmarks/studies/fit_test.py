@@ -1,21 +1,21 @@
-"""The fit test: false alarms on honest reports of many populations, and how often it finds liars.
+"""The fit test: false alarms on honest reports of many populations, and how often it detects false reports.
 
     python -m benchmarks.studies.fit_test [--epsilon 1 4 8 12] [--reports 30 1e4 1e5]
         [--repeats 20] [--jobs 1] [--population NAME ...] [--level 0.05]
     python -m benchmarks.studies.fit_test --attack 0.001 [--codes 1]
     python -m benchmarks.studies.fit_test --liars
 
-A cell is a population, an epsilon and a number of reports; every cell is printed, and the worst of all at the
-end, with the probability of as many alarms or more if the rate were 0.07. Populations: smooth ones, atoms on
+A cell is a population, an epsilon and a number of reports. Every cell is printed, and at the end the worst of
+all, with the probability of as many alarms or more if the rate were 0.07. Populations: smooth ones, atoms on
 and between nodes, lattices as values and as the domain's, 2 % of the domain, a comb, a gap, a step, heavy
-tails, four modes; on a circle near-uniform ones and atoms at round angles too.
+tails, four modes; on a circle near-uniform ones and atoms at round angles, too.
 
-With --attack: liars with such a share, in addition to the honest devices, send one code (or one of so many
-codes), any codes. "Named" says how often such a code is named, "held" how often the lower bounds are at most
-what the liars sent; nominal is 0.95 or more.
+With --attack: liars with this share, in addition to the honest devices, send one code, or one of a number of
+codes; any codes. "Named" is how often the test names such a code; "held" is how often the lower bounds are at
+most the number of false reports; nominal is 0.95 or more.
 
-With --liars: how many times more liars with 1 % of the reports can do by codes of their choice, below a
-residual of 3.5, than by lying about their inputs: beta(2, 5) on an interval, von Mises(2) on a circle.
+With --liars: how many times more effect liars with 1 % of the reports have by codes of their choice, below a
+residual of 3.5, than by false inputs: beta(2, 5) on an interval, von Mises(2) on a circle.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 PROMISED = 0.07
-"""The rate of false alarms that no cell may be above."""
+"""The rate of false alarms that no cell may exceed."""
 
 _UNIFORM = Histogram([0.0, 1.0], [1.0])
 
@@ -127,7 +127,7 @@ POPULATIONS = LINE | LATTICE | CIRCLE
 
 
 class Found(NamedTuple):
-    """What one test gave."""
+    """Result of one test."""
 
     rejected: bool
     named: bool
@@ -136,7 +136,7 @@ class Found(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """What devices there are."""
+    """A population of devices, an epsilon and a number of reports."""
 
     population: str
     epsilon: float
@@ -159,7 +159,7 @@ def _prepared(population: str, epsilon: float) -> tuple[Mechanism, FloatArray]:
 
 
 def one(job: tuple[Cell, int], *, share: float, codes: int, level: float) -> Found:
-    """Return what the test finds in one survey of a cell with a share of liars on some codes."""
+    """Return the result of the test in one survey of a cell with a share of liars on some codes."""
     cell, seed = job
     mechanism, law = _prepared(cell.population, cell.epsilon)
     key = [zlib.crc32(cell.population.encode()), round(1e6 * cell.epsilon), cell.reports, round(1e6 * share)]
@@ -177,7 +177,7 @@ def one(job: tuple[Cell, int], *, share: float, codes: int, level: float) -> Fou
 
 
 def liars() -> None:
-    """Print bounds on what chosen codes do, in multiples of what lies about the input do."""
+    """Print bounds on the effect of chosen codes, in multiples of that of false inputs."""
     rng = np.random.default_rng(1)
     draws = rng.beta(2, 5, 100_000), rng.vonmises(0, 2, 100_000) / (2 * np.pi) % 1.0
     names = ("mean", "standard deviation", "direction", "resultant length")

@@ -1,17 +1,19 @@
-"""Groups of tasks: how many a device should report, how a direction and a distance share, and who is covered.
+"""Groups of tasks: how many a device should report, best shares of epsilon, and coverage.
 
     python -m benchmarks.studies.groups [--surveys 1000] [--parts sample shares coverage]
 
-sample: the best k of d tasks beside the rule of Wang et al. (2019), and how much larger the rule's summed
+sample: the best k of d tasks and the rule of Wang et al. (2019), and how much larger the rule's summed
 squared error is, for d intervals and d circles; and the same at the worst epsilon between 0.5 and 20.
-shares: the epsilon of a direction and of a distance with the least summed error, and how much larger that of
-equal shares is.
-coverage: how often intervals of 95 % for the devices of a group hold the truth, where 6,000 devices draw one
-of d tasks, with the correction for drawing and without it.
 
-The first two are computed from the integers that devices sample from, the last is simulated with fixed seeds.
-Exits with 1 when the rule's error is more than 1.3 times the least, or a corrected interval covers less than
-0.92 (0.95 from 1,000 surveys is less with a probability of 2e-5).
+shares: the epsilon of a direction and of a distance with the least summed error, and how much larger the
+error of equal shares is.
+
+coverage: how often intervals of 95 % for the devices of a group contain the truth if 6,000 devices draw one
+of d tasks, with and without the correction for drawing.
+
+The first two are computed from the integers that devices sample from; the last is simulated with fixed seeds.
+Exits with 1 if the rule's error is more than 1.3 times the least, or a corrected interval covers less than
+0.92 (for a coverage of 0.95, 1,000 surveys show less with a probability of 2e-5).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ EPSILONS = (1.0, 2.0, 3.0, 3.5, 4.0, 4.5, 4.9, 5.0, 6.0, 7.4, 8.0, 9.9, 12.0, 16
 
 
 def rule_and_best(domain: Domain, count: int, epsilon: float) -> tuple[int, int, float]:
-    """Return k by the rule, the best k, and the rule's error over the best."""
+    """Return k by the rule, the best k, and the ratio of the rule's error to the best."""
     errors = sample_errors({str(i): domain for i in range(count)}, epsilon)
     best = min(errors, key=lambda each: each.error)
     rule = wang_sample(epsilon, count)

@@ -1,19 +1,20 @@
-"""Epsilons at which a harmonic of the circle vanishes: estimates there beside those a tenth to either side.
+"""Epsilons at which a harmonic of the circle vanishes: estimates there, and a tenth to either side.
 
     python -m benchmarks.studies.harmonics [--repeats 200] [--reports 100000] [--seed 1]
 
 rho_k, the factor by which a device's randomness shrinks the k-th trigonometric moment, is zero for k = 3 at
-epsilon = 2 ln 2 and for k = 4 at 2 ln 3, and for multiples of k: the reports say nothing whatever about
-these harmonics. On a grid of K codes with a window W it is zero where k W/K is whole: at 2 ln 2 on 120 codes,
-nearly on 128; at 2 ln 3 on 128. There are populations with all their energy there, 1 + cos(k theta) and
-k equal peaks, one with half of it, and one without. Warnings are errors, and each estimate must be finite.
+epsilon = 2 ln 2 and for k = 4 at 2 ln 3, and for multiples of k: the reports contain no information on these
+harmonics. On a grid of K codes with a window W it is zero where k W/K is whole: at 2 ln 2 on 120 codes,
+nearly on 128; at 2 ln 3 on 128. Two populations have all their energy in them, 1 + cos(k theta) and k equal
+peaks; one has half of it, and one has none. Warnings are errors, and each estimate must be finite.
 
-"error" is the Wasserstein-1 distance of the estimated distribution to the population in degrees, "blind" that
-of the population without its multiples of k. By the triangle inequality an estimate that has lost these and
-errs in the rest as that of a population without them, von Mises(2), errs by at most the sum of the two. It
-exits with 1 when an estimate fails; when the error at the epsilon itself exceeds this sum and both errors
-beside it by more than 3 standard errors; or when direction or resultant length cover less than 0.93 (pooled;
-where there is no direction, the whole circle has to be told).
+"error" is the Wasserstein-1 distance in degrees from the estimated distribution to the population; "blind" is
+the distance from the population without its multiples of k. Consider an estimate that has lost these
+harmonics, and otherwise errs as for von Mises(2), a population without them. By the triangle inequality it
+errs by at most the sum of the two. It exits with 1 if an estimate fails, or if the error at the epsilon
+itself exceeds this sum and both neighbouring errors by more than 3 standard errors. It also does so if
+direction or resultant length cover less than 0.93 (pooled; without a direction, the whole circle must be
+shown).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Wave(Population):
 
 
 def peaks(k: int) -> Population:
-    """Return k equal von Mises peaks of concentration 60: its harmonics are multiples of k only."""
+    """Return k equal von Mises peaks of concentration 60, which have only harmonics at multiples of k."""
     return Mixture([1 / k] * k, tuple(VonMises(0.03 + i / k, 60.0) for i in range(k)))
 
 
@@ -86,7 +87,7 @@ def populations(k: int) -> dict[str, Population]:
 
 
 class Found(NamedTuple):
-    """Of one survey: the distance in degrees, and which intervals cover."""
+    """Results of one survey: the distance in degrees, and which intervals cover."""
 
     error: float
     direction: bool
@@ -99,7 +100,7 @@ def survey(task: Task, population: Population, counts: IntArray, values: FloatAr
     Raises
     ------
     ArithmeticError
-        When an estimate is not finite.
+        If an estimate is not finite.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -112,7 +113,7 @@ def survey(task: Task, population: Population, counts: IntArray, values: FloatAr
     if not (np.isfinite(probabilities).all() and probabilities.min() >= 0):
         raise ArithmeticError("a probability is not finite")
     mechanism = task.mechanism
-    nodes = np.roll(probabilities, first_cell(mechanism))  # bins start with that cell, nodes with node 0
+    nodes = np.roll(probabilities, first_cell(mechanism))  # bins start with this cell, nodes with node 0
     moment = population.trigonometric_moment()
     heading = result.direction
     assert heading.low is not None
@@ -135,7 +136,7 @@ def blind(mechanism: OptimalCircular, population: Population, k: int, values: Fl
 def surveys(
     population: Population, epsilon: float, codes: int, *, repeats: int, reports: int, seed: int
 ) -> FloatArray:
-    """Return what `repeats` surveys found, shape (repeats, 3)."""
+    """Return the results of `repeats` surveys, shape (repeats, 3)."""
     task = Task("a", Circle(360), epsilon, mechanism=OptimalCircular(Circle(360), epsilon, nodes=codes))
     law = code_law(task.mechanism, population)
     values = population.quantiles((np.arange(10_000) + 0.5) / 10_000)

@@ -1,10 +1,10 @@
-"""The mode's interval with windows of other widths: mean length, and how often it holds the true mode.
+"""The mode's interval with windows of other widths: mean length, and how often it contains the true mode.
 
     python -m benchmarks.studies.mode_windows [--repeats 10] [--windows 4 8 16]
         [--epsilon 1 4] [--reports 10000]
 
-On [0, 1], 128 nodes; lengths in parts of the range. "holds" is the share of intervals that hold the place of
-the highest density (for "atom", 0). `arcwise.analysis.estimators.mode` has 8 windows side by side.
+On [0, 1], 128 nodes; lengths are shares of the range. "holds" is the share of intervals that contain the
+place of the highest density (for "atom", 0). `arcwise.analysis.estimators.mode` has 8 windows side by side.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main() -> None:
 def study(  # noqa: PLR0917
     mechanism: OptimalPiecewise, population: str, truth: float, reports: int, windows: list[int], repeats: int
 ) -> list[tuple[float, float]]:
-    """Return mean length and share that holds the truth, for each number of windows side by side."""
+    """Return mean length and share that contains the truth, for each number of windows side by side."""
     lengths = np.zeros((repeats, len(windows)))
     held = np.zeros((repeats, len(windows)))
     kept = module._WINDOWS

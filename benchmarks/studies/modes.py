@@ -1,9 +1,10 @@
 """How many modes estimates show, and how far their pictures are from the users' own values.
 
-Populations with one mode and with several, on intervals and circles, at epsilons from 0.5 to 8 and with 10^3
-to 10^6 reports. ``python -m benchmarks.studies.modes`` prints for each population in which share of surveys
-fewer modes are shown than it has, as many, and more; then the same by epsilon and number of reports; the
-Wasserstein-1 distance of what is drawn over that of the fit, and the CPU time that counting modes takes.
+Populations have one mode or several, on intervals and circles, at epsilons from 0.5 to 8 and with 10^3 to
+10^6 reports. For each population ``python -m benchmarks.studies.modes`` prints the shares of surveys that
+show fewer modes than it has, as many, and more; then the same by epsilon and number of reports. It also
+prints the Wasserstein-1 distance of the drawn distribution divided by that of the fit, and the CPU time of
+counting modes.
 """
 
 from __future__ import annotations
@@ -73,14 +74,14 @@ MODES = {
         "four-modes": 4,
     },
 }
-"""By domain and name in `accuracy_populations`, how many modes a population has."""
+"""Number of modes of a population, by domain and name in `accuracy_populations`."""
 
 SETTINGS = tuple(product((0.5, 1.0, 2.0, 4.0, 8.0), (1_000, 10_000, 100_000, 1_000_000)))
-"""Epsilons and numbers of reports, which surveys of a population take in turns."""
+"""Epsilons and numbers of reports, which surveys of a population use in turn."""
 
 
 class Survey(NamedTuple):
-    """How many modes are shown, the distance of the picture over the fit's, and CPU seconds."""
+    """The number of modes shown, the distance of the picture over that of the fit, and CPU seconds."""
 
     modes: int
     ratio: float

@@ -5,14 +5,17 @@
 
 means: standard errors, predicted over simulated, of surveys of 10,000 reports, for every mechanism that
 `arcwise plan` compares, four epsilons and six populations; the last is the worst of all, half at each end.
-directions: the same for root mean square errors, with three populations.
-reach: the number of reports that is planned for 1 % of the range, or 2 degrees, and the error simulated with
-it, over the one asked for; and the same for an epsilon that is planned.
-distributions: the same with the Wasserstein-1 distance: the average of new surveys over what was asked for.
 
-Surveys are drawn from the law of the codes. Seeds are fixed. A standard deviation from r surveys is known to
-1/sqrt(2 r) of itself: 1.1 % with 4,000. Exits with 1 when a ratio of means is not from 0.93 to 1.07, or an
-error of a plan is exceeded by more than four standard errors of the simulation.
+directions: the same for root mean square errors, with three populations.
+
+reach: the planned number of reports for 1 % of the range, or 2 degrees, and the error simulated with it, over
+the requested one; and the same for a planned epsilon.
+
+distributions: the same with the Wasserstein-1 distance: the average of new surveys over the requested error.
+
+Surveys are drawn from the law of the codes, with fixed seeds. A standard deviation from r surveys is known to
+1/sqrt(2 r) of itself: 1.1 % with 4,000. Exits with 1 if a ratio of means is not from 0.93 to 1.07, or if an
+error exceeds its plan by more than four standard errors of the simulation.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ LINE, TURN = Interval(0, 1), Circle(1)
 BETWEEN = (0.93, 1.07)
 REPORTS = 10_000
 BLOCK = 500
-"""Surveys that are drawn at a time."""
+"""Surveys per block."""
 
 
 @cache
@@ -65,7 +68,7 @@ def populations(kind: str) -> dict[str, Population]:
 
 @cache
 def mechanisms(domain: Domain, goal: str, epsilon: float) -> dict[str, Mechanism]:
-    """Return what `arcwise plan` compares, by label."""
+    """Return the mechanisms that `arcwise plan` compares, by label."""
     members = families(domain, goal, None, compare=True)
     return {member.label: member.make(epsilon, None) for member in members}
 
@@ -113,7 +116,7 @@ def ratios(domain: Domain, goal: str, repeats: int) -> bool:
                     else MeanCurve(mechanism, population, "population")
                 )
                 if math.isinf(curve.error(REPORTS)):
-                    cells.append(math.nan)  # a range of means, no mean, from so few reports
+                    cells.append(math.nan)  # this few reports give a range of means, not a mean
                     continue
                 seed = 1000 * place + 10 * number + int(10 * epsilon)
                 error = simulated_error(mechanism, population, REPORTS, repeats, seed)
@@ -125,7 +128,7 @@ def ratios(domain: Domain, goal: str, repeats: int) -> bool:
 
 
 def reach(repeats: int) -> bool:
-    """Print the errors of surveys as large, and as private, as was planned."""
+    """Print the errors of surveys with the planned number of reports, or the planned epsilon."""
     print(f"reach: simulated error over the one asked for, {repeats:,} surveys each")
     noise = 4.0 / math.sqrt(2.0 * repeats)
     good = True
@@ -162,7 +165,7 @@ def reach(repeats: int) -> bool:
 
 
 def distributions(surveys: int) -> bool:
-    """Print the average distance of new surveys as large as was planned, over the one asked for."""
+    """Print the average distance of new surveys of the planned size, over the requested error."""
     print(f"distributions: average Wasserstein-1 distance over the one asked for, {surveys} new surveys each")
     good = True
     for domain, errors in ((LINE, ("2%", "1%")), (TURN, ("2%", "1%"))):

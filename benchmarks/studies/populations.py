@@ -1,7 +1,7 @@
-"""The populations that studies try: named lines of `populations.txt`, and any number drawn at random.
+"""The populations of studies: named lines of `populations.txt`, and any number drawn at random.
 
 Not a program. ``random:SEED`` is a population drawn from the grammar: any kind of domain, one to four parts
-of random kinds, places and widths. Whoever tunes to a list meets others there.
+of random kinds, places and widths. These guard against tuning to the list.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["LIST", "Named", "domain_of", "random_population", "read", "wanted"]
 LIST = Path(__file__).with_name("populations.txt")
 
 _STEPS = (4, 6, 10, 19, 36, 60, 100, 144, 240, 255, 360, 500, 720, 999)
-"""Of a random lattice."""
+"""Largest size of a random lattice."""
 
 
 class Named(NamedTuple):
-    """A population: its name, its domain and its line, and the section of the list that it stands in."""
+    """A population: its name, its domain and its line, and its section of the list."""
 
     name: str
     domain: str
@@ -58,7 +58,7 @@ def read(path: Path = LIST) -> list[Named]:
 
 
 def wanted(names: Iterable[str], path: Path = LIST) -> list[Named]:
-    """Return populations by name; ``random:SEED`` is one that is drawn, and a name may be of a section."""
+    """Return populations by name; ``random:SEED`` is a drawn one, and a name may be that of a section."""
     known = read(path)
     found = []
     for name in names:
@@ -88,7 +88,7 @@ def random_population(seed: int) -> Named:
     for _ in range(int(generator.integers(1, 5))):
         makers = _CIRCLE if circular else _LINE
         part = makers[int(generator.integers(len(makers)))](generator, low, length, step)
-        # Where people round their values: tenths of the domain, twentieths, hundredths.
+        # Round values of people: tenths of the domain, twentieths, hundredths.
         if step is None and not part.startswith(("atom", "comb")) and generator.random() < 0.25:
             part += f"@{length / int(generator.choice([10, 20, 72, 100])):.12g}"
         parts.append(part)
@@ -99,12 +99,12 @@ def random_population(seed: int) -> Named:
 
 
 def _line(generator: np.random.Generator) -> tuple[float, float]:
-    """Return where an interval starts and how long it is."""
+    """Return the start and the length of an interval."""
     return ((0.0, 1.0), (0.0, 100.0), (-20.0, 200.0))[int(generator.integers(3))]
 
 
 def _place(generator: np.random.Generator, low: float, length: float, step: float | None) -> float:
-    """Return a place anywhere, on a lattice that of a value; now and then an end or another round number."""
+    """Return any place, a value on a lattice; sometimes an end or another round number."""
     unit = float(generator.random())
     if generator.random() < 0.3:
         unit = float(generator.choice([0.0, 0.1, 0.25, 0.5, 0.75, 0.9]))

@@ -1,14 +1,14 @@
-"""What a design for the mean gains from a population, and what it loses where the population is another.
+"""Gains of a design for the mean from a population, and its losses if the population is wrong.
 
 Everything is summed over the integers that devices sample from. For each epsilon and population:
 
-- reports that goal "mean" without a population, and the default goal's mean, need for each report of the
+- reports that goal "mean" without a population, and the mean of the default goal, need for each report of the
   design for this population, in this population;
 - the same for the design for all populations of the table together;
-- how many times as many reports it takes where the population is wrong: at the worst value of the range
-  (for users), and in the worst other population of the table.
+- how many times as many reports it needs if the population is wrong: at the worst value of the range (for
+  users), and in the worst other population of the table.
 
-Exits with 1 when a design for a population needs more reports there than the one for the worst case.
+Exits with 1 if a design for a population needs more reports there than the design for the worst case.
 """
 
 from __future__ import annotations

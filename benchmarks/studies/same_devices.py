@@ -1,9 +1,10 @@
-"""Whether intervals hold where the same devices report again, if they are told how often.
+"""Whether intervals cover if the same devices report again, and the estimate is given the number of reports.
 
-Devices keep a value, half of them do, or none does; answers are fresh or memoised; each device sends its
-most reports, or from one up to that. ``python -m benchmarks.studies.same_devices`` prints in which share of
-surveys each sort of interval holds, by habit, by how often, by epsilon and by population: of an estimate, of
-the difference of two samples, of two strata, and of the points of a series.
+All devices keep a value, half of them do, or none does; answers are fresh or memoised; each device sends its
+most reports, or from one up to that. ``python -m benchmarks.studies.same_devices`` prints the share of
+surveys in which each kind of interval covers, by habit, number of reports, epsilon and population. The
+intervals are those of an estimate, of the difference of two samples, of two strata, and of the points of a
+series.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ POPULATIONS = ("normal", "rare", "two", "skew", "point")
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 
 OFTEN = ((2, 1000), (7, 100), (30, 100), (30, 1000), (1000, 100))
-"""The most reports of a device, and how many devices there are."""
+"""The most reports of a device, and the number of devices."""
 
 
 class Habit(NamedTuple):
-    """Of which domain, how many devices keep their value, and whether answers are memoised."""
+    """A domain, how many devices keep their value, and whether answers are memoised."""
 
     kind: str
     keep: str
@@ -99,7 +100,7 @@ def reported(  # noqa: PLR0917
 
 
 def held(result: Estimate | Point, truth: FloatArray) -> Iterator[tuple[str, bool]]:
-    """Yield which intervals hold what they are about, given many values of the population."""
+    """Yield which intervals contain their truth, given many values of the population."""
     if result.direction is not None:
         moment = np.exp(2j * math.pi * truth).mean()
         low, high = result.direction.ends() or (0.0, 1.0)
@@ -126,7 +127,7 @@ def held(result: Estimate | Point, truth: FloatArray) -> Iterator[tuple[str, boo
 def survey(  # noqa: PLR0917
     habit: Habit, task: Task, name: str, often: tuple[int, int], truth: FloatArray, rng: np.random.Generator
 ) -> Iterator[tuple[str, bool]]:
-    """Yield what holds of one survey."""
+    """Yield the results of one survey."""
     most, devices = often
     one, two = (
         reported(task, name, habit.keep, most, devices, rng, memoised=habit.memoised) for _ in range(2)

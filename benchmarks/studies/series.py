@@ -2,11 +2,11 @@
 
     python -m benchmarks.studies.series [--epsilon 1 6] [--repeats 500] [--seed 1]
 
-How often `arcwise.analysis.timeseries.series` finds a change at level 0.05, in so many surveys a row. Beside
-it its two parts: the test with a covariance for each point (Welch's; Johansen's on a circle), and the one
-with a single covariance (analysis of variance); a change is told when both find one.
+How often `arcwise.analysis.timeseries.series` finds a change at level 0.05, in a number of surveys for each
+row. The table also shows its two parts: the test with a covariance for each point (Welch's; Johansen's on a
+circle), and the test with a single covariance (analysis of variance); a change is shown if both find one.
 
-- same: one population at all points. What is above 0.05 is an error.
+- same: one population at all points. A rate above 0.05 is an error.
 - spread: the mean stays; every other point has a wider spread and a tenth of the reports.
 - moved: the mean moves half way through the points by 2 standard errors of a point's mean.
 - panel: the same devices report at every point, each always with the same value.

@@ -1,4 +1,4 @@
-"""Populations under the optimal mechanisms, and what is exactly true of them, for studies of estimates.
+"""Populations under the optimal mechanisms, and their exact truth, for studies of estimates.
 
 Not a program.
 """
@@ -27,7 +27,7 @@ INTERVALS, CIRCLES = tuple(INTERVAL), tuple(CIRCLE)
 
 
 def atoms(population: Population) -> dict[float, float]:
-    """Return the places of a population's atoms and how much is there."""
+    """Return the places and the masses of a population's atoms."""
     if isinstance(population, Atoms):
         return dict(zip(population.places.tolist(), population.probabilities.tolist(), strict=True))
     found: dict[float, float] = {}
@@ -39,7 +39,7 @@ def atoms(population: Population) -> dict[float, float]:
 
 
 class Case(NamedTuple):
-    """A mechanism, the law of its codes, and what is true of the population behind it."""
+    """A mechanism, the law of its codes, and the exact truth of its population."""
 
     mechanism: Mechanism
     law: FloatArray
@@ -71,7 +71,7 @@ def case(
 
 
 def inside(value: Value, truth: float) -> bool:
-    """Return whether an interval holds what is true."""
+    """Return whether an interval contains the truth."""
     if value.low is None or value.high is None:
         return False
     return value.low - SLACK <= truth <= value.high + SLACK

@@ -1,19 +1,19 @@
-"""What honesty costs: widths of shares and bins, beside the least that any honest interval can have.
+"""The cost of honest intervals: widths of shares and bins, against the least width of any honest interval.
 
     python -m benchmarks.studies.widths [--fewest 10000] [--epsilon 1 4] [--miss 0.07] [--jobs 2]
 
 The places are those of the coverage study with --fewest reports or more, an epsilon up to 8 and a smooth
-population. Widths are ratios to the median width, "before", of the profile likelihood intervals that arcwise
-once had (`widths_before.json`): these covered smooth populations, and failed at atoms. Beside arcwise's own
-median there are, for intervals that miss no population more often than --miss (`widths_bounds`):
+population. Widths are ratios to the median width, "before", of earlier profile likelihood intervals of
+arcwise (`widths_before.json`): these covered smooth populations, and failed at atoms. Next to arcwise's own
+median, the table shows for intervals that miss no population more often than --miss (`widths_bounds`):
 
-    endless reports   what is left of every such interval when the reports are endless: atoms that rounding
+    endless reports   the width of every such interval if the reports are endless: atoms that rounding
                       hides at the bounds
     median            at least the median width of every such interval
     expected          at least the expected width of every such interval
 
-The coverage study lets 0.07 pass; arcwise aims at 0.05, for which the bounds are larger. It exits with 1 when
-the median of "expected" is below 1.25: then it would not be ruled out that honest intervals are as narrow.
+The coverage study accepts 0.07; arcwise aims for 0.05, for which the bounds are larger. It exits with 1 if
+the median of "expected" is below 1.25, because honest intervals might then be as narrow.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = ["Row", "rows_of"]
 BEFORE = Path(__file__).with_name("widths_before.json")
 
 GROWN = 1.25
-"""Times the earlier width, which no honest interval is to be shown able to keep below."""
+"""Ratio to the earlier width below which no honest interval must be shown to be able to stay."""
 
 _MOST_EPSILON = 8.0
 """Circles have 1,618 nodes at epsilon 12: too many for the program."""
 
 
 class Row(NamedTuple):
-    """A share or a bin at a place: widths in parts of the population."""
+    """A share or a bin at a place, with widths as shares of the population."""
 
     place: Place
     interval: str
@@ -64,7 +64,7 @@ class Row(NamedTuple):
 
 @one_thread()
 def rows_of(place: Place, before: dict[str, float], surveys: int, miss: float, seed: int) -> list[Row]:
-    """Return the shares and bins of a place whose width is known from before."""
+    """Return the shares and bins of a place that have an earlier width."""
     widths: dict[str, list[float]] = defaultdict(list)
     for number in range(surveys):
         for (interval, item), answer in survey("estimates", place, number, seed).items():
@@ -88,8 +88,8 @@ def main() -> int:
     parser.add_argument("--population", nargs="+", default=["smooth"], help="names or sections of the list")
     parser.add_argument("--epsilon", type=float, nargs="+")
     parser.add_argument("--fewest", type=float, default=1e4, help="reports")
-    parser.add_argument("--surveys", type=int, default=6, help="of each place, for arcwise's own")
-    parser.add_argument("--miss", type=float, default=0.07, help="how often an interval may miss")
+    parser.add_argument("--surveys", type=int, default=6, help="surveys of each place, for arcwise's width")
+    parser.add_argument("--miss", type=float, default=0.07, help="largest rate of misses of an interval")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write all cells to this file")
@@ -134,7 +134,7 @@ def _key(place: Place) -> str:
 
 
 def _told(interval: str, rows: list[Row]) -> tuple[Table, list[str]]:
-    """Return the table of shares or of bins, and whether it does not show what it is for."""
+    """Return the table of shares or of bins, and a failure if it does not show the claim."""
     table = Table(title=f"{interval}s", title_justify="left", box=None, pad_edge=False)
     columns = ("epsilon", "n", "cells", "before", "endless reports", "median", "expected", "arcwise")
     for name in columns:

@@ -1,18 +1,18 @@
-"""How wide an interval of a share has to be where it is to cover on every population: a lower bound.
+"""A lower bound on the width of an interval of a share that covers on every population.
 
-Not a program. An interval that holds a share a with probability 1 - alpha on *every* population does so on a
-population Q whose share is a. Where reports of Q look like those of the population P at hand, it then has to
-hold a on P too, although P has another share: "a is outside" is a test of Q against P of level alpha. No such
-test finds P more often than that of Neyman and Pearson does, with probability beta(a). So under P
+Not a program. An interval that contains a share a with probability 1 - alpha on *every* population does so on
+a population Q with this share. If reports of Q look like those of the given population P, the interval has to
+contain a on P, too, although P has another share: "a is outside" is a test of Q against P of level alpha. No
+such test finds P more often than that of Neyman and Pearson does, with probability beta(a). So under P
 
 - the expected width is at least the integral of 1 - beta(a) over all a (Pratt 1961; Armstrong and Kolesar
-  2018), whatever the method, and
-- the median width is at least b - a for any a and b with beta(a) + beta(b) <= 1/2: the interval then holds
+  2018), for any method, and
+- the median width is at least b - a for any a and b with beta(a) + beta(b) <= 1/2: the interval then contains
   both in half of the surveys.
 
-Both are true of any Q that are tried. The best solve a quadratic program. A device rounds its value to one of
-the two nodes around it, so Q may have an atom exactly at a bound of the part, or a hair beyond: beside the
-nodes these are its places. Nothing here comes from the estimators.
+Both hold for any Q that are tried. The best solve a quadratic program. A device rounds its value to one of
+the two nodes around it, so Q may have an atom exactly at a bound of the part, or slightly beyond. Together
+with the nodes, these are its places. Nothing here comes from the estimators.
 """
 
 from __future__ import annotations
@@ -36,39 +36,40 @@ if TYPE_CHECKING:
 __all__ = ["Least", "Places", "least_widths", "places_of", "power"]
 
 DISTANCES = (0.1, 0.5, 0.9, 1.3, 1.8, 2.4, 3.2, 4.2)
-"""Between P and Q, in standard errors, about."""
+"""Approximate distances between P and Q, in standard errors."""
 
 BETWEEN = 4
-"""Mixtures of two neighbouring Q, and the second itself, for the integral."""
+"""Numbers of mixtures of two neighbouring Q, and of the second itself, for the integral."""
 
 _SAME = 1e-9
-"""Of the domain: what is nearer than this is at the node."""
+"""Share of the domain: a place closer than this is at the node."""
 
 _FULL = 1e-4
-"""Of the population: when all but so many are in the part, its share grows no further."""
+"""Share of the population: if all but this much is in the part, its share grows no further."""
 
 _TOLD = 0.05
-"""Standard errors between two laws, which tests are told beside the reports."""
+"""Standard errors between two laws, which tests are given in addition to the reports."""
 
 _MOST_STEPS = 80
 _TOLERANCE = 1e-3
-"""Nats from the optimum, at which the program ends: any Q will do."""
+"""Distance in nats from the optimum at which the program ends: any Q is valid."""
 
 
 class Places(NamedTuple):
-    """Where the people of a population may stand, as far as a part of the domain is concerned.
+    """Places of the people of a population, for a part of the domain.
 
     Attributes
     ----------
     nodes
-        Which nodes see the people of a place, shape (M, N): the nodes themselves, and the bounds of the part.
+        The nodes that see the people of a place, shape (M, N): the nodes themselves, and the bounds of the
+        part.
     rows
         The codes' law for each place, shape (M, K).
     law
-        A population of these places with the reports of the one at hand, shape (M,).
+        A population of these places with the reports of the given one, shape (M,).
     inside, beyond
-        Which places are in the part, and which in the rest, shape (M,): at a bound people are in the part, or
-        a hair beyond it.
+        Places in the part, and places in the rest, shape (M,): at a bound people are in the part, or slightly
+        beyond it.
     """
 
     nodes: FloatArray
@@ -79,7 +80,7 @@ class Places(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """Shares upwards, and with which probability at most an interval can be without them.
+    """Shares upwards, and the largest probability with which an interval can exclude them.
 
     The first is the largest one that endless reports do not rule out.
     """
@@ -89,7 +90,7 @@ class Curve(NamedTuple):
 
 
 class Least(NamedTuple):
-    """The least width of an interval: expected, median, and what endless reports leave of it."""
+    """The least width of an interval: expected, median, and with endless reports."""
 
     mean: float
     median: float
@@ -102,7 +103,7 @@ def places_of(mechanism: Mechanism, population: Population, first: float, last: 
     Raises
     ------
     ValueError
-        When the part is all of the domain: there is nothing to bound.
+        If the part is the whole domain, which leaves nothing to bound.
     """
     kernel = mechanism.kernel
     count = kernel.nodes
@@ -140,14 +141,14 @@ def places_of(mechanism: Mechanism, population: Population, first: float, last: 
 
 
 def least_widths(places: Places, n: int, miss: float) -> Least:
-    """Return what the width of an interval that misses no population more often than `miss` is at least.
+    """Return the least width of an interval that misses no population more often than `miss`.
 
     Parameters
     ----------
     places
-        Of a part of the domain.
+        Places of a part of the domain.
     n
-        Reports.
+        Number of reports.
     miss
         The probability, from 0 to 1/4.
     """
@@ -172,16 +173,16 @@ def power(one: FloatArray, other: FloatArray, n: int, level: float) -> float:
     one, other
         Laws of a report, shape (K,), positive.
     n
-        Reports.
+        Number of reports.
     level
-        Of the test.
+        Level of the test.
 
     Notes
     -----
     The log-likelihood ratio is a sum over independent reports. Gil-Pelaez inversion of its characteristic
-    function by the midpoint rule errs by no more than its probability further than 12 deviations away. So
-    that it has no steps, the test is given a normal number too, whose mean tells the laws apart by `_TOLD`:
-    what comes out is a little above the power of the reports alone, never below.
+    function by the midpoint rule errs by no more than its probability further than 12 deviations away. To
+    remove its steps, the test also gets a normal number, with a mean that separates the laws by `_TOLD`. So
+    the result is slightly above the power of the reports alone, never below.
     """
     ratio = np.log(other / one)
     means = n * float(one @ ratio), n * float(other @ ratio)
@@ -208,7 +209,7 @@ def power(one: FloatArray, other: FloatArray, n: int, level: float) -> float:
 
 
 def _curve(places: Places, which: BoolArray, n: int, miss: float) -> Curve:
-    """Return how large the share of some places may be, and how well that shows."""
+    """Return the possible shares of some places, and how well each shows."""
     truth = places.law @ places.rows
     scaled = places.rows * np.sqrt(n / truth)
     program = _Program(scaled @ scaled.T, places.law, which.astype(np.float64))
@@ -226,7 +227,7 @@ def _curve(places: Places, which: BoolArray, n: int, miss: float) -> Curve:
             break
     shares, powers = [float(laws[0] @ which)], [miss]
     for before, after in pairwise(laws):
-        # A mixture's reports tell less than those of its parts: each power holds for all shares before it.
+        # A mixture's reports show less than those of its parts, so each power holds for all shares before it.
         for k in range(1, BETWEEN + 1):
             law = before + k / BETWEEN * (after - before)
             shares.append(float(law @ which))
@@ -238,7 +239,7 @@ def _same_reports(places: Places, which: BoolArray) -> FloatArray:
     """Return the population with these reports that has the largest share of some places, shape (M,)."""
     found = linprog(-which.astype(np.float64), A_eq=places.nodes.T, b_eq=places.law @ places.nodes)
     if not found.success:
-        raise ArithmeticError(f"the populations with these reports must be found: {found.message}")
+        raise ArithmeticError(f"no population with these reports was found: {found.message}")
     law: FloatArray = np.maximum(found.x, 0.0) / np.maximum(found.x, 0.0).sum()
     return law
 
@@ -251,7 +252,7 @@ class _Program:
     information
         H, shape (M, M).
     law
-        The population g at hand.
+        The given population g.
     phi
         Shape (M,).
     """
@@ -266,7 +267,7 @@ class _Program:
         Raises
         ------
         ArithmeticError
-            When the program is not solved in `_MOST_STEPS` steps.
+            If the program is not solved in `_MOST_STEPS` steps.
         """
         side = self._home + pull * self._phi
         x = 0.9 * self._law + 0.1 / len(self._law)

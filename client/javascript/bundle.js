@@ -1,6 +1,5 @@
 /**
- * Write what pages without a bundler use, each in one file of dist/, and dist/integrity.json with their hashes: `npm run
- * bundle`.
+ * Write the files for pages without a bundler to dist/, and their hashes to dist/integrity.json: `npm run bundle`.
  */
 
 import { createHash } from "node:crypto";
@@ -11,7 +10,7 @@ const here = new URL("./", import.meta.url);
 const { version } = JSON.parse(await readFile(new URL("package.json", here), "utf8"));
 const BUNDLES = { "arcwise.min.js": "index.js", "arcwise-oblivious.min.js": "oblivious.js" };
 
-/** What both bundles throw is one class: the second takes it from the first. */
+/** Both bundles must throw the same error classes, so the second imports them from the first. */
 const errorsOfTheClient = {
   name: "errors-of-the-client",
   /** @param {import("esbuild").PluginBuild} bundle */
@@ -39,4 +38,4 @@ for (const [name, entry] of Object.entries(BUNDLES)) {
   console.log(`dist/${name}: ${text.length} bytes, ${integrity[name]}`);
 }
 await writeFile(new URL("dist/integrity.json", here), `${JSON.stringify(integrity, null, 2)}\n`);
-await copyFile(new URL("../../LICENSE", here), new URL("LICENSE", here)); // npm takes files of this folder only
+await copyFile(new URL("../../LICENSE", here), new URL("LICENSE", here)); // npm packs only files of this folder

@@ -1,6 +1,6 @@
 /**
- * This client behind the lines of the conformance kit: `arcwise conformance node conformance.js`, see
- * docs/reference/conformance.md. It needs Node.js; the client itself does not.
+ * The JavaScript client as an executable for the conformance kit: `arcwise conformance node conformance.js`, see
+ * docs/reference/conformance.md. This file needs Node.js; the client itself does not.
  */
 
 import { createHash } from "node:crypto";
@@ -93,7 +93,7 @@ const KINDS = {
     for (const some of [values, later].filter((each) => each.length)) {
       for (const value of some) {
         await client.report(task.name, value).catch((error) => {
-          if (!(error instanceof DomainError)) throw error; // the case holds values outside, which must cost nothing
+          if (!(error instanceof DomainError)) throw error; // values outside the domain must not be charged
         });
       }
       await client.flush(seconds);
@@ -106,7 +106,7 @@ const KINDS = {
 /** @param {any} request */
 async function answer(request) {
   const ask = Object.hasOwn(KINDS, request.kind) ? KINDS[request.kind] : undefined;
-  if (!ask) return { skip: "this client does not take it" };
+  if (!ask) return { skip: "this client does not support it" };
   try {
     return { result: await ask(request) };
   } catch (error) {

@@ -1,6 +1,6 @@
 /**
- * A ledger for Node.js, which has no IndexedDB: the state is one file, for one process at a time,
- * and for one thread of it: two workers would undo each other's charges. Copy it into an app:
+ * A ledger for Node.js, which has no IndexedDB. The state is one file, for one thread of one process at a time: two
+ * processes or workers would undo each other's charges. Copy it into an app:
  *
  *     const client = new Client("https://reports.example", { tasks, ledger: new FileLedger("telemetry.json") });
  */
@@ -14,9 +14,9 @@ import { readState, writeState } from "arcwise";
 export class FileLedger {
   #path;
 
-  /** @param {string} path whoever deletes this file starts the account anew */
+  /** @param {string} path the file; deleting it starts a new account */
   constructor(path) {
-    this.#path = resolve(path); // of now, whatever folder the app goes to
+    this.#path = resolve(path); // absolute, since the app may change its working directory
   }
 
   /**
@@ -26,15 +26,15 @@ export class FileLedger {
    */
   async update(change) {
     let path = this.#path;
-    // Behind a link, such as to a volume: a new file in its place would leave the old state there.
+    // Follow links, for example to a volume: replacing the link by a new file would leave the old state there.
     for (let links = 0; links < 40 && isLink(path); links++) path = resolve(dirname(path), readlinkSync(path));
     const state = readState(existsSync(path) ? readFileSync(path, "utf8") : null);
     const result = change(state);
-    const folder = process.platform === "win32" ? null : openSync(dirname(path), "r"); // or nothing is written
+    const folder = process.platform === "win32" ? null : openSync(dirname(path), "r"); // on failure, nothing is written
     try {
       write(`${path}.new`, writeState(state));
-      renameSync(`${path}.new`, path); // the old state or the new one, whenever the process ends
-      // And which of the two has the name. If the disk fails here, the report that is refused is charged all the same.
+      renameSync(`${path}.new`, path); // atomic: even after a kill, the file holds the old state or the new one
+      // Make the rename durable. If the disk fails here, the report is refused but charged all the same.
       if (folder !== null) fsyncSync(folder);
     } finally {
       if (folder !== null) closeSync(folder);
@@ -49,7 +49,7 @@ function isLink(path) {
 }
 
 /**
- * Write a file and let it be on disk.
+ * Write a file and sync it to disk.
  *
  * @param {string} path
  * @param {string} text

@@ -1,10 +1,10 @@
-"""Take batches from a stream of NATS JetStream, and land them in a lake or post them to a server.
+"""Take batches from a NATS JetStream stream, and write them to a lake or post them to a server.
 
 python examples/nats/consumer.py nats://127.0.0.1:4222 --lake landed
 python examples/nats/consumer.py nats://127.0.0.1:4222 --server http://127.0.0.1:8000
 
-A message is acknowledged when its batch is durable where it goes, and then the stream deletes it. What is
-delivered again after a crash counts once: `arcwise count` and the server know a batch by its id.
+A message is acknowledged when its batch is durable in the lake or on the server; then the stream deletes it.
+A batch that is delivered again after a crash counts once: `arcwise count` and the server recognise its id.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
 
 STREAM, SUBJECTS, SUBJECT = "ARCWISE", ["arcwise.>"], "arcwise.reports"
 MOST = 1000
-"""Messages that are taken at once: one file of the lake."""
+"""Largest number of messages that are taken together, for one file of the lake."""
 ACKNOWLEDGE_SECONDS = 300.0
-"""After which a message comes again that was not acknowledged."""
+"""Seconds after which a message that was not acknowledged is delivered again."""
 WAIT_SECONDS = 1.0
 FINAL = (400, 404, 409, 410, 413, 415, 422)
-"""Answers of an arcwise server to a batch that it will never count."""
+"""Statuses of an arcwise server for a batch that it will never count."""
 
 log = logging.getLogger("consumer")
 
 
 class Fate(Enum):
-    """What became of a batch."""
+    """The result for a batch."""
 
     TAKEN = "taken"
-    REFUSED = "refused for good"
+    REFUSED = "refused permanently"
     LATER = "later"
-    STOPPED = "nothing can be taken until somebody mends it"
+    STOPPED = "nothing can be taken until the problem is fixed"
 
 
 class Answer(NamedTuple):
-    """What became of a batch, in how many seconds it should come again, and why nothing is taken."""
+    """The result for a batch, the seconds until it should be delivered again, and the reason for a stop."""
 
     fate: Fate
     seconds: float = 0.0
@@ -62,21 +62,21 @@ class Answer(NamedTuple):
 
 
 class Sink(Protocol):
-    """Where batches go."""
+    """A destination for batches."""
 
     async def take(self, bodies: list[bytes]) -> list[Answer]:
-        """Make bodies durable, and say for each what became of it."""
+        """Make bodies durable, and return the result for each."""
 
 
 class Lake:
-    """Parquet files of bodies as they came: one column, `body`."""
+    """Parquet files of unchanged bodies, in one column, `body`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         folder.mkdir(mode=0o700, exist_ok=True)
 
     async def take(self, bodies: list[bytes]) -> list[Answer]:
-        """Write a file, durably."""
+        """Write the bodies to a file, durably."""
         await asyncio.to_thread(self._write, bodies)
         return [Answer(Fate.TAKEN)] * len(bodies)
 
@@ -94,13 +94,13 @@ class Lake:
         draft.rename(self._folder / f"{name}.parquet")
         folder = os.open(self._folder, os.O_RDONLY)
         try:
-            os.fsync(folder)  # the file's name
+            os.fsync(folder)  # to store the file's name
         finally:
             os.close(folder)
 
 
 class Server:
-    """An arcwise server, which answers 204 when a batch is counted, now or earlier."""
+    """An arcwise server, which answers 204 if it counts a batch now or has counted it before."""
 
     def __init__(self, url: str, key: str | None) -> None:
         headers = {"Content-Type": MEDIA_TYPE} | ({"Authorization": f"Bearer {key}"} if key else {})
@@ -127,7 +127,7 @@ class Server:
 
 
 def judge(answer: httpx.Response) -> Answer:
-    """Return what a server's answer means for the batch that it answers."""
+    """Return the meaning of a server's answer for the batch."""
     status, kind = answer.status_code, _kind(answer)
     if status == 204:
         return Answer(Fate.TAKEN)
@@ -136,15 +136,15 @@ def judge(answer: httpx.Response) -> Answer:
     if status == 404 and kind != "unknown-task":  # a wrong URL must not empty the stream
         return Answer(Fate.STOPPED, reason="404 for its path: --server must be the URL of an arcwise server")
     if status in FINAL:
-        log.error("the server refused a batch for good: %d %s", status, kind)
+        log.error("the server refused a batch permanently: %d %s", status, kind)
         return Answer(Fate.REFUSED)
-    log.warning("the server answered %d %s; the batch comes again", status, kind)
+    log.warning("the server answered %d %s; the batch will be delivered again", status, kind)
     seconds = retry_after_seconds(answer.headers.get("Retry-After"))
     return Answer(Fate.LATER, max(seconds, WAIT_SECONDS))
 
 
 def _kind(answer: httpx.Response) -> str:
-    """Return the kind of the problem that a server of arcwise reports; "" for any other answer."""
+    """Return the type of problem that an arcwise server reports; "" for any other answer."""
     try:
         return str(answer.json()["type"]).removeprefix("urn:arcwise:problem:")
     except (ValueError, KeyError, TypeError):
@@ -162,12 +162,12 @@ async def settle(message: Msg, answer: Answer) -> None:
 
 
 async def make_stream(stream: JetStreamContext) -> None:
-    """Make the stream, or take the one that is there, with whatever bounds its operator gave it.
+    """Create the stream, or use an existing one with the limits that its operator set.
 
     Raises
     ------
     SystemExit
-        When it would keep what was taken, or delete what was not.
+        When an existing stream would keep messages that were taken, or delete others.
     """
     try:
         found = (await stream.stream_info(STREAM)).config
@@ -176,27 +176,27 @@ async def make_stream(stream: JetStreamContext) -> None:
             name=STREAM,
             subjects=SUBJECTS,
             storage=StorageType.FILE,
-            retention=RetentionPolicy.WORK_QUEUE,  # what is acknowledged makes room
+            retention=RetentionPolicy.WORK_QUEUE,  # an acknowledged message is deleted and makes room
             discard=DiscardPolicy.NEW,  # a full stream refuses, so that devices keep their reports
         )
         return
     if found.retention != RetentionPolicy.WORK_QUEUE or found.discard != DiscardPolicy.NEW:
-        raise SystemExit(f"the stream {STREAM} must have workqueue retention and discard new: make it anew")
+        raise SystemExit(f"the stream {STREAM} must have workqueue retention and discard new: recreate it")
 
 
 async def consume(servers: str, sink: Sink, *, until_idle: bool) -> int:
-    """Hand what the stream has to a sink; return how many batches it took.
+    """Pass the stream's batches to a sink, and return the number that it took.
 
     Raises
     ------
     SystemExit
-        When the sink can take nothing until somebody mends it; the messages stay in the stream.
+        When the sink can take nothing until a problem is fixed; the messages stay in the stream.
     """
     connection = await nats.connect(servers, max_reconnect_attempts=-1)
     try:
         stream = connection.jetstream()
         await make_stream(stream)
-        # One name for all: a work queue has one consumer, which any number of processes may share.
+        # One name for all: a work queue has one consumer, which several processes may share.
         subscription = await stream.pull_subscribe(
             SUBJECT, durable="consumer", config=ConsumerConfig(ack_wait=ACKNOWLEDGE_SECONDS)
         )
@@ -222,13 +222,13 @@ async def consume(servers: str, sink: Sink, *, until_idle: bool) -> int:
 
 
 def main() -> None:
-    """Take messages until the program is stopped, or none comes."""
+    """Take messages until the program is stopped, or with --until-idle until no more come."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("servers", help="nats://HOST:PORT")
     to = parser.add_mutually_exclusive_group(required=True)
     to.add_argument("--lake", type=Path, help="folder for Parquet files")
     to.add_argument("--server", help="URL of an arcwise server; ARCWISE_KEY is its key")
-    parser.add_argument("--until-idle", action="store_true", help="end when the stream has nothing more")
+    parser.add_argument("--until-idle", action="store_true", help="end when the stream is empty")
     given = parser.parse_args()
     logging.basicConfig(level=logging.WARNING)
     sink: Sink = Lake(given.lake) if given.lake else Server(given.server, os.environ.get("ARCWISE_KEY"))

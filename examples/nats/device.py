@@ -1,4 +1,4 @@
-"""Report headings through NATS JetStream instead of HTTP: a transport of one's own, and an app that uses it.
+"""Report headings through NATS JetStream instead of HTTP, with a custom transport and an app that uses it.
 
 python examples/nats/device.py nats://127.0.0.1:4222 heading.json 1000
 """
@@ -23,11 +23,11 @@ SUBJECT = "arcwise.reports"
 
 
 class NatsTransport:
-    """Publishes each batch as a message whose id is that of the batch.
+    """Publishes each batch as a message, with the batch id as the message id.
 
-    A client calls `post` from its sending thread, and nats-py speaks asyncio: a loop on a thread of its own
-    stands between them. Whatever `post` raises is network trouble to the client, which sends the same bytes
-    again later.
+    A client calls `post` from its sending thread, but nats-py needs asyncio, so the transport runs an event
+    loop in a thread of its own. The client treats any exception of `post` as network trouble, and sends the
+    same bytes again later.
     """
 
     def __init__(self, servers: str) -> None:
@@ -40,7 +40,7 @@ class NatsTransport:
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
     ) -> tuple[int, str | None]:
-        """Publish a batch and wait until the stream has it; 204 is what the client takes for that."""
+        """Publish a batch, wait until the stream has stored it, and return 204, which acknowledges it."""
         batch_id = decode_batch(body).batch_id.hex()
         self._call(self._publish(body, batch_id), timeout)
         return 204, None
@@ -55,7 +55,7 @@ class NatsTransport:
         try:
             future.result(timeout)
         finally:
-            future.cancel()  # nothing goes on after the client's timeout
+            future.cancel()  # nothing continues after the client's timeout
 
     def close(self) -> None:
         """Close the connection and end the thread."""
@@ -67,13 +67,13 @@ class NatsTransport:
 
 
 def main() -> None:
-    """Report as many headings as asked for, one of each device."""
+    """Report as many headings as requested, each from a different device."""
     servers, task_file, reports = sys.argv[1:]
     task = Task.load(task_file)
-    # The URL is used for nothing here.
+    # NatsTransport ignores the URL.
     with Uplink("https://reports.example", transport=NatsTransport(servers), batch_size=10) as uplink:
         for _ in range(int(reports)):
-            # Each is another device. An app has a FileLedger, which keeps what was not acknowledged.
+            # Each client is a new device. An app has a FileLedger, which keeps unacknowledged reports.
             client = Client(uplink, tasks=[task], ledger=MemoryLedger())
             client.report(task.name, random.gauss(270.0, 30.0) % 360)
         uplink.flush(timeout=60)

@@ -1,1 +1,1 @@
-"""A ride logger that reports, with its user's consent, where rides go and how long they take."""
+"""A ride logger that reports, if its user agrees, where rides go and how long they take."""

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 _MESSAGES = {
     Outcome.ACCEPTED: "its report is on its way",
-    Outcome.CAPPED: "not reported: this device has reported all that it may, for ever",
+    Outcome.CAPPED: "not reported: this device has used up its lifetime budget",
     Outcome.FULL: "not reported: too many reports wait to be sent",
     Outcome.OPTED_OUT: "not reported: you have opted out",
     Outcome.FAILED: "not reported: the ledger cannot be written",
@@ -51,7 +51,7 @@ def main() -> int:
             print(telemetry.status())
         else:
             print(telemetry.status())
-    except LedgerError as error:  # lost or damaged: nobody knows what was spent, so nothing may be reported
+    except LedgerError as error:  # lost or damaged: the spending is unknown, so nothing may be reported
         _log.debug("%s", error)
         print("Telemetry is off: its ledger cannot be used. Nothing about your rides leaves this device.")
         return 1 if chosen.command == "consent" and chosen.answer == "yes" else 0
@@ -73,7 +73,7 @@ def _run(folder: Path, telemetry: Telemetry, chosen: argparse.Namespace) -> None
             try:
                 client = stack.enter_context(telemetry.client())
             except LedgerError as error:
-                _log.warning("going on without telemetry: %s", error)
+                _log.warning("continuing without telemetry: %s", error)
         for ride in until_stopped(rides):
             _log_ride(ride, log, client)
     _log.info("stopped")
@@ -92,18 +92,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ride_logger", description="Log rides, and report them if you agree."
     )
-    parser.add_argument("--url", default="http://127.0.0.1:8000", help="the server that reports go to")
+    parser.add_argument("--url", default="http://127.0.0.1:8000", help="the server that receives the reports")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     consent = commands.add_parser("consent", help="agree to telemetry, or opt out of it")
     consent.add_argument("answer", choices=["yes", "no"])
-    commands.add_parser("status", help="show what was reported, and what may still be")
+    commands.add_parser("status", help="show what was reported, and how much may still be reported")
     run = commands.add_parser("run", help="log rides until they end, or until SIGTERM or Ctrl-C")
     run.add_argument(
         "--rides",
         type=argparse.FileType("r"),
         default="-",
         metavar="FILE",
-        help="lines of heading,minutes; standard input unless given",
+        help="lines of heading,minutes; by default standard input",
     )
     run.add_argument(
         "--simulate", type=float, metavar="SECONDS", help="simulate a ride every SECONDS seconds"

@@ -1,4 +1,4 @@
-"""Where the app keeps its files."""
+"""The folder for the app's files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 def state_folder() -> Path:
     """Return the folder for data of this device, which must not be synchronised or follow the user.
 
-    ``RIDE_LOGGER_HOME`` overrides it. A ledger that is restored from a backup has forgotten charges.
+    ``RIDE_LOGGER_HOME`` overrides it. A ledger restored from a backup has lost its later charges.
     """
     override = os.environ.get("RIDE_LOGGER_HOME")
     if override:

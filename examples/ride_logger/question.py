@@ -1,4 +1,4 @@
-"""The question that this app asks, and what a device may spend on it. All of it ships with the app."""
+"""The app's question, and the limits on a device's spending. Both ship with the app."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if RIDE.id != RIDE_ID:
     raise SystemExit(f"ride.json is not what this app was written for: its id is {RIDE.id}")
 
 MAX_EPSILON: Final = 1.0
-"""No version of ride.json may ask for more in one ride."""
+"""No version of ride.json may spend more on one ride."""
 
 DEVICE_CAPS: Final = Caps(lifetime=20.0)
-"""A changed question has its own new budget; these caps hold for all versions together, for ever."""
+"""Each new version of the question has a new budget; these caps hold for all versions together, for ever."""

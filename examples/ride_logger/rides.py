@@ -1,4 +1,4 @@
-"""Read rides from the lines of a sensor, or simulate them, until somebody stops the app."""
+"""Read rides from a sensor's lines, or simulate them, until the app is stopped."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _log = logging.getLogger(__name__)
 
 
 class Ride(NamedTuple):
-    """Its mean heading in degrees from north, and its duration in minutes."""
+    """The mean heading of a ride in degrees from north, and its duration in minutes."""
 
     heading: float
     minutes: float
 
 
 def read_rides(lines: Iterable[str]) -> Iterator[Ride]:
-    """Yield the rides of lines such as ``350.5,42``; skip every other line."""
+    """Yield the rides from lines such as ``350.5,42``; skip all other lines."""
     for number, line in enumerate(lines, start=1):
         try:
             ride = Ride(*map(float, line.split(",")))
@@ -49,7 +49,7 @@ class _StopError(Exception):
 
 
 def until_stopped(rides: Iterator[Ride]) -> Iterator[Ride]:
-    """Yield rides until SIGTERM or SIGINT; they end a wait, but never interrupt work on a ride."""
+    """Yield rides until SIGTERM or SIGINT; a signal ends a wait, but never interrupts work on a ride."""
     waiting = stopped = False
 
     def stop(_number: int, _frame: object) -> None:

@@ -1,4 +1,4 @@
-"""Handle consent and the client: the only file of the app that knows how rides are reported."""
+"""Consent and the client: the only file of the app that knows how rides are reported."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 
 class Telemetry:
-    """What the user has agreed to.
+    """The user's consent, and the client that depends on it.
 
     There are three states: never agreed (no ledger), agreed, and opted out (the ledger is kept, because
-    spending is for ever). A marker file beside the ledger records that there was one. Without it, a lost
-    ledger would look like a new device, and agreeing again would grant the whole budget a second time.
+    spending is permanent). A marker file next to the ledger records that a ledger was created. Without the
+    marker, a lost ledger would look like a new device, and agreeing again would grant the whole budget a
+    second time.
     """
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -42,19 +43,19 @@ class Telemetry:
             ledger.opt_in()
 
     def decline(self) -> None:
-        """Drop reports that were not sent, and report nothing more."""
+        """Drop reports that were not sent, and make no new ones."""
         if self.asked:
-            with FileLedger(self._ledger) as ledger:  # without a client, which would start to send
+            with FileLedger(self._ledger) as ledger:  # without a client, which would start sending
                 ledger.opt_out()
 
     @contextmanager
     def client(self, *, timeout: float = 5.0) -> Iterator[Client]:
-        """Open the client; at the end it sends queued reports for `timeout` seconds, and the rest stays.
+        """Open the client; at the end it sends queued reports for `timeout` seconds, and keeps the rest.
 
         Raises
         ------
         LedgerError
-            When the ledger is lost or damaged: nobody knows what was spent then, so nothing may be reported.
+            When the ledger is lost or damaged: the spending is unknown then, so nothing may be reported.
         """
         with FileLedger(self._ledger) as ledger:
             client = Client(
@@ -63,7 +64,7 @@ class Telemetry:
                 ledger=ledger,
                 caps=DEVICE_CAPS,
                 max_epsilon=MAX_EPSILON,
-                interval=600,  # rides of ten minutes travel together
+                interval=600,  # rides of ten minutes share a batch
             )
             try:
                 yield client
@@ -71,7 +72,7 @@ class Telemetry:
                 client.close(timeout)
 
     def status(self) -> str:
-        """Return in plain words what was reported so far, and what may still be."""
+        """Return in plain words how much was reported so far, and how much may still be reported."""
         if not self.asked:
             return "Telemetry is off: you have not agreed to it. Nothing about your rides leaves this device."
         if inspect(self._ledger).opted_out:

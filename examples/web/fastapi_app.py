@@ -1,7 +1,7 @@
 """A FastAPI app that reports on behalf of its users: ``uvicorn fastapi_app:app``.
 
-DATABASE_URL is its PostgreSQL, REPORTS_URL an arcwise server. With COLLECT=1 it is that server itself, under
-/arcwise: then REPORTS_URL is http://127.0.0.1:8000/arcwise.
+DATABASE_URL is the app's PostgreSQL database, and REPORTS_URL an arcwise server. With COLLECT=1 the app
+itself is that server, at the path /arcwise: then REPORTS_URL is http://127.0.0.1:8000/arcwise.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if os.environ.get("COLLECT"):
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Run what is mounted, too: Starlette does not."""
+    """Also run the mounted server's lifespan, which Starlette does not do."""
     async with AsyncExitStack() as running:
         if collector is not None:
             await running.enter_async_context(collector.router.lifespan_context(collector))
@@ -53,13 +53,13 @@ if collector is not None:
 
 @app.put("/consent")
 def consent(x_user: str = Header()) -> dict[str, bool]:
-    """Make the account of a user who agrees. A real app signs its users in; here a header says who it is."""
+    """Make the account of a user who agrees. A real app signs its users in; here a header names the user."""
     return {"made": ledgers.create_account(x_user)}
 
 
 @app.delete("/consent")
 def withdraw(x_user: str = Header()) -> dict[str, bool]:
-    """Delete what is known of a user."""
+    """Delete the account of a user."""
     return {"deleted": ledgers.delete_account(x_user)}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +89,8 @@ def libpq_settings(
 ) -> dict[str, Any]:
     """Return the settings for libpq in a URL, as read by `read`, which is psycopg's `conninfo_to_dict`.
 
-    Connections always use UTF-8, even if the URL says otherwise. With `changes` and several hosts, libpq
-    takes the first writable one, unless the URL says otherwise.
+    Connections always use UTF-8, even if the URL says otherwise. With `changes` and several hosts (in the URL,
+    PGHOST or PGHOSTADDR), libpq takes the first writable one, unless the URL says otherwise.
 
     Raises `ParameterError` for the argument `name`, without the URL, if libpq cannot read the URL or would
     take a part of a password for a host, a port or a database.
@@ -98,7 +99,9 @@ def libpq_settings(
         settings = read(url)
         without_password(url)
         if set(settings.get("port", "")) <= set("0123456789, +"):
-            several = "," in settings.get("host", "") + settings.get("hostaddr", "")
+            several = "," in "".join(
+                settings.get(each, os.environ.get(f"PG{each.upper()}", "")) for each in ("host", "hostaddr")
+            )
             chosen = {"target_session_attrs": "read-write"} if several and changes else {}
             # UTF-8 regardless of the database's encoding: without an encoding, psycopg returns bytes for
             # texts.

@@ -131,7 +131,7 @@ def fails(value: float) -> float:
         (warner, {"domain": None}, "domain and epsilon must be given"),
         ("laplace", {}, "mechanism must be a function"),
         (lambda value: object(), {}, "got an object of type object"),
-        (lambda value: value[:5], {"vectorised": True}, "one output a value: got 5 for "),
+        (lambda value: value[:5], {"vectorised": True}, "one output per value: got 5 for "),
         (lambda value: 1.0, {"vectorised": True}, "got float for "),
         (fails, {}, "raised KeyError with the input 0.0"),
         (warner, {"samples": 10}, "samples must be"),
@@ -157,7 +157,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heading = ("--task", "heading.json")
     # Arguments, exit status (1 means that epsilon is above the claim) and printed words.
     cases: list[tuple[tuple[str, ...], int, str]] = [
-        (some, 1, "support leak: the lowest bits of floats tell input"),
+        (some, 1, "support leak: the lowest bits of floats distinguish input"),
         *(
             ((*given, *few), 0, "nothing found: epsilon is at least")
             for given in (("laplace", *claim), heading, ("--group", "two.json"))

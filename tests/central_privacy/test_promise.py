@@ -71,7 +71,7 @@ def test_a_slack_leaves_little_of_the_promise() -> None:
 
 
 def test_a_promise_out_of_reach() -> None:
-    with pytest.raises(ParameterError, match=r"^central epsilon 1e-06 is out of reach: .* take more reports"):
+    with pytest.raises(ParameterError, match=r"^central epsilon 1e-06 is out of reach: .* use more reports"):
         largest_local(CentralStatement(1e-6, 1e-8, 100), kernel)
 
 
@@ -85,8 +85,8 @@ def test_a_promise_is_checked_against_the_kernel() -> None:
     with pytest.raises(
         CertificateError,
         match=r"^the central statement of task 'age' is not true\. It promises epsilon = 0\.9, "
-        r"delta = 1e-08, .* at least 10,000 reports .*; what holds of its kernel is epsilon = 0\.99\d+\. "
-        r"Take a smaller epsilon than 5\.17 for one",
+        r"delta = 1e-08, .* at least 10,000 reports .*; its kernel guarantees epsilon = 0\.99\d+\. "
+        r"Use a smaller epsilon than 5\.17 for one",
     ):
         check_promise(broken)
 
@@ -101,7 +101,7 @@ def test_a_plan_for_a_promise_has_the_error_of_the_local_epsilon() -> None:
     assert "  central    epsilon = 1, delta = 1e-08, for the counts of one epoch" in str(found)
     assert found.to_dict()["central"] == ONCE.to_fields()
     for beside in ({"epsilon": 1.0}, {"error": 0.1}, {"reports": 10_000}):
-        with pytest.raises(ParameterError, match="must be left out beside central"):
+        with pytest.raises(ParameterError, match="must be left out with central"):
             plan(Circle(360), central=ONCE, **beside)
     wrong: Any = 1.0
     with pytest.raises(ParameterError, match=r"central must be None or a CentralStatement, got 1\.0"):
@@ -161,7 +161,7 @@ def test_a_new_task_finds_its_local_epsilon_and_its_caps(
         (["--central", "1", "--reports", "1e4", "--delta", "0"], "delta must be at least 1e-200"),
         (
             ["--central", "1", "--reports", "1e4", "--epsilon", "6"],
-            "what holds of its kernel is epsilon = 1.8",
+            "its kernel guarantees epsilon = 1.8",
         ),
         (
             ["--central", "2", "--reports", "1e4", "--epsilon", "5", "--lifetime-cap", "50"],

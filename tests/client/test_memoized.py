@@ -278,7 +278,7 @@ PROMISED = Task(
         ({"hour": 2.0}, r"from task names to integers, got \{'hour': 2\.0\}"),
         (
             {"promised": 2},
-            "memoize must not name task 'promised', which has a central statement: .* leave it",
+            "memoize must not name task 'promised': its central statement assumes .* leave it",
         ),
         ({"capped": 4}, "caps.lifetime = 3 allows no set of 4 memoised answers of task 'capped'"),
         ({"hour": 9}, "caps.lifetime = 8 allows no set of 9 memoised answers of task 'hour'"),

@@ -248,6 +248,55 @@ def test_a_standby_is_left_as_soon_as_there_is_a_primary() -> None:
         assert charge(ledgers.account("anna"), HEADING, 1000.0)
 
 
+def test_a_connection_that_only_reads_is_replaced_within_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old primary that is fenced still reads, so a process that only sends would find no reports."""
+    with fresh_database() as (url, _), fresh_ledgers(url) as ledgers:
+        database = ledgers._database
+        with database.reading():
+            pass
+        (idle,) = database._idle
+        idle.execute("SET default_transaction_read_only = on")
+        monkeypatch.setattr(time, "monotonic", lambda now=time.monotonic: now() + 61)
+        with database.reading() as session:
+            (setting,) = session.execute("SHOW default_transaction_read_only").fetchone() or ("",)
+        assert (idle.closed, setting) == (True, "off")
+
+
+def test_a_new_connection_waits_for_busy_timeout_alone(ledgers: PostgresLedgers) -> None:
+    database = ledgers._database
+    database._close_idle()
+    database._limits = database._limits.replace("lock_timeout = 5000", "lock_timeout = 50")
+    with psycopg.connect(database._conninfo) as locking:
+        locking.execute(f'LOCK TABLE "{database.schema}".state'.encode())
+        with pytest.raises(LedgerError, match="lock timeout"):
+            ledgers.create_account("anna")
+
+
+def test_a_large_batch_is_cut_in_slices(
+    recorder: Recorder, ledgers: PostgresLedgers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session of a process that is frozen in between is idle, so PostgreSQL ends its transaction."""
+    rows: list[int] = []
+    execute_one = database_module.Session.execute
+
+    def noted(session: database_module.Session, query: str, parameters: Any = ()) -> Any:
+        found = execute_one(session, query, parameters)
+        if query.startswith("DELETE FROM reports"):
+            rows.append(found.rowcount)
+        return found
+
+    monkeypatch.setattr(database_module.Session, "execute", noted)
+    ledgers.create_account("anna")
+    uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder)
+    assert client_of(uplink, ledgers, "anna").report("heading", 1.0)
+    columns = "account, task, epoch, code, created, ready"
+    more = f"INSERT INTO reports ({columns}) SELECT {columns} FROM reports, generate_series(1, 2499)"
+    execute(ledgers, more)
+    uplink.expedite()
+    assert recorder.codes == 2500
+    assert rows == [1000, 1000, 500]
+
+
 def test_a_database_without_an_encoding_gives_texts(recorder: Recorder) -> None:
     without = "ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
     with fresh_database(without) as (url, _), fresh_ledgers(url) as ledgers:

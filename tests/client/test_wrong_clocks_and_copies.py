@@ -32,7 +32,7 @@ def test_a_clock_that_tells_no_time_costs_nothing(ledger: Ledger, recorder: Reco
     with Client(uplink, tasks=[HEADING], ledger=ledger) as client:
         clock._wall = time
         assert client.report("heading", 1.0) is Outcome.FAILED
-        with pytest.raises(LedgerError, match=r"environment\.time\(\) returned .*, which is no Unix time"):
+        with pytest.raises(LedgerError, match=r"environment\.time\(\) returned .*, which is not a Unix time"):
             client.budget("heading")
         clock._wall = 1.7e9
         assert client.counters.refused == {"failed": 1}

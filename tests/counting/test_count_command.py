@@ -72,7 +72,7 @@ def test_its_files_go_to_estimate(name: str) -> None:
     by_day = estimated("tasks/delay.json", "--by", "day")
     assert [point["n"] for point in by_day["points"] if point["n"]] == [200, 200]
     told = good("estimate", "tasks/delay.json", "--counts", name, "--against", name)
-    assert "400 other reports, less delay's 400 reports" in told
+    assert "400 other reports minus delay's 400 reports" in told
 
 
 def test_a_file_that_is_not_one_is_refused(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_parts_of_a_lake_under_one_name_are_warned_of() -> None:
     assert "warning" not in run("count", "lake", *into).output
     said = " ".join(run("count", "part.parquet", *into).stderr.split())
     assert "warning: 1 epoch of source lake shrank, by " in said
-    assert "a source name each" in said
+    assert "give each part its own source name" in said
     assert "warning: 3 epochs of source lake are not in these counts, and stay" in said
 
 

@@ -157,10 +157,10 @@ def test_a_lattice_and_its_nodes_without_values_between_are_other_designs(
             "domain must have from 2 to 257 values for a design with a node for each, got 258: take another",
         ),
         (lambda: minimax(Circle(2, step=1), 1.0, goal="value"), "from 3 to 4096 values .* got 2"),
-        (lambda: minimax(RATINGS, 1.0, nodes=17), "nodes must be left out where .* 11 values, got 17"),
+        (lambda: minimax(RATINGS, 1.0, nodes=17), "nodes must be left out if .* 11 values, got 17"),
         (lambda: minimax(Circle(8, step=1), 1.0, goal="value", outputs=9), "must be equal on a Circle"),
         (lambda: lower_bound(Circle(8, step=1), 1.0, "value"), "domain must be an Interval"),
-        (lambda: lower_bound(RATINGS, 1.0, inputs=33), "inputs must be left out where the domain has a step"),
+        (lambda: lower_bound(RATINGS, 1.0, inputs=33), "inputs must be left out if the domain has a step"),
         (lambda: lower_bound(Interval(0, 1, step=0.2), 1.0), "domain must have an odd number of values"),
     ],
 )

@@ -210,8 +210,8 @@ def test_figures_are_rows_of_what_was_measured() -> None:
         (lambda: optimal_pieces(3, 1.0, 1.0, None), "domain must be an Interval or a Circle, got None"),  # type: ignore[arg-type]
         (lambda: search_pieces(2.0, [1.0]), r"m must be an integer of at least 1, got 2\.0"),  # type: ignore[arg-type]
         (lambda: search_pieces(3, [1.0, 30.0]), r"epsilon must be from 0\.01 to 20, got 30\.0"),
-        (lambda: search_pieces(3, [1.0], outputs=(0.1, 1.0)), r"outputs must hold \[0, 1\]"),
-        (lambda: search_pieces(3, [1.0], circular=True, outputs=(-1.0, 2.0)), "and be it on a circle"),
+        (lambda: search_pieces(3, [1.0], outputs=(0.1, 1.0)), r"outputs must contain \[0, 1\]"),
+        (lambda: search_pieces(3, [1.0], circular=True, outputs=(-1.0, 2.0)), "and equal it on a circle"),
         (lambda: search_pieces(3, [1.0], math.nan), "power must be finite and at least 1, got nan"),
         (lambda: randomized_response(25.0), r"epsilon must be from 0\.01 to 20, got 25\.0"),
     ],

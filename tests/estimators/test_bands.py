@@ -216,7 +216,7 @@ def test_notes_are_told_once_with_the_rows_that_they_are_about() -> None:
     few = [note for note in notes if "few reports" in note]
     assert len(few) == 1
     assert few[0].endswith("rough")  # all rows have the note
-    assert sum("the value is of a smoothed fit" in note for note in notes) == 1
+    assert sum("the value is from a smoothed fit" in note for note in notes) == 1
     assert any(note.endswith("(quantiles, bins)") for note in notes)
     assert page.count("<p>note: ") == len(notes)
     assert text.startswith("x <y>: 1 report at")
@@ -227,7 +227,7 @@ def test_a_domain_of_a_few_floats_has_no_bins_and_no_variance() -> None:
     result = estimate(task, [10] * task.mechanism.kernel.codes, bands=True)
     assert result.bins == {}
     assert there(result.variance).low is None
-    assert "beyond what a float holds" in there(result.variance).note
+    assert "exceed the range of a float" in there(result.variance).note
     huge = Task("huge", Interval(-1e307, 1e307), epsilon=1.0)
     wide = estimate(huge, [10] * huge.mechanism.kernel.codes)
     assert there(wide.variance).value is None

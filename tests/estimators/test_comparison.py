@@ -344,7 +344,7 @@ def test_what_is_shown_of_a_comparison() -> None:
     first, second = (simulate_counts(task, f"normal:{m},10", 5000, generator) for m in (40, 60))
     result = compare_samples(task, first, second, between=[(0, 50)], bands=True)
     text = str(result)
-    assert text.splitlines()[0] == "5,000 other reports, less age's 5,000 reports:"
+    assert text.splitlines()[0] == "5,000 other reports minus age's 5,000 reports:"
     for word in ("mean", "quantile 0.5", "share 0:50", "bin 10:20", "speak against it"):
         assert word in text
     shown = result.to_dict()

@@ -172,12 +172,12 @@ def test_quantiles_and_shares_are_found_by_their_numbers() -> None:
     assert result.quantile(0.5) is result.quantiles["0.5"]
     assert result.quantile(1 / 20) is result.quantiles["0.05"]
     assert result.share(0.0, 30) is result.shares["0:30"]
-    with pytest.raises(ParameterError, match=r"one of the quantiles' \(0\.05, 0\.25, 0\.5, .*\), got 0\.9"):
+    with pytest.raises(ParameterError, match=r"quantiles' levels \(0\.05, 0\.25, 0\.5, .*\), got 0\.9"):
         result.quantile(0.9)
-    with pytest.raises(ParameterError, match=r"those of `between` \(0:30, 0\.1:12\), got 0:40"):
+    with pytest.raises(ParameterError, match=r"a pair of `between` \(0:30, 0\.1:12\), got 0:40"):
         result.share(0, 40)
     circle = estimate(HEADING, reports(HEADING, [10.0, 3.0, 7.0]))
-    with pytest.raises(ParameterError, match=r"there are none\), got 0\.5"):
+    with pytest.raises(ParameterError, match=r"none in this result\), got 0\.5"):
         circle.quantile(0.5)
 
 

@@ -123,7 +123,7 @@ def test_answers_that_are_repeated_raise_few_alarms(most: float, often: int | No
 
 def test_a_note_says_that_repeated_answers_raise_alarms() -> None:
     task = Task("a", Interval(0, 1, step=1), epsilon=0.5)
-    assert "then give reports_per_device and memoised" in str(fit_test(task, [40, 50], epochs=2))
+    assert "then set reports_per_device and memoised" in str(fit_test(task, [40, 50], epochs=2))
     for said in (
         fit_test(task, [40, 50]),
         fit_test(task, [40, 50], epochs=2, reports_per_device=2),

@@ -198,7 +198,7 @@ def test_tasks_that_miss_values_are_told() -> None:
     assert few.p_value is None
     assert "too few reports" in few.note
     whole = Group("whole", [DELAY, HEADING])
-    assert group_reports(whole, {"delay": 7, "heading": 7}).note == "as many reports of every task"
+    assert group_reports(whole, {"delay": 7, "heading": 7}).note == "equal numbers of reports"
     assert "the tasks differ: values are missing" in group_reports(whole, {"delay": 7, "heading": 6}).note
 
 

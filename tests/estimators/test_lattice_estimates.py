@@ -256,7 +256,7 @@ def test_the_mode_of_few_values_is_a_value_and_its_set_holds(domain: Domain, eps
         if survey == 0:
             shown = estimate(task, counts, bands=True).mode
             assert shown == (found.on_circle(domain.length) if domain.circular else found)
-        kept = [float(each) for each in found.note.split("may be it: ")[1].split(";")[0].split(",")]
+        kept = [float(each) for each in found.note.split("may be the mode: ")[1].split(";")[0].split(",")]
         assert found.value in kept
         assert set(kept) <= set(values.tolist())
         if isinstance(domain, Interval):
@@ -270,7 +270,7 @@ def test_the_mode_around_zero_of_a_circle_is_one_short_arc() -> None:
     shares = np.zeros(24)
     shares[[23, 0, 1]] = 0.34, 0.33, 0.33
     found = there(estimate(task, expected(task.mechanism, shares) // 10**6, bands=True).mode)
-    assert "values that may be it: 0, 1, 23" in found.note
+    assert "values that may be the mode: 0, 1, 23" in found.note
     assert (found.value, found.low, found.high) == pytest.approx((23.0, 23.0, 1.0))
     assert found.through_origin
     many = Task("y", SCORES, 4.0)

@@ -79,7 +79,7 @@ def test_few_nodes_show_no_mode() -> None:
         Survey(Duchi(AGE, 1.0), np.array([5.0, 9.0]), probabilities=np.array([0.2, 0.8])), interval=False
     )
     assert (found.value, found.low, found.high) == (None, None, None)
-    assert "so few nodes (2)" in found.note
+    assert "too few nodes (2)" in found.note
 
 
 @given(nodes=st.integers(9, 300), circular=st.booleans(), seed=st.integers(0, 2**32))
@@ -183,7 +183,7 @@ def test_every_mechanism_has_a_mode_or_says_why_not(example: Example) -> None:
     found = estimate(Task("survey", mechanism.domain, mechanism.epsilon, mechanism=mechanism), counts).mode
     assert found is not None
     if mechanism.kernel.nodes < 9:
-        assert "so few nodes" in found.note
+        assert "too few nodes" in found.note
         return
     middle, length = float(mechanism.domain.from_unit(np.float64(0.5))), mechanism.domain.length
     assert found.value is not None

@@ -48,7 +48,7 @@ def test_a_value_is_a_number_and_is_written_like_one() -> None:
 def test_a_range_is_no_number() -> None:
     assert f"{RANGE}" == "between 40 and 60"
     for asked in (float, "{:.2f}".format):
-        with pytest.raises(TypeError, match=r"only a range: between 40 and 60; take \.low and \.high"):
+        with pytest.raises(TypeError, match=r"only a range: between 40 and 60; use \.low and \.high"):
             asked(RANGE)
 
 

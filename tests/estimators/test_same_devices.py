@@ -145,7 +145,7 @@ def test_the_result_says_of_how_many_devices() -> None:
     both = compare_samples(task, counts, 2 * counts, reports_per_device=7)
     assert (both.devices, both.other_devices) == (429, 858)
     assert str(both).startswith(
-        "6,000 other reports of at least 858 devices, less again's 3,000 reports of at least 429 devices:"
+        "6,000 other reports of at least 858 devices minus again's 3,000 reports of at least 429 devices:"
     )
     assert Comparison.from_dict(both.to_document()) == both
     assert compare_reference(task, counts, "uniform", reports_per_device=7).devices == 429
@@ -196,7 +196,7 @@ def test_how_often_caps_allow_a_device_to_report(caps: Caps, epochs: int, most: 
         (Caps(), 1, None),
         (Caps(rolling=1.0, window=DAY), 1, None),
         (Caps(lifetime=1.0), 30, None),
-        (Caps(), 30, "the task has no caps: give reports_per_device"),
+        (Caps(), 30, "the task has no caps: set reports_per_device"),
         (Caps(rolling=1.0, window=DAY), 30, "send 30 of these, with which the interval would be "),
         (Caps(rolling=2.0, window=DAY), 1, "send 2 of these, with which the interval would be "),
     ],
@@ -237,16 +237,16 @@ def test_a_test_of_devices_that_may_report_again_says_what_it_assumes() -> None:
     ):
         assert again.test is not None
         assert again.test.p == plain.test.p
-        assert "let a device send 30 of these: give" in again.test.note
+        assert "let a device send 30 of these: set" in again.test.note
         assert there(again.mean).notes[-1] == again.test.note
-        assert f"p = {plain.test.p:.2g}), if each report is of another device\n" in str(again)
+        assert f"p = {plain.test.p:.2g}), if each report is from another device\n" in str(again)
         assert Comparison.from_dict(again.to_document()) == again
 
 
 def test_no_width_is_told_that_is_none() -> None:
     task = Task("again", Interval(0, 100), 1.0, caps=Caps(lifetime=30.0))
     mean = there(estimate(task, task.count([3, 90, 150]), epochs=30).mean)
-    assert mean.notes[-1].endswith("let a device send 30 of these: give reports_per_device")
+    assert mean.notes[-1].endswith("let a device send 30 of these: set reports_per_device")
 
 
 @pytest.mark.parametrize("domain", [Interval(0, 100), Circle(360)], ids=str)

@@ -169,7 +169,7 @@ def test_a_report_that_the_population_cannot_give_speaks_against_it() -> None:
 def test_a_level_beyond_the_draws_is_not_decided() -> None:
     found = SmoothTest("both samples come from one population", 0.001, 900.0, 1, 999)
     assert "speak against it (p <= 0.001)" in found.words(0.999)
-    assert "999 draws are too few to tell at level 0.9999 (p <= 0.001)" in found.words(0.9999)
+    assert "999 draws are too few to decide at level 0.9999 (p <= 0.001)" in found.words(0.9999)
     assert "no sign against it (p = 0.3)" in SmoothTest("", 0.3, 1.0, 1, 999).words(0.9999)
 
 

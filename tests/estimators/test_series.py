@@ -210,7 +210,7 @@ def test_shares_and_quantiles_where_they_are_asked_for() -> None:
     assert len(point.quantiles) == 5
     many = {SUNDAY + day: counts[SUNDAY] for day in range(600)}
     with pytest.raises(
-        ParameterError, match="simultaneous must be False for what costs a whole estimate, at 600"
+        ParameterError, match="simultaneous must be False with between, quantiles or target 'users', at 600"
     ):
         series(DELAY, many, quantiles=True, simultaneous=True)
 
@@ -380,7 +380,7 @@ def test_arguments_out_of_bounds() -> None:
         ({SUNDAY: good}, {"every": 1.5}, r"every must be an integer of at least 1, got 1\.5"),
         ({SUNDAY: good}, {"first": SUNDAY + 1}, "at least one report in the range, got none"),
         ({SUNDAY: good}, {"first": SUNDAY, "last": SUNDAY - 1}, "at least one report in the range, got none"),
-        ({SUNDAY: good}, {"first": 0, "last": 200_000}, "at most 100000 points; got 1, for 200001"),
+        ({SUNDAY: good}, {"first": 0, "last": 200_000}, "at most 100000 points; got 1, giving 200001"),
         ({SUNDAY: good}, {"last": 10**9}, "at most 100000 points"),
         ({SUNDAY: good}, {"origin": 3}, "origin must be None on an interval, got 3"),
         ({10**9: good}, {}, "year 9999"),

@@ -72,7 +72,8 @@ def test_a_mean_that_leaves_its_domain_is_told_and_not_clipped() -> None:
     found = bounded(estimate(task, counts).mean)
     assert found.low < 0.0
     assert (
-        "reaches outside the domain, where no mean is: the part inside holds the mean as often" in found.note
+        "reaches outside the domain, where the mean cannot be: the part inside holds it as often"
+        in found.note
     )
     whole = bounded(post_stratify(task, {"a": counts, "b": counts}, {"a": 1, "b": 1}).mean)
     assert ("reaches outside" in whole.note) == (whole.low < 0.0)

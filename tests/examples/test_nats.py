@@ -178,7 +178,7 @@ def test_the_server_takes_what_it_can_and_the_rest_goes(broker: Broker, tmp_path
         told = program("consumer.py", broker.url, "--server", url, "--until-idle")
         out, err = told.communicate(timeout=SECONDS)
         assert (told.returncode, out) == (0, "5 messages taken\n"), err
-        assert err.count("refused a batch for good: 404 unknown-task") == 2
+        assert err.count("refused a batch permanently: 404 unknown-task") == 2
         assert messages(broker) == 0
         publish(broker, batches(HEADING, 2))
         # Another server's 404: nothing is lost.

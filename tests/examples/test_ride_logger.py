@@ -143,7 +143,7 @@ def test_the_app_lives_through_consent_crashes_a_full_budget_and_opting_out(app:
     # The budget applies to one ledger, not to one run.
     said = app("run", rides="1,2\n" * 6)
     assert said.count("its report is on its way") == MOST_RIDES - 6
-    assert said.count("this device has reported all that it may, for ever") == 2
+    assert said.count("this device has used up its lifetime budget") == 2
     assert app.delivered(url) == MOST_RIDES
     assert app.spent()["ride"] == 10.0
     assert "0 more rides can be reported, ever" in app("status")
@@ -193,7 +193,7 @@ def test_a_lost_ledger_stops_telemetry_and_not_the_app(app: App, url: str) -> No
     app("consent", "yes")
     app.ledger.unlink()
     said = app("run", rides="12,30\n")
-    assert "going on without telemetry: there is no ledger" in said
+    assert "continuing without telemetry: there is no ledger" in said
     assert "logged a ride\n" in said
     for command, code in ((("consent", "yes"), 1), (("consent", "no"), 0), (("status",), 0)):
         assert "Telemetry is off: its ledger cannot be used" in app(*command, code=code)

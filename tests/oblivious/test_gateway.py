@@ -321,7 +321,7 @@ def test_the_command_makes_and_rotates_keys(tmp_path: Path) -> None:
     assert again.exit_code != 0
     assert "be rotated with --rotate" in again.output
     rotated = runner.invoke(main, ["key", "gateway", str(path), "--rotate", "--keep-days", "1"])
-    assert "the key before opens requests for 1 more day" in rotated.output
+    assert "the previous key opens requests for 1 more day" in rotated.output
     newest, before = keys.read()
     assert decode_key_configs(public.read_bytes()) == [newest.key.config]
     assert before.until is not None

@@ -174,7 +174,7 @@ def test_pictures_show_the_chosen_mechanism_and_the_answer(reports_needed: Plan)
         (axes,) = made.plot().axes
         (dot,) = [line for line in axes.lines if line.get_color() == "black" and line.get_marker() == "o"]
         np.testing.assert_allclose(np.asarray(dot.get_data()), [[at], [made.error]])
-        chosen = next(line for line in axes.lines if "the goal gets it" in str(line.get_label()))
+        chosen = next(line for line in axes.lines if "default for this goal" in str(line.get_label()))
         np.testing.assert_allclose(np.asarray(chosen.get_data()).T, made.chosen.points)
 
 
@@ -208,13 +208,13 @@ def test_the_smallest_epsilon_may_be_enough() -> None:
         (
             MINUTES,
             {"epsilon": 1, "error": 1e-9},
-            "error must be at least 2.*, what the largest number .* reaches at epsilon 1 .*; got 1e-09",
+            "error must be at least 2.*, which the largest number .* reaches at epsilon 1 .*; got 1e-09",
         ),
         (MINUTES, {"epsilon": 1, "error": 1e-200}, "error must be at least 2.*; got 1e-200"),
         (
             HEADING,
             {"reports": 10, "error": 0.1},
-            "error must be at least .*, what 10 reports reach at epsilon 10",
+            "error must be at least .*, which 10 reports reach at epsilon 10",
         ),
         (MINUTES, {"epsilon": 1, "reports": 0}, "reports must be a whole number from 1 to"),
         (MINUTES, {"epsilon": 1, "reports": 1.5}, "reports must be a whole number"),
@@ -313,7 +313,7 @@ def test_the_table_is_that_of_python() -> None:
         (line,) = [line for line in lines if line.startswith(f"{row.label}{' *' if row.chosen else ''}  ")]
         assert f"{row.reports:,}" in line
         assert f"{row.relative:.3f}" in line
-    assert "* what a task with this goal gets" in text
+    assert "* the default for this goal" in text
 
 
 def test_a_share_is_one_of_the_range() -> None:

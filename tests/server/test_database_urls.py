@@ -69,10 +69,16 @@ def test_an_engine_of_ibis_s_spelling_is_read_by_libpq_or_not_at_all(begin: str)
         *("me:x%40y%2Fz%25@h/lake", "me:x?y#z[,:@h/lake", "me:x@/lake?host=/run&port=1&user=a@b/c"),
     ],
 )
-def test_what_libpq_reads_as_it_is_meant_is_taken(place: str) -> None:
+def test_what_libpq_reads_as_it_is_meant_is_taken(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"postgresql://{place}"
     expected = conninfo_to_dict(url) | {"client_encoding": "UTF8"}
     assert libpq_settings(url, "url", conninfo_to_dict, changes=False) == expected
+    monkeypatch.setenv("PGHOST", "one,two")
+    assert libpq_settings(url, "url", conninfo_to_dict, changes=False) == expected
+    if "host" not in expected:
+        several = libpq_settings(url, "url", conninfo_to_dict)
+        assert several == expected | {"target_session_attrs": "read-write"}
+    monkeypatch.delenv("PGHOST")
     if "," in str(expected.get("host")):
         expected |= {"target_session_attrs": "read-write"}
     assert libpq_settings(url, "url", conninfo_to_dict) == expected

@@ -231,8 +231,8 @@ def test_two_ranges_of_a_store_are_compared() -> None:
         names = {line["estimate"] for line in csv.DictReader(file)}
     assert {"mean", "difference mean", "difference quantile 0.5"} <= names
     text = good("delay.json", *STORE, *ranges, "--reference", "uniform")
-    assert f"{other.sum():,} other reports, less delay's {first.sum():,} reports:" in text
-    assert "uniform, less delay's" in text
+    assert f"{other.sum():,} other reports minus delay's {first.sum():,} reports:" in text
+    assert "uniform minus delay's" in text
 
 
 def test_two_tasks_of_a_store_are_compared() -> None:
@@ -293,7 +293,7 @@ def test_what_cannot_be_compared_or_weighted_is_said() -> None:
         ),
         (["delay.json", *STORE, "--reference", "gauss:3"], "gauss"),
         (["delay.json", "heading.json", *STORE, "--reference", "uniform"], "--reference takes a single task"),
-        (["delay.json", "heading.json", *STORE, *weights], "tasks of one domain, unit and mechanism"),
+        (["delay.json", "heading.json", *STORE, *weights], "tasks of the same domain, unit and mechanism"),
         (["delay.json", "delay.json", *STORE, *weights], "tasks of different names, got delay twice"),
         (["delay.json", *STORE, "--against-from", "2026-11-05"], "but those of 2026-11-05 are"),
         (["delay.json", *STORE, "--against-task", "delay.json"], "no report may be in both samples"),

@@ -45,7 +45,7 @@ def test_ages_get_round_bounds_a_step_and_clipping() -> None:
     assert text.startswith("arcwise task new x --domain 0:100 --step 1 --clip --epsilon 1\n")
     assert "note: bounds from 300 values, rounded outward\n" in text
     assert "note: values are multiples of 1: a step, with 101 values\n" in text
-    assert "note: a domain taken from data reveals something of the data" in text
+    assert "note: a domain taken from data reveals something about the data" in text
     assert "wrote x.json" in text
 
 
@@ -106,7 +106,7 @@ def test_a_long_tail_is_left_out_and_said_to_be() -> None:
 def test_too_many_values_have_no_step() -> None:
     task, text = made(GENERATOR.integers(0, 5000, 300))
     assert task.domain.step is None
-    assert "more than have a node each (1,024): no step" in text
+    assert "more than can have a node each (1,024): no step" in text
     assert "values are multiples" not in run(lines([10.0, 20.0, 40.0]))  # nor do too few values show a step
 
 

@@ -50,7 +50,7 @@ def test_new_show_and_verify() -> None:
     for words in (
         group.id,
         "1 of the 2 tasks, drawn by the device",
-        "epsilon      2 a round, also where a value is missing",
+        "epsilon      2 a round, also if a value is missing",
         "epsilon 30 in all",
         "heading  epsilon 2, [0, 360) modulo 360, goal direction, optimal-circular",
         *(task.id for task in group.tasks),
@@ -76,7 +76,7 @@ def test_tasks_have_units_and_descriptions() -> None:
     for option in ("--unit", "--description"):
         command = ("group", "new", "x", *VEHICLE, "--epsilon", "2", option)
         for text in ("height=m", "speed", "=m"):
-            assert f"{option} takes NAME=TEXT, NAME that of a --task, one of heading, speed" in bad(
+            assert f"{option} takes NAME=TEXT with the NAME of a --task, one of heading, speed" in bad(
                 *command, text
             )
         assert "must name a task once, got 'speed' twice" in bad(*command, "speed=m", option, "speed=s")
@@ -160,11 +160,11 @@ def test_a_group_that_does_not_hold_is_named() -> None:
 
 def test_caps_of_delta_on_the_command_line() -> None:
     options = ("--mechanism", "gaussian", "--delta", "1e-6", "--epsilon", "1", "--domain", "0:1")
-    assert "1e-06 per report: its caps do not bound it" in good("task", "new", "x", *options).replace(
+    assert "1e-06 per report: its caps do not bound delta" in good("task", "new", "x", *options).replace(
         "9.99999e-07", "1e-06"
     )
     capped = good("task", "new", "y", *options, "--lifetime-delta-cap", "1e-4")
-    assert "do not bound it" not in capped
+    assert "do not bound delta" not in capped
     assert "caps         delta 0.0001 in all" in capped
     assert Task.load("y.json").caps == Caps(lifetime_delta=1e-4)
     assert "allows no report: one costs delta" in bad(
@@ -301,7 +301,7 @@ def test_devices_report_groups_to_a_real_server(sample: int, tmp_path: Path) -> 
     together = group_reports(group, reports)
     if sample == 2:
         assert reports == {"heading": 800, "speed": 800}
-        assert together.note == "as many reports of every task"
+        assert together.note == "equal numbers of reports"
     else:
         assert sum(reports.values()) == 800
         assert together.p_value is not None

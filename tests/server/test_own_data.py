@@ -95,7 +95,7 @@ def test_bounds_are_rounded_outward_and_said_to_reveal() -> None:
     done = run("compare", "--epsilon", "1", "--data", "incomes.csv", "--column", "income", "--no-designs")
     notes = " ".join(done.stderr.split())
     assert "rounded outward" in notes
-    assert "a domain taken from data reveals something of the data" in notes
+    assert "a domain taken from data reveals something about the data" in notes
     words = next(line for line in done.stderr.splitlines() if "--domain" in line)
     low, high = (float(text) for text in words.split("--domain ")[1].split()[0].split(":"))
     assert low <= INCOMES.min()

@@ -59,7 +59,7 @@ def test_the_page_of_a_task_says_what_the_file_says() -> None:
         "before after one report after 30 reports, in all, for ever after 2 reports, within any day",
         "50 % 73.2 % more than 99.9 % 88.1 %",
         "The limits add up to: epsilon 30 in all, for ever; epsilon 2 within any day.",
-        "So large an epsilon promises little for such a value.",
+        "Such a large epsilon promises little for such a value.",
         COMMUTE.id,
         f"{ratio.numerator} / {ratio.denominator}",
         "delta is 0. Mechanism optimal-piecewise 1, 128 nodes, 204 answers",
@@ -87,12 +87,12 @@ def test_the_page_of_a_group_adds_up_what_a_round_reveals() -> None:
     ):
         assert said in text, said
     drawn = words(privacy_page(Group("trip", [COMMUTE, HEADING], sample=1), "trip.json"))
-    assert "in each round 1 of them, which the device draws at random whatever its values are." in drawn
+    assert "in each round 1 of them, which the device draws at random, independently of its values." in drawn
 
 
 def test_a_delta_is_said_wherever_it_matters() -> None:
     text, delta = words(privacy_page(LOAD, "load.json")), LOAD.charge.delta_units
-    assert "but for an additional probability of at most 1e-06" in text
+    assert "except for an additional probability of at most 1e-06" in text
     assert f"delta is exactly {delta} / 2 64" in text
     assert "which is above e 1 = 2.71828182846 for some answers, which delta covers" in text
     assert "apart from delta" in text
@@ -218,12 +218,13 @@ def test_an_epoch_below_an_hour_is_warned_of_wherever_it_is_told(
         done = commands.run(*command)
         assert done.exit_code == 0, done.output
         told = (
-            f"tells when a report was made, to within {said}: a relay, or whoever has other times of a device"
+            f"reveals when a report was made, to within {said}: a relay, or anyone who knows other times of "
+            "a device"
         )
         assert ("warning" in done.output and told in done.output) == bool(said), command
     for page in ("t-privacy.html", "g-privacy.html"):
         text = words((tmp_path / page).read_text(encoding="utf-8"))
-        assert ("tells when a report was made" in text) == bool(said)
+        assert ("reveals when a report was made" in text) == bool(said)
         assert said in text
 
 

@@ -35,7 +35,7 @@ UNTRUE = Task("secret", Interval(0, 100), 5.17, caps=TOO_GOOD.caps(5.17, 86_400)
 PLAIN = Task("plain", Interval(0, 100), 1.0)
 WORDS = (
     " is not true. It promises epsilon = 0.9, delta = 1e-08, for the counts of one epoch, each closed with "
-    "at least 10,000 reports and one report of a device; what holds of its kernel is epsilon = 0.99"
+    "at least 10,000 reports and one report of a device; its kernel guarantees epsilon = 0.99"
 )
 
 

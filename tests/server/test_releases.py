@@ -271,6 +271,26 @@ def test_what_closed_while_no_server_ran_is_never_shown(
     run(after)
 
 
+def test_a_store_that_goes_back_releases_no_epoch_again(run: Callable[..., None]) -> None:
+    """A replica that takes over may lack the release and the last reports: readers would see them apart."""
+
+    async def scenario(one: Worker, _two: Worker) -> None:
+        path = f"/v1/tasks/{AGE.id}/series"
+        assert await one.send(1, TODAY, 1, LEAST) == 204
+        assert await one.send(2, TODAY, 2) == 204
+        one.wait(DAY + 1200, steps=8)
+        assert await one.shown(path) == {TODAY: LEAST + 1}
+        store: Any = one.runtime.store()
+        with store._changing() as connection:
+            for statement in ("DELETE FROM decided", "DELETE FROM released", "UPDATE task SET open_from = 0"):
+                connection.change(statement)
+        assert await one.send(3, TODAY + 1, 1, LEAST) == 204
+        one.wait(DAY, steps=8)
+        assert await one.shown(path) == {TODAY + 1: LEAST}
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("past", ["live", "rebuilt", "clock jumps"])
 def test_the_setting_of_a_server_withholds_what_a_task_does(
     tmp_path: Path, url: str, run: Callable[..., None], clock: Clock, past: str

@@ -45,6 +45,26 @@ def test_a_page_waits_for_one_result_of_a_visitor_who_wants_hundreds() -> None:
     asyncio.run(asyncio.wait_for(main(), 120))
 
 
+def test_visitors_with_four_addresses_do_not_keep_a_fifth_from_results() -> None:
+    async def make() -> str:
+        await asyncio.sleep(0)
+        return "made"
+
+    async def main() -> None:
+        later = Later()
+        hogs = [
+            asyncio.create_task(later.get([Wanted((name, n), make, 1) for n in range(64)], 60, name))
+            for name in "abcd"
+        ]
+        await asyncio.sleep(0)
+        assert await later.get([Wanted(("e", n), make) for n in range(8)], 60, "e") == ["made"] * 8
+        found = [each for hog in hogs for each in await hog]
+        assert found.count("made") == 256 - 8  # the last of each made room, and are asked for again
+        later.close()
+
+    asyncio.run(asyncio.wait_for(main(), 120))
+
+
 def test_an_estimate_waits_for_one_of_a_reader_who_asks_for_many() -> None:
     made: list[str] = []
     go_on = threading.Event()

@@ -193,7 +193,7 @@ def test_data_have_their_own_mean_and_quantiles(values: list[float]) -> None:
         (lambda: Continuous(stats.norm(50, 1), Interval(0, 9)), "at least 0.001 of its mass"),
         (
             lambda: Continuous(stats.vonmises(2), Circle(2 * math.pi)),
-            "a cdf that ends at 1.*there is VonMises",
+            "a cdf that ends at 1.*use VonMises instead",
         ),
         (lambda: Continuous(stats.vonmises(2), Circle(360)), "a cdf that ends at 1"),
         (lambda: Continuous(stats.cauchy(), Circle(1)), "at most 1000 turns"),

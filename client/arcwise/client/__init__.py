@@ -1,7 +1,7 @@
-"""The client of arcwise: randomises on the device, sends codes, keeps account of what was spent.
+"""The arcwise client: it randomises values on the device, sends codes and records the spending.
 
-Importing it loads neither numpy, httpx, sqlite3 nor asyncio; a name and what it needs is loaded when it is
-asked for. What an app needs besides, domains and tasks, is here too: one line imports it all.
+Importing this package loads neither numpy, httpx, sqlite3 nor asyncio. Each name is loaded on first use,
+together with its dependencies. The package also exports domains and tasks, so one import line is enough.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ __all__ = [
     "inspect",
 ]
 
-if not TYPE_CHECKING:  # a type checker would let every name pass
+if not TYPE_CHECKING:  # a type checker would accept any name
     __getattr__ = lazy_names(
         __name__,
         {

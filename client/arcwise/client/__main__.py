@@ -1,6 +1,6 @@
-"""``python -m arcwise.client``: a device's ledger from the command line, without the server's extra.
+"""``python -m arcwise.client``: manage a device's ledger without installing the server's extra.
 
-With that extra, ``arcwise client`` does the same.
+With the server's extra, ``arcwise client`` does the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code, 1 when the ledger cannot be used."""
+    """Run one command and return its exit code: 1 if the ledger cannot be used, otherwise 0."""
     chosen = _parser().parse_args(arguments)
     try:
         if chosen.command == "create":
@@ -37,15 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m arcwise.client", description="Create the ledger of a device, or show what it holds."
+        prog="python -m arcwise.client", description="Create or inspect a device's ledger."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     shows = commands.add_parser(
-        "inspect", help="show what a ledger holds: charges, the queue, and what became of reports"
+        "inspect", help="show a ledger's charges, its queue, and how many reports were sent or dropped"
     )
     shows.add_argument("file", metavar="FILE")
     shows.add_argument("--json", action="store_true", help="print JSON")
-    makes = commands.add_parser("create", help="create the ledger of a device, once in its life")
+    makes = commands.add_parser("create", help="create a device's ledger; do this only once per device")
     makes.add_argument("file", metavar="FILE")
     return parser
 

@@ -1,8 +1,8 @@
-"""What a report costs, what bounds it, and the accounts that are kept as objects: the same for every ledger.
+"""Charges, caps and accounts, shared by every kind of ledger.
 
-A ledger has one account for each task, one for each group and one for everything. A report is charged to all
-that it concerns, or to none: a *bill* is the list of its items, one for each account. Epsilon is counted in
-millionths and delta in units of 2**-64, so that a thousand charges add up exactly. Nothing is ever refunded.
+A ledger has one account per task, one per group and one for everything. A report is charged to all of its
+accounts or to none. Its *bill* lists the charges, one item per account. Epsilon is counted in millionths and
+delta in units of 2**-64, so that a thousand charges add up exactly. Nothing is ever refunded.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from arcwise.tasks import Caps, Charge, Task
 
 EVERYTHING = ""
-"""The account that every report is charged to, whatever its task."""
+"""The account that every report is charged to, in addition to those of its task or group."""
 
 _MICRO = 1_000_000
 
 
 class Item(NamedTuple):
-    """One account's part of a bill: what is charged to it, and the caps that it keeps to."""
+    """One account's part of a bill: the charge to this account and the account's caps."""
 
     account: str
     name: str
@@ -39,11 +39,11 @@ class Item(NamedTuple):
 
     @property
     def rolls(self) -> bool:
-        """Whether the account has a rolling cap, so that the times of its charges matter."""
+        """Whether the account has a rolling cap, which depends on the times of charges."""
         return self.rolling is not None or self.rolling_delta is not None
 
     def times(self, count: int) -> Item:
-        """Return the item of `count` such charges at once."""
+        """Return an item with `count` times this charge."""
         return self._replace(epsilon=self.epsilon * count, delta=self.delta * count)
 
 
@@ -51,7 +51,7 @@ Bill: TypeAlias = "tuple[Item, ...]"
 
 
 def bill(parts: Iterable[tuple[str, str, Charge, Caps | None]]) -> Bill:
-    """Return the bill of these accounts, each with its name for people, its charge and its caps."""
+    """Return a bill from parts of the form (account, display name, charge, caps)."""
     return tuple(
         Item(account, name, *charge)
         if caps is None
@@ -70,7 +70,7 @@ def bill(parts: Iterable[tuple[str, str, Charge, Caps | None]]) -> Bill:
 
 
 def bounded(bill: Bill) -> bool:
-    """Return whether a cap limits how often the bill can be charged; one of zeros needs no cap."""
+    """Return whether a cap limits how often the bill can be charged; a bill of zeros needs no cap."""
     fresh = Balance()
     return any(_reports_left(item, fresh) for item in bill) or not any(
         item.epsilon or item.delta for item in bill
@@ -78,15 +78,15 @@ def bounded(bill: Bill) -> bool:
 
 
 def entry_time(now: float) -> int:
-    """Return the whole second at which a charge is entered: never earlier, so it never leaves too early."""
+    """Return the time rounded up to a whole second, so that a charge never leaves its window too early."""
     return math.ceil(now)
 
 
 class Balance:
     """The amounts that an account has spent, in total and within its rolling window.
 
-    Epsilon is in micro-epsilon, delta in units of 2**-64. The window is in seconds, and 0 as long as no
-    rolling cap was ever kept.
+    Epsilon is in micro-epsilon, delta in units of 2**-64. The window is in seconds; it is 0 until the account
+    first has a rolling cap.
     """
 
     __slots__ = ("delta", "epsilon", "recent_delta", "recent_epsilon", "window")
@@ -106,14 +106,14 @@ class Balance:
         self.recent_delta = recent_delta
 
     def copy(self) -> Balance:
-        """Return a balance of its own with the same numbers."""
+        """Return an independent copy."""
         return Balance(self.epsilon, self.delta, self.window, self.recent_epsilon, self.recent_delta)
 
     def widen(self, window: int, now: float) -> tuple[int, int, int] | None:
-        """Take a longer window; return what it has to count besides the old one: (second, epsilon, delta).
+        """Switch to a longer window and return the entry to add for it, as (second, epsilon, delta), or None.
 
-        What was spent before the old window is known by its sum only. All of it counts as spent when it left
-        the old window, the latest moment that it can have been.
+        Only the sum of the spending before the old window is known. All of it counts as spent when it left
+        the old window, which is the latest possible time.
         """
         before, self.window = self.window, window
         hidden = self.epsilon - self.recent_epsilon, self.delta - self.recent_delta
@@ -123,14 +123,14 @@ class Balance:
         return entry_time(now - before), *hidden
 
     def leave(self, epsilon: int, delta: int) -> None:
-        """Take out what has left the window."""
+        """Subtract spending that has left the window."""
         self.recent_epsilon -= epsilon
         self.recent_delta -= delta
 
     def fits(self, item: Item) -> bool:
-        """Return whether the item's charge keeps within all of its caps."""
+        """Return whether the item's charge stays within all of the item's caps."""
         epsilon, delta = item.epsilon, item.delta
-        # A charge of 0 fits whatever was spent before, also when a cap has been lowered since.
+        # A charge of 0 always fits, even if a cap was lowered below the current spending.
         return (
             not epsilon
             or (
@@ -159,24 +159,24 @@ def _within(spent: int, cap: int | None) -> bool:
 
 
 class Budget(NamedTuple):
-    """What a device has spent on a task, on a group or on everything, and what its caps leave.
+    """Spending of a device on a task, a group or everything, and the rest that its caps still allow.
 
     Attributes
     ----------
     epsilon, delta
-        Spent in all.
+        Total spending.
     epsilon_left, delta_left
-        What the lifetime caps leave; None without such a cap.
+        Remaining under the lifetime caps; None without such a cap.
     recent_epsilon, recent_delta
-        Spent within the rolling window; None without such a cap.
+        Spending within the rolling window; None without a rolling cap.
     recent_epsilon_left, recent_delta_left
-        What the rolling caps leave at this moment; None without such a cap.
+        Remaining now under the rolling caps; None without such a cap.
     window
         Length of the rolling window in seconds; None without a rolling cap.
     reports_left
-        How many more reports all caps allow at this moment, those on everything and those of its group
-        among them; for a group how many rounds, whichever tasks are drawn. None when no cap bounds them, for
-        memoised tasks, and of everything.
+        Number of further reports that all caps allow now, including the caps on everything and those of the
+        task's group. For a group: the number of rounds that are allowed for any draw of tasks. None if no cap
+        bounds the number, for memoised tasks, and for everything.
 
     Examples
     --------
@@ -201,9 +201,9 @@ class Budget(NamedTuple):
 
 
 def budget(balances: list[tuple[Item, Balance]]) -> Budget:
-    """Return the budget of a bill's first account, with the number of reports that the whole bill allows.
+    """Return the budget of a bill's first account, with the number of reports that all items allow.
 
-    `balances` holds every item of the bill of one report, with the current balance of the item's account.
+    `balances` holds each item of the bill for one report, with the current balance of its account.
     """
     item, balance = balances[0]
     lefts = [left for item, balance in balances for left in _reports_left(item, balance)]
@@ -236,7 +236,7 @@ def _reports_left(item: Item, balance: Balance) -> list[int]:
 
 
 class Account:
-    """A balance, and the charges that its rolling cap counts: (second, epsilon, delta), oldest first."""
+    """A balance and the charges in its rolling window: (second, epsilon, delta), oldest first."""
 
     __slots__ = ("balance", "entries")
 
@@ -245,13 +245,13 @@ class Account:
         self.entries: deque[tuple[int, int, int]] = deque()
 
     def copy(self) -> Account:
-        """Return an account of its own with the same charges."""
+        """Return an independent copy."""
         twin = Account()
         twin.balance, twin.entries = self.balance.copy(), self.entries.copy()
         return twin
 
     def roll(self, item: Item, now: float) -> None:
-        """Let go of what has left the window, which becomes the item's."""
+        """Adopt the item's window and drop the charges that have left it."""
         balance, rolls = self.balance, item.rolls
         if rolls and item.window < balance.window:
             balance.window = item.window
@@ -275,7 +275,7 @@ class Account:
 
 
 class KeptAnswers(dict[int, int]):
-    """What a memoised task has answered, see `Memo`."""
+    """The stored answers of a memoised task, see `Memo`."""
 
     __slots__ = ("draw", "paid")
 
@@ -286,7 +286,7 @@ class KeptAnswers(dict[int, int]):
 
 
 class Contents:
-    """What a ledger holds once it is used. Its time is the largest that it was ever given."""
+    """The contents of a ledger after its first use. Its time is the largest that it has ever been given."""
 
     __slots__ = ("accounts", "memos", "now")
 
@@ -296,7 +296,7 @@ class Contents:
         self.memos: dict[str, KeptAnswers] = {}
 
     def charge(self, bill: Bill) -> bool:
-        """Charge all items of a bill; False, and nothing charged, when a cap forbids one of them."""
+        """Charge all items of a bill; return False and charge nothing if a cap forbids one of them."""
         accounts = []
         for item in bill:
             account = self.accounts.get(item.account)
@@ -311,13 +311,13 @@ class Contents:
         return True
 
     def memoize(self, task: Task, draw: int, paid: int) -> KeptAnswers:
-        """Memoise the task from here on, or let it have more answers."""
+        """Start to memoise the task, or raise its number of paid answers."""
         memo = self.memos.setdefault(task.id, KeptAnswers(draw, paid))
         memo.paid = paid
         return memo
 
     def budget(self, bill: Bill, now: float) -> Budget:
-        """Return the budget of the first account of a bill; asking changes nothing."""
+        """Return the budget of a bill's first account, without changing anything."""
         balances = []
         for item in bill:
             account = self.accounts.get(item.account, Account()).copy()

@@ -1,4 +1,4 @@
-"""The client and the uplink on an asyncio event loop. The policy is that of the sync twins."""
+"""`AsyncClient` and `AsyncUplink`: the client and the uplink on an asyncio event loop."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _LEDGERS = Threads(32)
-"""Where reports wait for their ledgers."""
+"""Threads in which reports wait for their ledgers."""
 
 _UPLINKS = Threads(math.inf)
-"""Where uplinks wait for their queues, in a thread or two each, however many ledgers are held."""
+"""Threads in which uplinks wait for their queues: one or two for each uplink, even if ledgers are blocked."""
 
 
 class AsyncUplinkOptions(BaseUplinkOptions, total=False):
-    """The keyword arguments of `AsyncUplink`, which `AsyncClient` takes too."""
+    """The keyword arguments of `AsyncUplink`, which `AsyncClient` accepts too."""
 
     transport: AsyncTransport | None
 
@@ -53,10 +53,10 @@ class AsyncUplinkOptions(BaseUplinkOptions, total=False):
 class AsyncUplink(BaseUplink):
     """Queues codes and sends them from an asyncio task, which starts with the first report.
 
-    Belongs to one event loop at a time: to another one only after the first has cancelled its tasks, as
-    `asyncio.run` does at its end. What waits for a disk runs in threads of arcwise's own. Parameters and
-    errors are those of `Uplink`; the transport is an `AsyncHttpxTransport` unless given. At the end of the
-    interpreter there is no event loop any more: what is queued in memory is lost unless `close` was
+    An uplink belongs to one event loop at a time. Another loop can use it only after the first has cancelled
+    its tasks, as `asyncio.run` does at its end. Calls that wait for a disk run in arcwise's own threads.
+    Parameters and errors are those of `Uplink`; the default transport is an `AsyncHttpxTransport`. The event
+    loop no longer exists when the interpreter exits: reports queued in memory are lost unless `close` was
     awaited.
 
     Examples
@@ -88,7 +88,7 @@ class AsyncUplink(BaseUplink):
         check_options(type(self), options, AsyncUplinkOptions)
         self._transport = AsyncHttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
-        # As long as the ledger waits for other processes; a moment, where it does not wait for them.
+        # As long as the ledger waits for other processes, but at least a moment.
         self._patience = max(1.0, self._outbox.busy_timeout)
 
     def _renew(self) -> None:
@@ -98,19 +98,19 @@ class AsyncUplink(BaseUplink):
         self._renew_events()
 
     def _renew_events(self) -> None:
-        """Make the events anew: one that was ever waited for belongs to the loop it was waited on."""
+        """Create new events: an event that was waited for belongs to the loop of that time."""
         self._work = asyncio.Event()
-        # Set after each step of the sender, and replaced: each flush waits for the next time.
+        # Set and replaced after each step of the sender, so that each flush waits for the next step.
         self._stepped = asyncio.Event()
 
     async def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call what the sender must do, whatever happens: in a thread where it waits for a disk."""
+        """Make a call of the sender that is never dropped, in a thread if it waits for a disk."""
         if not self._outbox.durable:
             return function(*args, **kwargs)
         return await _UPLINKS.call((self, function), None, self._wake_after, function, *args, **kwargs)
 
     async def _call_for_flush(self, function: Callable[[], R]) -> R:
-        """Call what a flush does to the queue, not behind reports that wait for their ledgers."""
+        """Make a flush's call to the queue, without queueing behind reports that wait for their ledgers."""
         if not self._outbox.durable:
             return function()
         return await _UPLINKS.call((self, "flush"), self._patience, self._wake_after, function)
@@ -118,19 +118,19 @@ class AsyncUplink(BaseUplink):
     async def _call_in_turn(
         self, key: Hashable, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        """Call what uses a ledger after the earlier calls with the same key, see `Threads.call`."""
+        """Call a function that uses a ledger after earlier calls with the same key, see `Threads.call`."""
         if not self._outbox.durable:
             return function(*args, **kwargs)
         return await _LEDGERS.call(key, self._patience, self._wake_after, function, *args, **kwargs)
 
     def _wake_after(self, thread: asyncio.Future[Any]) -> None:
-        """Look for what a call may have queued that was cancelled while it was under way."""
+        """Wake the sender for codes that a cancelled call may still have queued."""
         if not thread.cancelled():
-            thread.exception()  # nobody waits for it any more
+            thread.exception()  # mark it as retrieved, since nobody waits for it any more
         self._wake()
 
     def _start(self) -> None:
-        """Make sure that the task runs; raise `RuntimeError` without a loop or in use on another one, too."""
+        """Make sure that the task runs; raise `RuntimeError` if closed, without a loop or on another loop."""
         self._check_open()
         loop = asyncio.get_running_loop()
         self._check_loop(loop)
@@ -138,12 +138,12 @@ class AsyncUplink(BaseUplink):
             if loop is not self._loop:
                 self._loop = loop
                 self._renew_events()
-            # Without the context of whoever reports first: what it says of a user is not for all reports.
+            # In an empty context: that of the first report may contain data about its user.
             context = contextvars.Context()
             self._task = context.run(loop.create_task, self._run(), name="arcwise-uplink")
 
     def _resume(self) -> None:
-        with contextlib.suppress(RuntimeError):  # no loop runs yet: with the first report, then
+        with contextlib.suppress(RuntimeError):  # no loop runs yet; the first report starts the task
             super()._resume()
 
     def _check_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -158,7 +158,7 @@ class AsyncUplink(BaseUplink):
         return loop is not None and loop.is_running() and task is not None and not task.done()
 
     def _wake(self) -> None:
-        """Let the task look at the queue again; from any thread."""
+        """Let the task look at the queue again; callable from any thread."""
         loop = self._loop
         if loop is None:
             return
@@ -169,7 +169,7 @@ class AsyncUplink(BaseUplink):
         if here:
             self._work.set()
         else:
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and its sender with it
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it the sender
                 loop.call_soon_threadsafe(self._work.set)
 
     async def _run(self) -> None:
@@ -188,7 +188,7 @@ class AsyncUplink(BaseUplink):
             await self._transport.close()
 
     async def _step(self) -> float:
-        """Send one parcel, if one is due; return for how many seconds there is nothing to do."""
+        """Send one parcel, if one is due; return the seconds until there may be something to do."""
         step = await self._call(self._next)
         if isinstance(step, Send):
             await self._send(step.parcel)
@@ -196,14 +196,14 @@ class AsyncUplink(BaseUplink):
         return step.seconds if isinstance(step, Wait) else 0.0
 
     async def _send(self, parcel: Parcel) -> None:
-        # In a task of its own: a transport may wait for a connection that somebody else cancels.
+        # In a separate task: a transport may wait for a connection that other code cancels.
         post = asyncio.ensure_future(self._post(parcel))
         try:
             await asyncio.wait([post])
             if post.cancelled():
                 raise ConnectionError("the request was cancelled")
             status, retry_after = post.result()
-        except Exception as error:  # a transport may raise anything, and the task must live
+        except Exception as error:  # a transport may raise anything, and the task must go on
             await self._call(self._unanswered, parcel, error)
         except asyncio.CancelledError:  # while the request was under way
             post.cancel()
@@ -224,7 +224,7 @@ class AsyncUplink(BaseUplink):
         return checked_response(status, retry_after)
 
     async def pending(self) -> int:
-        """Return how many reports are neither acknowledged nor dropped.
+        """Return the number of reports that are neither acknowledged nor dropped.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class AsyncUplink(BaseUplink):
         return await self._call_in_turn((self, "read"), self._pending)
 
     async def counters(self) -> Counters:
-        """Return what became of the reports so far, in all clients that share this uplink.
+        """Return the numbers of reports so far, of all clients that share this uplink. See `Client.counters`.
 
         Raises
         ------
@@ -244,7 +244,7 @@ class AsyncUplink(BaseUplink):
         return await self._call_in_turn((self, "read"), self._counters)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is queued without waiting for the interval; True when nothing of it is left in time.
+        """Send the queued reports without waiting for the interval; return True if none is left in time.
 
         See `Uplink.flush`.
 
@@ -273,7 +273,7 @@ class AsyncUplink(BaseUplink):
                 left = deadline - time.monotonic()
                 if self._closed or left <= 0:
                     return False
-                # The task makes its next step when one is due. Woken after each, it would never rest.
+                # The task steps by itself when something is due. Woken after each step, it would never rest.
                 if not await _wait(stepped, self._flush_rest(left)):
                     self._wake()
         except LedgerError as error:
@@ -281,7 +281,7 @@ class AsyncUplink(BaseUplink):
             return False
 
     async def close(self, timeout: float = 5.0) -> bool:
-        """Flush, let go of what is left after `timeout` seconds, and stop; True when nothing was left.
+        """Flush for at most `timeout` seconds, then stop; return True if no report was left in the queue.
 
         See `Uplink.close`.
 
@@ -298,9 +298,9 @@ class AsyncUplink(BaseUplink):
         await self.flush(timeout)
         try:
             return await self._call(self._shut)
-        finally:  # also when this is cancelled
-            task, self._task = self._task, None  # not before: until it is shut, a report starts another one
-            if task is None or task.done():  # done with an earlier event loop, which closed the transport
+        finally:  # also if this call is cancelled
+            task, self._task = self._task, None  # not earlier: a report would start another
+            if task is None or task.done():  # it ended with an earlier event loop, which closed the transport
                 await self._transport.close()
             else:
                 task.cancel()
@@ -316,8 +316,8 @@ class AsyncUplink(BaseUplink):
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event; return whether it was set in time."""
-    # Not wait_for: before Python 3.12 it loses a cancellation that comes as the event is set, and what should
-    # end would go on.
+    # Not wait_for: before Python 3.12 it loses a cancellation that comes while the event is set, and the
+    # cancelled task would go on.
     waiter = asyncio.ensure_future(event.wait())
     try:
         done, _ = await asyncio.wait([waiter], timeout=None if seconds == math.inf else seconds)
@@ -329,8 +329,8 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
 class AsyncClient(BaseClient[AsyncUplink]):
     """Reports values under local differential privacy from an event loop.
 
-    Parameters and errors are those of `Client`; `server` is a base URL or an `AsyncUplink`. Make it where the
-    loop runs, so that it can send what an earlier process has left in a `FileLedger`.
+    Parameters and errors are those of `Client`; `server` is a base URL or an `AsyncUplink`. Create the client
+    while the loop runs, so that it can send the reports that an earlier process left in a `FileLedger`.
 
     Examples
     --------
@@ -366,7 +366,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         show_values: bool = False,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
-        check_options(type(self), options, AsyncUplinkOptions)  # a misspelt caps= is none
+        check_options(type(self), options, AsyncUplinkOptions)  # a misspelt caps= would be ignored
         super().__init__(
             server,
             AsyncUplink,
@@ -378,7 +378,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         )
 
     async def report(self, name: str, value: Any) -> Outcome:
-        """Charge, randomise and queue one value; the outcome is true when that was done.
+        """Charge, randomise and queue one value; the outcome is true if the report was queued.
 
         See `Client.report`.
 
@@ -389,7 +389,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         DomainError
             When a value is not in its task's domain; nothing is charged then.
         ParameterError
-            When the value of a group is no mapping.
+            When the value of a group is not a mapping.
         RuntimeError
             When the uplink is closed, or in use on another event loop.
         """
@@ -403,16 +403,16 @@ class AsyncClient(BaseClient[AsyncUplink]):
         return outcome
 
     async def opt_out(self) -> None:
-        """Drop what is queued and report nothing more, until `opt_in`. See `Client.opt_out`."""
+        """Drop the queued reports and make no new ones until `opt_in`. See `Client.opt_out`."""
         await self._uplink._call_in_turn(self._ledger._key, self._opt_out)
         self._uplink._emit_events()
 
     async def opt_in(self) -> None:
-        """Report again after `opt_out`; what was spent before stays spent."""
+        """Resume reporting after `opt_out`; earlier spending still counts."""
         await self._uplink._call_in_turn(self._ledger._key, self._ledger.opt_in)
 
     async def budget(self, name: str | None = None) -> Budget:
-        """Return what was spent on a task or a group, or without a name on everything, and what is left.
+        """Return the spending and the remaining budget of a task or group, or without a name of everything.
 
         Raises
         ------
@@ -424,7 +424,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         return await self._uplink._call_in_turn((self._ledger._key, "read"), self._budget, name)
 
     async def pending(self) -> int:
-        """Return how many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+        """Return the number of reports of all clients of the uplink that are not acknowledged or dropped.
 
         Raises
         ------
@@ -434,7 +434,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         return await self._uplink.pending()
 
     async def counters(self) -> Counters:
-        """Return what became of the reports so far. See `Client.counters`.
+        """Return the numbers of reports so far. See `Client.counters`.
 
         Raises
         ------
@@ -444,14 +444,14 @@ class AsyncClient(BaseClient[AsyncUplink]):
         return await self._uplink.counters()
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.
+        """Send the reports that are queued now; return True if all of them were acknowledged or dropped.
 
         See `Client.flush`.
         """
         return await self._uplink.flush(timeout)
 
     async def close(self, timeout: float = 5.0) -> bool:
-        """Flush and close the uplink, unless it is shared; True when nothing was left queued.
+        """Flush and close the uplink, unless it is shared; return True if no report was left in the queue.
 
         See `Client.close`.
         """

@@ -1,6 +1,6 @@
-"""Clients of an ASGI app that reports on behalf of its users: FastAPI, Starlette and their like.
+"""Clients for an ASGI app (FastAPI, Starlette and others) that reports on behalf of its users.
 
-It imports no framework: a lifespan and a middleware are plain functions of ASGI.
+No framework is imported: the lifespan and the middleware are plain ASGI functions.
 """
 
 from __future__ import annotations
@@ -27,25 +27,26 @@ __all__ = ["Reporting", "ReportingMiddleware"]
 
 
 class Reporting:
-    """What an ASGI app reports with: one uplink while the app runs, and a client for each account.
+    """Reporting for an ASGI app: one uplink while the app runs, and a client for each account.
 
     Parameters
     ----------
     url
         The arcwise server's base URL.
     tasks, caps, memoize, max_epsilon, max_delta, show_values
-        Those of `Client`, for every account.
+        As for `Client`; they apply to every account.
     ledgers
         The ledgers of the accounts, which also hold the queue.
     close_timeout
-        For how many seconds the end of the app waits for what is queued. The rest stays in the database.
+        Longest time, in seconds, that the end of the app waits for queued reports to be sent. The rest stays
+        in the database.
     **options
         The keyword arguments of `AsyncUplink`.
 
     Raises
     ------
     ParameterError, CertificateError
-        When an argument is out of its bounds, or a task's certificate does not hold: before the app starts.
+        When an argument is out of its bounds, or a task's certificate does not hold; raised on construction.
 
     Examples
     --------
@@ -84,12 +85,12 @@ class Reporting:
             "max_epsilon": max_epsilon,
             "max_delta": max_delta,
         }
-        policy_of(**self._policy)  # so that mistakes show now
+        policy_of(**self._policy)  # to show mistakes early
         self._uplink: AsyncUplink | None = None
 
     @property
     def uplink(self) -> AsyncUplink:
-        """The uplink; raises `RuntimeError` unless the app runs."""
+        """The uplink; raises `RuntimeError` unless the app is running."""
         if self._uplink is None:
             raise RuntimeError(
                 "reporting has not started: give its lifespan to the app, or enter `async with "
@@ -98,14 +99,14 @@ class Reporting:
         return self._uplink
 
     def client(self, account: str) -> AsyncClient:
-        """Return a client of an account, as cheap as a request needs it; it shares the app's uplink.
+        """Return a client for an account, which shares the app's uplink; cheap enough for each request.
 
         Raises
         ------
         ParameterError
-            When it is no name of an account.
+            When the account's name is not valid.
         RuntimeError
-            Unless the app runs.
+            When the app is not running.
         """
         return AsyncClient(
             self.uplink,
@@ -118,7 +119,7 @@ class Reporting:
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
         """Send while the app runs, and flush at its end: the ``lifespan`` of FastAPI and Starlette.
 
-        What an earlier run has left in the database is sent, too. The ledgers stay open.
+        Reports that an earlier run left in the database are sent too. The ledgers stay open.
         """
         if self._uplink is not None:
             raise RuntimeError("reporting has started already: enter its lifespan once")
@@ -132,19 +133,20 @@ class Reporting:
 
 
 class ReportingMiddleware:
-    """Gives each request the client of its account: ``request.state.arcwise``.
+    """Gives each request the client of its account as ``request.state.arcwise``.
 
-    It is None where nobody is signed in.
+    The attribute is None if `account` returns None.
 
     Parameters
     ----------
     app
         The ASGI app.
     reporting
-        What the app reports with.
+        The app's `Reporting`.
     account
-        Function of a request's ASGI scope that returns the name of the account, or None. It runs before the
-        app, so the middleware that signs users in must be around this one: in Starlette, added after it.
+        Function that takes a request's ASGI scope and returns the name of the account, or None. It runs
+        before the app, so the middleware that signs users in must enclose this one: in Starlette, add it
+        later.
 
     Examples
     --------
@@ -170,7 +172,7 @@ class ReportingMiddleware:
         self._account = account
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        """Handle one request, or whatever else ASGI has."""
+        """Handle a request or another ASGI scope."""
         if scope["type"] in ("http", "websocket"):
             account = self._account(scope)
             client = None if account is None else self._reporting.client(account)

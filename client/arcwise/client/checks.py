@@ -1,4 +1,4 @@
-"""Checks of arguments, each naming the argument and its bounds."""
+"""Argument checks, which name the argument and its bounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def check_options(cls: type, given: Iterable[str], options: type) -> None:
     """Raise `TypeError` for the first keyword argument of `cls` that the typed dictionary `options` lacks."""
     for name in given:
         if name not in options.__annotations__:
-            from inspect import signature  # takes long to import, and nobody waits for an error
+            from inspect import signature  # slow to import, and needed only for an error
 
             own = [each.name for each in signature(cls).parameters.values() if each.kind is each.KEYWORD_ONLY]
             known = [*own, *options.__annotations__]
@@ -26,7 +26,7 @@ def check_options(cls: type, given: Iterable[str], options: type) -> None:
 
 
 def ledger_error(ledger: object) -> ParameterError:
-    """Return the error about what is no ledger; a path is what most give instead of one."""
+    """Return the error for an argument that is not a ledger; the most common mistake is a path."""
     hint = f": give FileLedger({ledger!r})" if isinstance(ledger, (str, PathLike)) else ""
     if hasattr(ledger, "create_account"):
         hint = ": give the ledger of one account, ledgers.account(name)"
@@ -34,14 +34,14 @@ def ledger_error(ledger: object) -> ParameterError:
 
 
 def checked_integer(name: str, value: object, most: int) -> int:
-    """Return an integer from 1 to `most`; raise `ParameterError` otherwise."""
+    """Return the value if it is an integer from 1 to `most`, else raise `ParameterError`."""
     if type(value) is not int or not 1 <= value <= most:
         raise ParameterError(f"{name} must be an integer from 1 to {most}, got {value!r}")
     return value
 
 
 def checked_number(name: str, value: object, *, above_zero: bool = False) -> float:
-    """Return a finite number of at least 0, or above it, as a float; raise `ParameterError` otherwise."""
+    """Return a finite number of at least 0 (or above 0) as a float, else raise `ParameterError`."""
     number = real_or_nan(value)
     if not math.isfinite(number):
         raise ParameterError(f"{name} must be a finite number, got {shown(value)}")

@@ -1,4 +1,4 @@
-"""The client: values go in, charged and randomised codes go to the queue. No value is ever kept."""
+"""The client takes values and queues charged, randomised codes. It never stores a value."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ UplinkT = TypeVar("UplinkT", bound=BaseUplink)
 
 
 class BaseClient(Generic[UplinkT]):
-    """What `Client` and `AsyncClient` share: everything but waiting."""
+    """The common base of `Client` and `AsyncClient`: everything except waiting."""
 
     __slots__ = (
         "_ledger",
@@ -91,7 +91,7 @@ class BaseClient(Generic[UplinkT]):
         uplink._resume()
 
     def _located(self, name: str, value: Any) -> tuple[str, Reportable, Any]:
-        """Return the name, what it stands for and where the value lies; one that is refused costs nothing."""
+        """Return the name, its task or group, and the value's position; refused values are not charged."""
         reportable = self._policy.reportable(name)
         try:
             located = reportable.located(value)
@@ -103,7 +103,7 @@ class BaseClient(Generic[UplinkT]):
         return name, reportable, located
 
     def _submit(self, name: str, reportable: Reportable, located: Any) -> Outcome:
-        """Charge, randomise and queue a value that was located."""
+        """Charge, randomise and queue a located value."""
         transaction: Transaction | None = None
         try:
             now = unix_time(self._uplink._environment)
@@ -112,7 +112,7 @@ class BaseClient(Generic[UplinkT]):
                     outcome = Outcome.OPTED_OUT
                 else:
                     outcome = reportable.submit(transaction, located, now, self._randomness)
-        except LedgerError as error:  # telemetry that fails must not stop the app
+        except LedgerError as error:  # failing telemetry must not stop the app
             outcome = Outcome.FAILED
             self._uplink._record_failure(error, name)
         except NoRandomness:
@@ -120,7 +120,7 @@ class BaseClient(Generic[UplinkT]):
             self._uplink._record_failure(
                 "the operating system gave no random bytes; nothing was charged", name
             )
-        finally:  # also when something interrupts what has been queued by now
+        finally:  # also if an interruption comes after something was queued
             if transaction is not None and transaction.wakes_sender:
                 self._uplink._wake()
         if outcome is not Outcome.ACCEPTED:
@@ -128,14 +128,14 @@ class BaseClient(Generic[UplinkT]):
         return outcome
 
     def _not_submitted(self, error: LedgerError, name: str) -> Outcome:
-        """Take note of a report that was not made because of its ledger, which must not stop the app."""
+        """Record that a ledger error prevented a report; it must not stop the app."""
         self._uplink._record_failure(error, name)
         self._uplink._count_refused(Outcome.FAILED)
         return Outcome.FAILED
 
     def _budget(self, name: str | None) -> Budget:
         budget = self._ledger.budget(self._policy.bill(name), unix_time(self._uplink._environment))
-        # Answers that were paid for are given without end.
+        # Paid answers can be given any number of times.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget
 
@@ -143,16 +143,16 @@ class BaseClient(Generic[UplinkT]):
         dropped = self._ledger.opt_out()
         outbox = self._uplink._outbox
         if isinstance(outbox, MemoryOutbox) and self._owns_uplink:
-            # Of a shared one, nobody can tell which codes are this device's.
+            # In a shared queue, nothing shows which codes are this device's.
             dropped += outbox.clear("opted-out")
         self._uplink._record_dropped(dropped, "opted out")
-        self._uplink._wake()  # a flush that waits has nothing to wait for any more
+        self._uplink._wake()  # a waiting flush can end now
 
 
 def _chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
-    """Return the given ledger, or a ledger in memory if none is given and nothing has to be remembered.
+    """Return the given ledger, or a ledger in memory if none is given and the policy needs no memory.
 
-    Raises `ParameterError` if none is given and the policy depends on what was reported earlier.
+    Raises `ParameterError` if none is given and the policy depends on earlier reports.
     """
     if ledger is not None:
         if not isinstance(ledger, Ledger):
@@ -174,33 +174,34 @@ class Client(BaseClient[Uplink]):
     server
         The server's base URL, or an `Uplink` that several clients share.
     tasks
-        What can be reported: `Task` and `Group`. They belong to the app: nothing that a server says changes
-        them; it can only ask to wait.
+        The tasks and groups that can be reported (`Task`, `Group`). They belong to the app: a server cannot
+        change them, it can only ask the client to wait.
     ledger
-        Where spending is written down: a `FileLedger`, which also holds the queue, or a `MemoryLedger`, which
-        forgets. Must be given where anything has caps or memoised answers; a new `MemoryLedger` where all is
-        unlimited.
+        Records the spending: a `FileLedger`, which also holds the queue, or a `MemoryLedger`, which forgets
+        when the process ends. Required if anything has caps or memoised answers; by default a new
+        `MemoryLedger` if everything is unlimited.
     caps
-        What the device may spend on everything that this ledger was ever charged for. ``None`` (default):
-        what the tasks and groups allow, each of which must then have caps that limit how often it is
-        reported, or memoised answers. ``"unlimited"``: the same, and those without may lose more and more.
+        Limits on everything that was ever charged to this ledger. ``None`` (default): only the caps of the
+        tasks and groups apply, so each of them must have memoised answers or caps that limit how often it is
+        reported. ``"unlimited"``: the same, but a task or group without caps may lose privacy without bound.
     memoize
-        By task name, how many different answers the device may give. Equal values then get equal answers, at
-        no charge but the first: so many charges at once, with the first report. Past that many answers,
-        the one of the nearest value that has one is given. docs/howto/embed-a-client.md says what this
-        protects.
+        By task name, the number of different answers that the device may give. Equal values then get equal
+        answers. The first report is charged for all of these answers, and later reports are free. Once all
+        answers are in use, a new value gets the answer of the nearest value that has one.
+        docs/howto/embed-a-client.md says what this protects.
     max_epsilon
-        Largest epsilon that one report, or one round of a group, may spend; more is refused. ``None``
-        (default): no limit.
+        Largest epsilon that one report, or one round of a group, may spend; a task or group that spends more
+        is refused. ``None`` (default): no limit.
     max_delta
         Largest delta that one report or round may spend, in [0, 1). 0 (default): pure epsilon only. Delta is
         charged and capped like epsilon.
     randomness
-        The operating system's CSPRNG. Anything that is not secure is taken only for a server on this machine.
-        Delete a `FileLedger` that was used with it: what it has queued is sent by whoever opens it next.
+        By default the operating system's CSPRNG. An insecure source is accepted only with a server on this
+        machine. Delete a `FileLedger` that was used with an insecure source: the next client that opens the
+        file sends the queued codes.
     show_values
-        Whether a `DomainError` of `report` tells the value that was refused, to find a mistake. False
-        (default), because errors end in logs.
+        Whether a `DomainError` of `report` shows the refused value, to help find a mistake. False (default),
+        because errors end up in logs.
     options
         With a URL: the keyword arguments of `Uplink`.
 
@@ -215,8 +216,8 @@ class Client(BaseClient[Uplink]):
 
     Notes
     -----
-    `close`, and leaving a ``with`` block, sends what is queued and stops an uplink that the client made
-    itself. A shared uplink is left alone: whoever made it flushes and closes it.
+    `close`, and leaving a ``with`` block, sends the queued reports and stops an uplink that the client made
+    itself. They leave a shared uplink running: the app flushes and closes it.
 
     Examples
     --------
@@ -250,7 +251,7 @@ class Client(BaseClient[Uplink]):
         show_values: bool = False,
         **options: Unpack[UplinkOptions],
     ) -> None:
-        check_options(type(self), options, UplinkOptions)  # a misspelt caps= is none
+        check_options(type(self), options, UplinkOptions)  # a misspelt caps= would be ignored
         super().__init__(
             server,
             Uplink,
@@ -262,18 +263,19 @@ class Client(BaseClient[Uplink]):
         )
 
     def report(self, name: str, value: Any) -> Outcome:
-        """Charge, randomise and queue one value; the outcome is true when that was done.
+        """Charge, randomise and queue one value; the outcome is true if the report was queued.
 
-        Network and server trouble is never raised here, nor is a ledger that cannot be written or a system
-        without random bytes: the report waits in the queue, or was not made and nothing was charged.
+        This method does not raise for network or server trouble: the report waits in the queue. Nor does it
+        raise if the ledger cannot be written or the system has no random bytes: then no report is made and
+        nothing is charged.
 
         Parameters
         ----------
         name
-            The task or the group.
+            The name of the task or group.
         value
-            A real number in the task's domain. For a group a mapping from its task names to such numbers;
-            what is missing or None costs its share all the same.
+            A real number in the task's domain. For a group, a mapping from its task names to such numbers;
+            a task that is missing or None is charged all the same.
 
         Raises
         ------
@@ -282,7 +284,7 @@ class Client(BaseClient[Uplink]):
         DomainError
             When a value is not in its task's domain; nothing is charged then.
         ParameterError
-            When the value of a group is no mapping.
+            When the value of a group is not a mapping.
         RuntimeError
             When the uplink is closed.
         """
@@ -292,25 +294,24 @@ class Client(BaseClient[Uplink]):
         return outcome
 
     def opt_out(self) -> None:
-        """Drop what is queued and report nothing more, until `opt_in`; spending stays written down.
+        """Drop the queued reports and make no new ones until `opt_in`; the spending stays recorded.
 
-        What memoised values were rounded to is deleted, with their answers: after `opt_in`, new ones are
-        charged in full.
+        The nodes and answers of memoised tasks are deleted: after `opt_in`, new answers are charged in full.
 
-        A batch that the sender has taken from the queue cannot be called back. Where devices share a queue,
-        nobody can tell whose its codes are: an uplink in memory keeps what it has, and `PostgresLedgers` what
-        is sealed into a batch, even if it could not be sent yet.
+        A batch that the sender has already taken from the queue cannot be recalled. In a queue that devices
+        share, codes do not show their device. So an uplink in memory keeps its queue if it is shared, and
+        `PostgresLedgers` keep sealed batches, even those that could not be sent yet.
 
         Raises
         ------
         LedgerError
-            When the ledger cannot be written; the device has not opted out then.
+            When the ledger cannot be written; the device is then not opted out.
         """
         self._opt_out()
         self._uplink._emit_events()
 
     def opt_in(self) -> None:
-        """Report again after `opt_out`; what was spent before stays spent.
+        """Resume reporting after `opt_out`; earlier spending still counts.
 
         Raises
         ------
@@ -320,7 +321,7 @@ class Client(BaseClient[Uplink]):
         self._ledger.opt_in()
 
     def budget(self, name: str | None = None) -> Budget:
-        """Return what was spent on a task or a group, or without a name on everything, and what is left.
+        """Return the spending and the remaining budget of a task or group, or without a name of everything.
 
         Raises
         ------
@@ -333,7 +334,7 @@ class Client(BaseClient[Uplink]):
 
     @property
     def pending(self) -> int:
-        """How many reports of the uplink, all its clients', are neither acknowledged nor dropped.
+        """Number of reports in the uplink, from all its clients, that are neither acknowledged nor dropped.
 
         Raises `LedgerError` when the ledger cannot be read.
         """
@@ -341,11 +342,11 @@ class Client(BaseClient[Uplink]):
 
     @property
     def counters(self) -> Counters:
-        """What became of the reports so far: pending, sent, dropped and refused by reason.
+        """Numbers of reports so far: pending, sent, dropped by reason and refused by outcome.
 
-        They are those of the uplink, so of all clients that share it. After `flush` returned True, `sent`
-        and `dropped` tell what arrived and what was given up. Raises `LedgerError` when the ledger cannot be
-        read.
+        They count the reports of all clients that share the uplink. After `flush` returned True, `sent` and
+        `dropped` show how many reports arrived and how many were given up. Raises `LedgerError` when the
+        ledger cannot be read.
 
         Examples
         --------
@@ -358,15 +359,16 @@ class Client(BaseClient[Uplink]):
         return self._uplink.counters
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is queued now; True when none of it is queued any more, be it acknowledged or dropped.
+        """Send the reports that are queued now; return True if all of them were acknowledged or dropped.
 
-        True is no receipt: what the server refuses for good, and what is too old, is dropped, and counts as
-        done. `counters` tells how much was sent and how much was dropped. False: some is still pending.
+        True does not mean that everything arrived: reports that the server finally refuses and reports that
+        are too old are dropped, which counts as done. `counters` shows how many were sent and dropped. False
+        means that some are still pending.
 
         Parameters
         ----------
         timeout
-            For how many seconds to wait at most.
+            Longest wait in seconds.
 
         Raises
         ------
@@ -376,10 +378,10 @@ class Client(BaseClient[Uplink]):
         return self._uplink.flush(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Flush and close the uplink, unless it is shared; True when nothing was left queued.
+        """Flush and close the uplink, unless it is shared; return True if no report was left in the queue.
 
-        What is left is dropped from memory, and stays in a file for the next time. As with `flush`,
-        `counters` tells what became of the reports.
+        Reports that are left in memory are dropped; those in a file are kept for the next run. As with
+        `flush`, `counters` shows how many were sent and dropped.
 
         Raises
         ------

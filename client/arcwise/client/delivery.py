@@ -1,6 +1,6 @@
-"""When to send and what an answer means: without any input or output.
+"""The rules for when to send and what an answer means, without any input or output.
 
-The sync and the async uplink ask the same questions here, so they cannot come to differ.
+The sync and the async uplink share these rules, so they cannot diverge.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ FIRST_BACKOFF: Final = 1.0
 _LONGEST_BACKOFF: Final = 3600.0
 _LONGEST_RETRY_AFTER: Final = 86_400.0
 STEPS: Final = (60.0, 3600.0, _LONGEST_RETRY_AFTER)
-"""The waits that a server can name: a minute, an hour, a day. What it names is rounded up to one of them."""
+"""The waits that a server can ask for: a minute, an hour, a day. Its request is rounded up to one of them."""
 
 
 class Verdict(Enum):
-    """What an answer means for the batch that it answers."""
+    """The meaning of a server's answer for the batch."""
 
     SENT = "sent"
-    """The server has it: it answered 204, which is its only way to say so."""
+    """The server has the batch: it answered 204, its only acknowledgement."""
     RETRY = "retry"
-    """The network or the server is in trouble, or something else than an arcwise server answered: the same
-    bytes again, after a while; everything waits."""
+    """The network or the server is in trouble, or something other than an arcwise server answered. The same
+    bytes are sent again after a wait; everything waits."""
     KEEP = "keep"
     """The server does not know the task yet: this task waits, the others go on."""
     PAUSE = "pause"
-    """The server does not let this client in: everything waits for long."""
+    """The server refuses this client: everything waits for a long time."""
     DROP = "drop"
-    """The server will never take it."""
+    """The server will never accept the batch."""
 
 
 def classify(status: int) -> Verdict:
-    """Return what an HTTP status means.
+    """Return the meaning of an HTTP status.
 
-    An arcwise server acknowledges a batch with 204 and nothing else, and answers with nothing else below 400.
-    A 200 or a redirect is the answer of a captive portal, a proxy or a wrong host. The server has counted
-    nothing then, and may yet when the device is on another network: the batch is kept. So it is after a 407,
-    421 or 425, which only proxies and others in between answer.
+    An arcwise server acknowledges a batch only with 204, and sends no other status below 400. A 200 or a
+    redirect comes from a captive portal, a proxy or a wrong host. The server has not counted the batch then,
+    but may do so when the device is on another network, so the batch is kept. The same holds for 407, 421 and
+    425, which only proxies and other intermediaries answer.
     """
     if status == ACKNOWLEDGED:
         return Verdict.SENT
@@ -58,7 +58,7 @@ def classify(status: int) -> Verdict:
 
 
 def backoff_seconds(failures: int, uniform: float) -> float:
-    """Return the wait after one or more failures in a row: a random share of an exponential backoff.
+    """Return the wait in seconds after one or more failures in a row: a random share of the backoff.
 
     The backoff doubles from 1 s to at most 1 h. `uniform` is a random number in [0, 1), so that devices that
     failed together do not come back together.
@@ -68,38 +68,38 @@ def backoff_seconds(failures: int, uniform: float) -> float:
 
 
 def retry_after_seconds(text: str | None) -> float:
-    """Return the wait that a ``Retry-After`` header asks for, from 0 to 24 h; 0 if it asks for none.
+    """Return the wait in seconds that a ``Retry-After`` header asks for, from 0 to 24 h; 0 without a wait.
 
-    Only seconds count. A date would have to be compared with the device's clock, and whether and when the
-    device comes back would tell a server step by step how wrong that clock is: a number that links reports.
+    Only a number of seconds is accepted. A date would be compared with the device's clock. From when the
+    device comes back, a server could learn step by step how wrong that clock is, a number that links reports.
     """
     text = "" if text is None else text.strip()
     if not (text.isascii() and text.isdecimal()):
         return 0.0
-    # Long before int() would have to refuse the number of digits, the answer is a day.
+    # More than 9 digits exceed a day, and int() refuses very long numbers.
     return _LONGEST_RETRY_AFTER if len(text) > 9 else min(float(text), _LONGEST_RETRY_AFTER)
 
 
 def asked_seconds(named: float, uniform: float) -> float:
-    """Return the wait for a server that asks for `named` seconds: one to two times the step it rounds up to.
+    """Return the actual wait for a server that asks for `named` seconds: one to two times the step above it.
 
-    A server behind a relay could ask each device for a different wait and recognise the device when it comes
-    back after that time. So a wait reveals only which of three steps was asked for. `named` is from 0 (no
-    wait) to 24 h, and `uniform` is a new random number in [0, 1) for each wait.
+    A server behind a relay could ask each device for a different wait, and recognise the device by the time
+    at which it comes back. With rounding, a wait reveals only one of three steps. `named` is from 0 (no wait)
+    to 24 h. `uniform` is a new random number in [0, 1) for each wait.
     """
     return next(step for step in STEPS if named <= step) * (1.0 + uniform) if named > 0 else 0.0
 
 
 def still_asked(seconds: float) -> float:
-    """Return what is left of a wait that was written down for a server; at most 0 where it is over.
+    """Return the rest in seconds of a stored wait that a server asked for; at most 0 if it is over.
 
-    What is longer than any that `asked_seconds` returns was written before the clock was set back: over.
+    A wait longer than `asked_seconds` can return was stored before the clock was set back: it is over.
     """
     return seconds if seconds <= 2.0 * _LONGEST_RETRY_AFTER else 0.0
 
 
 class _Wait:
-    """Failures in a row, and until when our own backoff waits after them; a flush ends it."""
+    """Failures in a row and the end of our own backoff after them, which a flush ends early."""
 
     __slots__ = ("failures", "until")
 
@@ -121,9 +121,9 @@ class Schedule:
         self._all = _Wait()
         self._tasks: dict[str, _Wait] = {}
         self._asked = -math.inf
-        """Until when everything waits because the server asked, see `asked_seconds`; nothing ends it.
+        """The end of a wait that the server asked for, see `asked_seconds`; everything waits, even a flush.
 
-        Waits of single tasks would together be a number by which the server knows the device again."""
+        Separate waits for single tasks would form a number by which the server could recognise the device."""
 
     def ready_at(self, task_id: str) -> float:
         """Return the earliest time at which a batch of this task may be tried."""
@@ -134,40 +134,40 @@ class Schedule:
         """Record how an attempt to send a batch of this task ended.
 
         `now` is the time of the monotonic clock. `retry_after` is the number of seconds that the server asked
-        for, before `asked_seconds`; all tasks wait for it, whatever the verdict is.
+        for, before `asked_seconds`; all tasks wait for it, regardless of the verdict.
         """
         if retry_after:
             self._asked = max(self._asked, now + asked_seconds(retry_after, self._uniform()))
         if verdict not in (Verdict.RETRY, Verdict.PAUSE):
-            self._all = _Wait()  # it answered, so it can be talked to
+            self._all = _Wait()  # the server answered, so it can be reached
         if verdict in (Verdict.SENT, Verdict.DROP):
             self._tasks.pop(task_id, None)
             return
         wait = self._tasks.setdefault(task_id, _Wait()) if verdict is Verdict.KEEP else self._all
         wait.failures += 1
         if verdict is Verdict.PAUSE:
-            # Half of it fixed: a refusal is not cured by asking again soon.
+            # At least half of the longest backoff: a refusal does not end soon.
             wait.until = now + _LONGEST_BACKOFF * (1 + self._uniform()) / 2
         else:
             wait.until = now + backoff_seconds(wait.failures, self._uniform())
 
     def expedite(self) -> None:
-        """End every wait of our own making, for a flush; what the server asked for stays."""
+        """End all our own waits, for a flush; waits that the server asked for stay."""
         self._all = _Wait()
         self._tasks.clear()
 
     def follow(self, earlier: Schedule) -> None:
-        """Wait as long as a server has asked the parent of a forked child to wait."""
+        """Adopt the wait that a server asked the parent of this forked child to keep."""
         self._asked = earlier._asked
 
     def hold(self, asked: float, now: float) -> None:
-        """Wait also as long as a server has asked another process to, see `still_asked`."""
+        """Adopt a wait that a server asked another process to keep, see `still_asked`."""
         self._asked = max(self._asked, now + still_asked(asked))
 
     def remaining(self, now: float) -> Iterator[tuple[str, int, float, float]]:
-        """Yield (scope, failures, seconds of our own backoff, seconds that the server asked for) that remain.
+        """Yield remaining waits: (scope, failures, seconds of our own backoff, seconds the server asked for).
 
-        The scope is a task's id, or "" for everything, which alone has seconds that the server asked for.
+        The scope is a task's id, or "" for everything; only "" has seconds that the server asked for.
         """
         for scope, wait in (("", self._all), *self._tasks.items()):
             own, asked = max(0.0, wait.until - now), 0.0 if scope else max(0.0, self._asked - now)
@@ -175,10 +175,10 @@ class Schedule:
                 yield scope, wait.failures, own, asked
 
     def restore(self, scope: str, failures: int, own: float, asked: float, now: float) -> None:
-        """Take over a wait that an earlier process left: what `remaining` gave, less the time since.
+        """Restore a wait of an earlier process, as `remaining` returned it, minus the time since then.
 
-        What is longer than any wait was written before the clock was set back: it is over.
-        Earlier versions also wrote down what the server asked for of a task; everything waits for that, too.
+        A wait longer than any possible one was stored before the clock was set back: it is over.
+        Earlier versions also stored server waits for single tasks; everything now waits for those, too.
         """
         self.hold(asked, now)
         wait = _Wait(failures, now + (own if own <= _LONGEST_BACKOFF else 0.0))

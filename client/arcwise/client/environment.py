@@ -1,4 +1,4 @@
-"""The machine as a client sees it, with its clocks, random bits and processes. Tests hand in another."""
+"""A client's view of its machine: clocks, random bits and processes. Tests can replace it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
 
 _NONE = (OSError, NotImplementedError)
-"""What `os.urandom` raises where it has nothing."""
+"""Exceptions of `os.urandom` when it has no random bytes."""
 
 
-class NoRandomness(Exception):  # noqa: N818 (it becomes an outcome, and never leaves the client)
+class NoRandomness(Exception):  # noqa: N818 (it becomes an outcome and never leaves the client)
     """The operating system gave no random bytes."""
 
 
 @contextmanager
 def named() -> Iterator[None]:
-    """Raise `NoRandomness` where the operating system has no random bytes."""
+    """Raise `NoRandomness` if the operating system has no random bytes."""
     try:
         yield
     except _NONE as error:
@@ -46,21 +46,21 @@ class Source:
 
     def draw(self) -> tuple[int, int]:
         """Return two independent uniform integers."""
-        try:  # not `named`, which takes longer than the draw
+        try:  # not `named`, which would take longer than the draw
             return self._randomness.draw()
         except _NONE as error:
             raise NoRandomness from error
 
     def draws(self, count: int) -> bytes:
-        """Return the bytes of so many draws."""
+        """Return the bytes of `count` draws."""
         with named():
             return self._randomness.draws(count)
 
 
 class Environment:
-    """What a client asks of the machine that it runs on; override what a test decides itself.
+    """The clocks, random bits and process ids that a client uses; tests override some of its methods.
 
-    For waiting, threads and event loops go by the real clock. Reports are drawn from `Client`'s `randomness`.
+    Waits of threads and event loops use the real clock. Reports are drawn from the `randomness` of `Client`.
 
     Examples
     --------
@@ -94,11 +94,11 @@ class Environment:
         return time.time()
 
     def monotonic(self) -> float:
-        """Return the time of a clock that is never set, in seconds."""
+        """Return the time of a monotonic clock in seconds."""
         return time.monotonic()
 
     def random_bytes(self, count: int) -> bytes:
-        """Return bytes from the operating system's CSPRNG: for ids of batches, and for delays."""
+        """Return `count` bytes from the operating system's CSPRNG, for batch ids and delays."""
         return os.urandom(count)
 
     def uniform(self) -> float:
@@ -106,12 +106,12 @@ class Environment:
         return (int.from_bytes(self.random_bytes(8), "little") >> 11) * 2.0**-53
 
     def process_id(self) -> int:
-        """Return the number of this process."""
+        """Return the id of this process."""
         return os.getpid()
 
     def may_be_alive(self, process_id: int) -> bool:
-        """Return whether a process of this number may be running. Asking does no harm to it."""
-        if os.name == "nt":  # where os.kill would end it: the lease's end has to do
+        """Return whether a process with this id may be running; the check does not affect it."""
+        if os.name == "nt":  # os.kill would end it there, so only the end of the lease counts
             return True
         try:
             os.kill(process_id, 0)
@@ -127,8 +127,8 @@ MACHINE = Environment()
 
 
 def unix_time(environment: Environment) -> float:
-    """Return the Unix time; raise `LedgerError` for what no charges or epochs can be ordered by."""
+    """Return the Unix time; raise `LedgerError` if it cannot order charges or epochs."""
     now = environment.time()
-    if not 0 <= now < 1e15:  # as in the ledgers' files; no comparison with NaN is true
-        raise LedgerError(f"environment.time() returned {now!r}, which is no Unix time: mend the clock")
+    if not 0 <= now < 1e15:  # the bounds of the ledgers' files; they also exclude NaN
+        raise LedgerError(f"environment.time() returned {now!r}, which is not a Unix time: correct the clock")
     return now

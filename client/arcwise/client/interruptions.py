@@ -1,4 +1,4 @@
-"""What must be right whenever a process forks, and whatever a signal handler raises."""
+"""Helpers that keep locks and state correct across forks and exceptions of signal handlers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ATTEMPTS = 100
 
 
 class Hooks(NamedTuple):
-    """The hooks of a fork that are registered together."""
+    """The fork hooks of one registration."""
 
     before: Callable[[], None]
     after: Callable[[], None]
@@ -37,17 +37,17 @@ class Hooks(NamedTuple):
 def pause_for_forks(pauses: Callable[[], Iterable[Pause]]) -> Hooks:
     """Run generators up to their ``yield`` before each fork, and close them after it, in parent and child.
 
-    So a child does not begin with half of what a process had begun. What is registered later runs earlier.
+    So a child does not begin with a half-finished operation of its parent. Later registrations run earlier.
 
-    Python runs the hooks of a fork, prints what they raise, and forks all the same. A signal handler may
-    raise at any call in a hook, and every lock must be free afterwards all the same. So a generator holds
-    each lock: it is suspended within ``with``, and lets go when it is closed or nobody refers to it any more.
+    Python runs the fork hooks, prints their exceptions, and forks all the same. A signal handler may raise at
+    any call in a hook, and every lock must still be free afterwards. So each lock is held by a generator that
+    is suspended within ``with``. It releases the lock when it is closed or no longer referenced.
     """
     lock = threading.Lock()
     all_held: list[Pause] = []
 
     def one_fork() -> Pause:
-        """Let other threads wait with their forks."""
+        """Make other threads wait before they fork."""
         with lock:
             yield
 
@@ -62,20 +62,20 @@ def pause_for_forks(pauses: Callable[[], Iterable[Pause]]) -> Hooks:
         held: list[Pause] = []
         for _ in range(_ATTEMPTS):
             try:
-                while held:  # of an attempt that was interrupted, as its clean-up may be
+                while held:  # from an interrupted attempt; this clean-up may be interrupted too
                     held[-1].close()
                     held.pop()
-                held = []  # what an earlier attempt raised keeps its own
+                held = []  # an exception of an earlier attempt keeps that attempt's list
                 pause_all(held)
                 all_held[:] = held
                 break
-            except BaseException as error:  # of a signal handler; raised below
+            except BaseException as error:  # from a signal handler; raised below
                 interruption = error
-        held = []  # whoever keeps what is raised keeps this frame
+        held = []  # a kept exception would keep this frame alive
         if interruption is not None:
             raise interruption
 
-    # Not a Python function: a signal handler could raise when it is called, and nothing would be let go.
+    # Not a Python function: a signal handler could raise when it is called, and no lock would be released.
     after = all_held.clear
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=before, after_in_parent=after, after_in_child=after)
@@ -83,7 +83,7 @@ def pause_for_forks(pauses: Callable[[], Iterable[Pause]]) -> Hooks:
 
 
 def renew_in_children(living: Iterable[_Living], renew: Callable[[_Living], None]) -> None:
-    """Let each of these that lives at a fork begin anew in the child."""
+    """Call `renew` in each forked child for every object that is alive at the fork."""
 
     def renew_all() -> None:
         for each in list(living):
@@ -94,15 +94,15 @@ def renew_in_children(living: Iterable[_Living], renew: Callable[[_Living], None
 
 
 def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextManager[T]]:
-    """Make what `contextlib.contextmanager` makes, of a generator that swallows no exception.
+    """Act like `contextlib.contextmanager`, for a generator that swallows no exception.
 
-    The block lets go of what it holds whatever a signal handler raises, and whoever keeps what it raised.
+    The block releases its locks even if a signal handler raises and the exception is kept.
 
-    A handler may raise at any call of a Python function, so also as `contextlib` enters or leaves a block.
-    The generator then stays suspended with its lock for as long as somebody keeps the exception: its
-    traceback has the frame of `__enter__` or `__exit__`, and that has the generator. Here no frame has it.
-    The ``with`` statement alone does, in a place of the interpreter that no traceback shows, and lets go of
-    it when it ends, however it ends.
+    A handler may raise at any call of a Python function, also while `contextlib` enters or leaves a block.
+    The exception's traceback then keeps the frame of `__enter__` or `__exit__`, and the frame keeps the
+    generator suspended with its lock for as long as the exception exists. Here no frame refers to the
+    generator. Only the ``with`` statement does, in a place of the interpreter that no traceback shows, and it
+    drops the reference however the block ends.
     """
 
     @wraps(function)
@@ -115,7 +115,7 @@ def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMa
 class _Block:
     __slots__ = ("_enter", "_exit")
 
-    # Both are C code for the interpreter, which looks for no signal before it has what they return.
+    # Both are C code, so the interpreter handles no signal before it has their results.
     __enter__ = property(attrgetter("_enter"))
     __exit__ = property(attrgetter("_exit"))
 
@@ -126,7 +126,7 @@ class _Block:
 
 
 class _Exit(partial[None]):
-    """What a ``with`` statement keeps, and calls at its end."""
+    """The exit function that a ``with`` statement keeps and calls at its end."""
 
     __slots__ = ("generator",)
 
@@ -144,4 +144,4 @@ def _leave(
     except BaseException as raised:
         if raised is not error:
             raise
-        error.__traceback__ = trace  # without the frames of the generator, as with contextlib
+        error.__traceback__ = trace  # without the generator's frames, as in contextlib

@@ -1,4 +1,4 @@
-"""A device's spending and the queue of its codes, wherever they lie: what each kind of ledger can do."""
+"""The interfaces of ledgers and queues: a device's spending and its unsent codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class OutboxOptions(NamedTuple):
-    """The settings that an uplink gives to its queue."""
+    """The settings that an uplink passes to its queue."""
 
     batch_size: int
     """The largest number of codes in a batch."""
@@ -32,15 +32,15 @@ class OutboxOptions(NamedTuple):
     delay: float = 0.0
     """The longest random time, in seconds, that a code waits before it joins a batch."""
     lease: float = 0.0
-    """The time, in seconds, for which other processes leave a batch alone that is being sent."""
+    """The time, in seconds, for which other processes do not send a batch that is being sent."""
     environment: Environment = MACHINE
-    """The source of time, randomness and process numbers."""
+    """The source of time, randomness and process ids."""
 
 
 class Parcel(NamedTuple):
-    """A sealed batch on its way, with the same bytes at every attempt so that the server counts them once.
+    """A sealed batch on its way; every attempt sends the same bytes, so that the server counts them once.
 
-    After each attempt either `put_back` or `finish` is called.
+    The sender calls either `put_back` or `finish` after each attempt.
     """
 
     task_id: str
@@ -52,19 +52,19 @@ class Parcel(NamedTuple):
     body: bytes
     """The body of the request."""
     put_back: Callable[[], None]
-    """Lets the batch wait for another attempt."""
+    """Return the batch to the queue for another attempt."""
     finish: Callable[[str | None], object]
-    """Ends the batch; takes None if the server acknowledged it, else the reason why it was dropped."""
+    """End the batch. The argument is None if the server acknowledged it, else the reason for dropping it."""
 
 
 class Send(NamedTuple):
-    """What a sender does next: send this parcel."""
+    """The sender's next step: send this parcel."""
 
     parcel: Parcel
 
 
 class Wait(NamedTuple):
-    """What a sender does next: wait for so many seconds (infinity: until it is woken)."""
+    """The sender's next step: wait for `seconds` (infinity: until it is woken)."""
 
     seconds: float
 
@@ -73,124 +73,124 @@ Step: TypeAlias = "Send | Wait"
 
 
 class Outbox(Protocol):
-    """A bounded queue of codes, safe to use from several threads; one sender at a time takes parcels out.
+    """A bounded, thread-safe queue of codes; one sender at a time takes parcels out.
 
-    Codes of one task and one epoch travel together.
+    A batch holds codes of one task and one epoch.
     """
 
     durable: bool
-    """Whether the queue is on a disk: it outlives the process, and calls wait for the disk."""
+    """Whether the queue is on a disk, so that it outlives the process and calls wait for the disk."""
     busy_timeout: float
-    """The time, in seconds, for which calls wait for other processes."""
+    """The longest time, in seconds, that calls wait for other processes."""
     foreign: frozenset[str]
-    """The names of tasks that are left to others on the same queue, who may send them elsewhere."""
+    """Names of tasks that other uplinks on the same queue send, perhaps to another server."""
 
     @property
     def queue(self) -> Hashable:
-        """What is equal for outboxes of one queue."""
+        """A key that is equal for all outboxes of one queue."""
 
     @property
     def pending(self) -> int:
-        """Reports that are neither acknowledged nor dropped."""
+        """Number of reports that are neither acknowledged nor dropped."""
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
-        """Return how many reports are pending, were acknowledged, and were given up for which reason."""
+        """Return the numbers of pending and acknowledged reports, and of dropped reports by reason."""
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
-        """Return the next parcel to send, or the time in seconds for which there is none.
+        """Return the next parcel to send, or the time in seconds until there may be one.
 
-        `now` is the time of the monotonic clock, `interval` the number of seconds that codes wait for more to
-        travel with, and `ready_at` returns the earliest time at which a parcel of the task with this id may
-        be tried.
+        `now` is the time of the monotonic clock. `interval` is the number of seconds that codes wait for
+        more codes to share their batch. `ready_at` takes a task id and returns the earliest time at which a
+        parcel of that task may be tried.
         """
 
     def expire(self, seconds: float) -> int:
-        """Drop what was queued longer ago than so many seconds; return how many reports that were."""
+        """Drop the reports that are older than `seconds`, and return their number."""
 
     def expedite(self) -> Callable[[], bool]:
-        """Let everything that is queued now be sent without waiting.
+        """Let all reports that are queued now be sent without waiting.
 
-        Return a function that says whether all of it is acknowledged or dropped.
+        Return a function that returns whether all of them are acknowledged or dropped.
         """
 
     def close(self) -> int:
-        """Let go of the queue; one that is not durable drops what it holds. Return what was left."""
+        """Close the queue, which drops its reports unless it is durable. Return the number that was left."""
 
     def load(self, schedule: Schedule) -> None:
-        """Let the schedule remember the waits of an earlier process."""
+        """Restore the waits of an earlier process to the schedule."""
 
     def save(self, schedule: Schedule) -> None:
-        """Keep the schedule's waits for a later process."""
+        """Store the schedule's waits for a later process."""
 
     def after_fork(self) -> None:
-        """Make sense of the queue in a forked child."""
+        """Adapt the queue in a forked child."""
 
 
 def seal(task_id: str, epoch: int, codes: Iterable[int], width: int, environment: Environment) -> bytes:
-    """Return the body of a new batch: a random id, and sorted codes, whose order tells nothing."""
+    """Return the body of a new batch: a random id, and codes sorted so that their order reveals nothing."""
     batch_id = environment.random_bytes(BATCH_ID_BYTES)
     packed = pack_codes(sorted(codes), width)
     return encode_batch(Batch(bytes.fromhex(task_id), batch_id, epoch, packed))
 
 
 class Memo(Protocol):
-    """What a memoised task has answered so far: codes by node. An answer that was given never changes."""
+    """The answers of a memoised task so far: codes by node. An answer never changes."""
 
     draw: int
     """The half draw that rounds every value of the task to a node, from 0 to 2**64 - 1."""
     paid: int
-    """How many answers were paid for."""
+    """Number of answers that were paid for."""
 
     def get(self, node: int) -> int | None:
-        """Return the code that answers for a node, if it has one."""
+        """Return the code stored for a node, or None."""
 
     def __getitem__(self, node: int) -> int:
-        """Return the code that answers for a node that has one."""
+        """Return the code stored for a node that has one."""
 
     def __setitem__(self, node: int, code: int) -> None:
-        """Let this code answer for the node for ever."""
+        """Store the code of a node, permanently."""
 
     def __iter__(self) -> Iterator[int]:
-        """Iterate over the nodes that have an answer."""
+        """Iterate over the nodes with an answer."""
 
     def __len__(self) -> int:
-        """Return how many nodes have an answer."""
+        """Return the number of nodes with an answer."""
 
 
 class Transaction(Protocol):
-    """One open transaction of a ledger: all of what is done to it happens, or nothing.
+    """One open transaction of a ledger: either all of its changes happen or nothing.
 
-    In memory nothing can fail after the charge: whatever is random was drawn before it.
+    In memory nothing can fail after the charge, because all random numbers are drawn before it.
     """
 
     wakes_sender: bool
-    """Whether something was queued that the sender does not wait for yet."""
+    """Whether the sender must be woken for a newly queued code."""
 
     @property
     def time(self) -> float:
-        """The latest Unix time that the ledger has seen: what charges are entered at."""
+        """The latest Unix time that the ledger has seen, at which charges are entered."""
 
     def opted_out(self) -> bool:
         """Return whether the device has opted out."""
 
     def has_room(self, reports: int) -> bool:
-        """Return whether the queue has room for so many more reports; draw how long they will be delayed."""
+        """Return whether the queue has room for this many more reports, and draw their delays."""
 
     def charge(self, bill: Bill) -> bool:
-        """Charge all items of a bill; False, and nothing charged, when a cap forbids one of them."""
+        """Charge all items of a bill; return False and charge nothing if a cap forbids one of them."""
 
     def memo(self, task: Task) -> Memo | None:
-        """Return what the task has answered, or None when it was never memoised."""
+        """Return the answers of the task, or None if it was never memoised."""
 
     def memoize(self, task: Task, draw: int, paid: int) -> Memo:
-        """Memoise the task from here on, or let it have more answers."""
+        """Start to memoise the task, or raise its number of paid answers."""
 
     def put(self, task: Task, epoch: int, code: int) -> None:
         """Queue one code."""
 
 
 class QueueOwner(ABC):
-    """What an uplink can be made with: a ledger, or the ledgers of many accounts with one queue."""
+    """A source of an uplink's queue: a ledger, or the ledgers of many accounts with one queue."""
 
     __slots__ = ()
 
@@ -202,11 +202,11 @@ class QueueOwner(ABC):
 
     @abstractmethod
     def _open_outbox(self, options: OutboxOptions) -> Outbox:
-        """Return a queue that reports of this ledger can go to, for an uplink."""
+        """Return a queue for an uplink, to which this ledger can send reports."""
 
 
 class Ledger(QueueOwner):
-    """What a device has spent, for ever; base of `MemoryLedger`, `FileLedger` and `PostgresLedger`.
+    """Permanent record of a device's spending; base of `MemoryLedger`, `FileLedger` and `PostgresLedger`.
 
     Examples
     --------
@@ -219,38 +219,38 @@ class Ledger(QueueOwner):
 
     @property
     def _key(self) -> Hashable:
-        """What all objects have in common whose transactions wait for each other."""
+        """A key that is equal for all objects with transactions that wait for each other."""
         return self
 
     @abstractmethod
     def _attach(self, outbox: Outbox) -> OpenTransaction:
-        """Return a function that opens transactions at a Unix time, whose reports go to this queue.
+        """Return a function that opens a transaction at a Unix time; its reports go to this queue.
 
         Raises `ParameterError` if the reports of this ledger cannot go to the queue. The transactions raise
-        `LedgerError`, with nothing changed, if the ledger cannot be read or written.
+        `LedgerError` and change nothing if the ledger cannot be read or written.
         """
 
     @abstractmethod
     def budget(self, bill: Bill, now: float) -> Budget:
-        """Return the budget of the first account of a bill, see `accounts.budget`."""
+        """Return the budget of a bill's first account, see `accounts.budget`."""
 
     @abstractmethod
     def opt_out(self) -> int:
-        """Remember that the device has opted out; what was spent stays written down.
+        """Record that the device has opted out; its spending stays recorded.
 
         The nodes and answers of memoised tasks are deleted: a device that opts in again pays for new ones. A
-        `FileLedger` also drops what it has queued, a `PostgresLedger` what it has queued and not sealed
-        into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears that too.
+        `FileLedger` also drops its queued reports, and a `PostgresLedger` those of its account that are not
+        yet sealed into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears it too.
 
         Returns
         -------
         int
-            How many reports were dropped.
+            Number of dropped reports.
         """
 
     @abstractmethod
     def opt_in(self) -> None:
-        """Remember that the device reports again."""
+        """Record that the device reports again."""
 
 
 OpenTransaction: TypeAlias = "Callable[[float], AbstractContextManager[Transaction]]"

@@ -1,8 +1,7 @@
-"""A ledger and a queue that last as long as their process: for tests, simulations and gateways.
+"""A ledger and a queue in memory, which last as long as their process: for tests, simulations and gateways.
 
-Only codes come into the queue, never a value. What a batch may reveal besides its codes is kept small: the
-codes are sorted, so their order tells nothing, the batch's id is random, and a code can wait for a random
-time first.
+The queue holds only codes, never a value. A batch reveals little besides its codes: the codes are sorted, so
+their order reveals nothing, the batch's id is random, and a code can wait for a random time first.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class _Batch:
-    """Codes of one task and one epoch that travel together, sealed when they are first sent."""
+    """A batch of codes of one task and one epoch, sealed when it is first sent."""
 
     __slots__ = ("body", "codes", "created", "done", "epoch", "task")
 
@@ -53,13 +52,13 @@ class _Batch:
 
 
 class MemoryOutbox:
-    """A bounded queue of codes in memory; safe to use from several threads, with one that takes batches out.
+    """A bounded, thread-safe queue of codes in memory; one thread takes batches out.
 
-    A batch is *open* while it accepts codes, *waiting* once it is full or due, *taken* while it is being
+    A batch is *open* while it accepts codes, *waiting* once it is full or due, and *taken* while it is being
     sent. A taken batch goes back to waiting, or is finished: acknowledged or dropped.
 
-    A signal handler that reports comes in between any two steps of the thread that it interrupts, whatever
-    that has locked. So a batch is never nowhere, and nothing is taken away that was not looked at.
+    A signal handler may report between any two steps of the thread that it interrupts, regardless of locks.
+    So every batch is in at least one place at any time, and only batches that were looked at are removed.
     """
 
     durable = False
@@ -68,11 +67,11 @@ class MemoryOutbox:
     def __init__(self, options: OutboxOptions) -> None:
         self._options = options
         self._environment = options.environment
-        self.foreign: frozenset[str] = frozenset()  # all that is in here came from clients of one uplink
+        self.foreign: frozenset[str] = frozenset()  # all codes come from clients of one uplink
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Become empty: the parent sends what it had queued. Another thread may have held the lock."""
+        """Empty the queue, which the parent sends, and replace the lock, which another thread may hold."""
         self.lock = threading.RLock()
         self.pending = 0
         self._sent = 0
@@ -86,31 +85,31 @@ class MemoryOutbox:
 
     @property
     def queue(self) -> Hashable:
-        """What is equal for outboxes of one queue: nobody else has this one."""
+        """A key that is equal for all outboxes of one queue; no other outbox has this one."""
         return id(self)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
-        """Return how many reports are pending, were acknowledged, and were given up for which reason."""
+        """Return the numbers of pending and acknowledged reports, and of dropped reports by reason."""
         with self.lock:
             return self.pending, self._sent, dict(self._dropped)
 
     def has_room(self, reports: int) -> bool:
-        """Return whether so many more codes fit."""
+        """Return whether this many more codes fit."""
         return self.pending + reports <= self._options.capacity
 
     def delays(self, reports: int) -> list[float]:
-        """Draw for how many seconds so many codes wait; nothing where there is no delay."""
+        """Draw the delays in seconds of this many codes; return an empty list without a `delay` option."""
         longest = self._options.delay
         with named():
             return [longest * self._environment.uniform() for _ in range(reports)] if longest else []
 
     def put(self, task: Task, epoch: int, code: int, delay: float = 0.0) -> bool:
-        """Queue one code; True when there is something new to do: a batch was begun, or is full.
+        """Queue one code; return True if the sender has something new to do: a batch was begun or is full.
 
-        `delay` is one that `delays` has drawn.
+        `delay` is one of those that `delays` has drawn.
         """
         with self.lock:
-            if self._closed:  # by another thread, since room was looked for
+            if self._closed:  # by another thread, since the check for room
                 self._dropped["closed"] += 1
                 return False
             if not self._options.delay:
@@ -135,33 +134,33 @@ class MemoryOutbox:
         return True
 
     def _end(self, key: tuple[str, int], batch: _Batch) -> None:
-        """Let an open batch wait; for a moment it is both, and it may wait twice: see `take`."""
+        """Move an open batch to the waiting ones; for a moment it is both, and may wait twice: see `take`."""
         self._waiting.append(batch)
         if key in self._open and self._open[key] is batch:  # no call in between, so no signal handler either
             del self._open[key]
 
     def _end_delays(self, now: float) -> None:
-        """Let the codes whose random delay has ended join their batches."""
+        """Add the codes with an ended delay to their batches."""
         while self._delayed and self._delayed[0][0] <= now:
             self._join(*heapq.heappop(self._delayed)[2:])
 
     def _unfinished(self) -> tuple[_Batch, ...]:
-        """Return every batch that is not finished; none waits for more codes or for a delay any more."""
+        """End all delays, close all open batches, and return every unfinished batch."""
         self._end_delays(math.inf)
         for key, batch in list(self._open.items()):
             self._end(key, batch)
         return (*self._waiting, *(() if self._taken is None else (self._taken,)))
 
     def expedite(self) -> Callable[[], bool]:
-        """Let everything that is queued now be sent without waiting, see `Outbox.expedite`."""
+        """Let all reports that are queued now be sent without waiting, see `Outbox.expedite`."""
         with self.lock:
             batches = self._unfinished()
         return lambda: all(batch.done for batch in batches)
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
-        """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`.
+        """Return the next batch to send, or the seconds until there may be one, see `Outbox.take`.
 
-        A batch that may not be sent yet, whatever the interval, stays open and fills up.
+        A batch that must not be sent yet stays open and fills up, even after the interval.
         """
         with self.lock:
             self._end_delays(now)
@@ -179,7 +178,7 @@ class MemoryOutbox:
                     continue
                 due = ready_at(batch.task.id)
                 if due <= now:
-                    parcel = self._parcel(batch)  # first: a batch that cannot be sealed stays here
+                    parcel = self._parcel(batch)  # first, so that a batch that cannot be sealed stays here
                     self._waiting.remove(batch)
                     self._taken = batch
                     return Send(parcel)
@@ -187,28 +186,28 @@ class MemoryOutbox:
             return Wait(soonest - now)
 
     def _parcel(self, batch: _Batch) -> Parcel:
-        if batch.body is None:  # made once: a retry sends the same bytes, and the server counts them once
+        if batch.body is None:  # sealed once: a retry sends the same bytes, and the server counts them once
             width = code_width(batch.task.mechanism.kernel.codes)
             batch.body = seal(batch.task.id, batch.epoch, batch.codes, width, self._environment)
         put_back, finish = partial(self._put_back, batch), partial(self._finish, batch)
         return Parcel(batch.task.id, batch.task.name, batch.reports, batch.body, put_back, finish)
 
     def _put_back(self, batch: _Batch) -> None:
-        """Let a taken batch wait again, behind the others, so that one bad batch cannot block them."""
+        """Put a taken batch behind the waiting ones, so that one bad batch cannot block the others."""
         with self.lock:
             self._taken = None
             if not batch.done and batch not in self._waiting:
                 self._waiting.append(batch)
 
     def _finish(self, batch: _Batch, dropped: str | None) -> int:
-        """Count a batch as acknowledged or dropped, once; return how many reports that were."""
+        """Count a batch once as acknowledged or dropped; return the number of reports counted."""
         with self.lock:
             if batch is self._taken:
                 self._taken = None
             if batch.done:
                 return 0
             batch.done = True
-            reports = batch.reports  # first: there must be no call within a line that adds
+            reports = batch.reports  # first: a line that adds must not contain a call
             self.pending -= reports
             if dropped is None:
                 self._sent += reports
@@ -217,7 +216,7 @@ class MemoryOutbox:
             return reports
 
     def expire(self, seconds: float) -> int:
-        """Drop the batches begun longer ago than so many seconds; return how many reports they held."""
+        """Drop the batches that are older than `seconds`, and return their number of reports."""
         before = self._environment.monotonic() - seconds
         with self.lock:
             for key, batch in list(self._open.items()):
@@ -227,12 +226,12 @@ class MemoryOutbox:
             return sum(self._finish(batch, "expired") for batch in old)
 
     def clear(self, reason: str) -> int:
-        """Drop everything for this reason; return how many reports that were."""
+        """Drop everything for this reason, and return the number of reports."""
         with self.lock:
             return sum(self._finish(batch, reason) for batch in self._unfinished())
 
     def close(self) -> int:
-        """Drop everything and take nothing more; return how many reports that were."""
+        """Drop everything, accept no more codes, and return the number of dropped reports."""
         with self.lock:
             self._closed = True
             return self.clear("closed")
@@ -244,8 +243,8 @@ class MemoryOutbox:
         """Do nothing: there is no later process."""
 
 
-# One lock for all memory ledgers: a ledger stays a few words until it is used, a report holds the lock for a
-# few microseconds, and a forked child has one lock to renew instead of an unknown number.
+# One lock for all memory ledgers: an unused ledger then takes only a few words of memory, a report holds the
+# lock for a few microseconds, and a forked child has to renew only one lock.
 _lock = threading.RLock()
 _in_use = False
 
@@ -257,7 +256,7 @@ def _renew_lock() -> None:
 
 @holding
 def _alone() -> Iterator[None]:
-    """Hold the lock, against other threads and against a signal handler of the thread that has it."""
+    """Hold the lock exclusively, against other threads and signal handlers of the same thread."""
     global _in_use  # noqa: PLW0603
     with _lock:
         if _in_use:
@@ -307,7 +306,7 @@ class _MemoryTransaction:
 
 
 class _Attached:
-    """Opens transactions. A gateway has one for each device, and a `partial` takes five times as much."""
+    """Opens transactions. A gateway has one for each device; a `partial` would take five times the memory."""
 
     __slots__ = ("_ledger", "_outbox")
 
@@ -322,15 +321,14 @@ class _Attached:
 
 
 class MemoryLedger(Ledger):
-    """A ledger that lasts as long as its process.
+    """A ledger in memory, which lasts as long as its process.
 
-    What it cannot promise: after a restart, or in another process, nothing is known to have been spent, no
-    answer is remembered, and what was queued is gone. Its caps are caps for one run. A fork copies the
-    ledger: from there on parent and child spend separately, each up to the caps. On a device that lives
-    longer than a process, use a `FileLedger`.
+    After a restart, or in another process, the spending, the answers and the queue are lost. So its caps hold
+    only for one run. A fork copies the ledger: afterwards parent and child spend separately, each up to the
+    caps. On a device that lives longer than a process, use a `FileLedger`.
 
-    The ledger's time is the largest it has ever been given, so a clock that steps back opens no new window:
-    charges then stay in the rolling window until the clock has caught up.
+    The ledger's time is the largest that it has ever been given, so a clock that steps back opens no new
+    window: charges then stay in the rolling window until the clock has caught up.
 
     Examples
     --------
@@ -367,14 +365,14 @@ class MemoryLedger(Ledger):
         return _Attached(self, outbox)
 
     def budget(self, bill: Bill, now: float) -> Budget:
-        """Return the budget of the first account of a bill."""
+        """Return the budget of a bill's first account."""
         with _alone():
             return (self._contents or Contents()).budget(bill, now)
 
     def opt_out(self) -> int:
-        """Remember that the device has opted out, and drop what values were rounded to.
+        """Record that the device has opted out, and drop the nodes and answers of memoised tasks.
 
-        Return 0, since the queue is the uplink's.
+        Return 0, since the queue belongs to the uplink.
         """
         with _alone():
             self._opted_out = True
@@ -383,5 +381,5 @@ class MemoryLedger(Ledger):
             return 0
 
     def opt_in(self) -> None:
-        """Remember that the device reports again."""
+        """Record that the device reports again."""
         self._opted_out = False

@@ -1,6 +1,6 @@
-"""Transports over Oblivious HTTP (RFC 9458): a relay sees the device's address, the server what it reports.
+"""Transports over Oblivious HTTP (RFC 9458): the relay sees device addresses, the server sees reports.
 
-Each request is encrypted to the server's gateway, with a key of its own, and handed to the relay. Needs
+Each request is encrypted to the server's gateway with a fresh key and sent to the relay. This module needs
 ``arcwise[oblivious]``.
 """
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 _MAX_ANSWER_BYTES: Final = 64 << 10
 _OUTSIDE: Final = ("user-agent",)
-"""Headers that go to the relay, and not to the server: the name of this library."""
+"""Headers that go to the relay but not to the server: the name of this library."""
 
 
 class ObliviousTransport(HttpxTransport):
-    """Requests through a relay, which sees the device's address, to a gateway, which sees what they hold.
+    """Sends requests through a relay, which sees the device's address, to a gateway, which sees the content.
 
-    It hides addresses from the server's operator only where somebody else runs the relay, and does not hand
-    on what it sees.
+    This hides addresses from the server's operator only if somebody else runs the relay and does not share
+    them.
 
     Parameters
     ----------
     relay
         URL of the relay's resource that forwards to the server's gateway.
     key_config
-        The gateway's ``application/ohttp-keys``, as `arcwise key gateway` writes it. It ships with the app as
-        a task does: one that a device fetched could be made for that device alone, and so name it.
+        The gateway's ``application/ohttp-keys``, as `arcwise key gateway` writes it. Ship it with the app,
+        like a task: a server could give each device that fetches it a different key, and so identify it.
     client, options
-        Of `HttpxTransport`: how the relay is reached.
+        Those of `HttpxTransport`, for the connection to the relay.
 
     Raises
     ------
@@ -53,10 +53,10 @@ class ObliviousTransport(HttpxTransport):
 
     Notes
     -----
-    A request is padded to a power of two of at least 512 bytes, so that single reports look alike. One that
-    is tried again is encrypted anew. The server's ``Retry-After`` comes inside the answer; the relay's own
-    429 counts as the server's, and its 5xx as a 503. Anything else that the relay answers, and an answer that
-    cannot be opened, counts as network trouble: the batch is tried again.
+    A request is padded to a power of two of at least 512 bytes, so that single reports look alike. Each retry
+    is encrypted again. The server's ``Retry-After`` is inside the encrypted response. The relay's own 429
+    counts as the server's, and its 5xx as a 503. Any other status of the relay, and a response that cannot be
+    decrypted, count as network trouble: the batch is tried again.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ObliviousTransport(HttpxTransport):
         return _opened(sent, answer)
 
     def _exit(self, url: str) -> str | None:
-        """Return by what way requests could leave this machine; None when by none."""
+        """Return how requests could leave this machine; None if they cannot."""
         return self._route.exit() or super()._exit(self._route.relay)
 
 
@@ -129,14 +129,14 @@ class AsyncObliviousTransport(AsyncHttpxTransport):
         return _opened(sent, answer)
 
     def _exit(self, url: str) -> str | None:
-        """Return by what way requests could leave this machine; None when by none."""
+        """Return how requests could leave this machine; None if they cannot."""
         return self._route.exit() or super()._exit(self._route.relay)
 
 
 class _Route:
-    """To whom a request goes, and to which key it is encrypted.
+    """The relay's URL and the gateway's key for requests.
 
-    What needs the extra is imported here, so that the names of `arcwise.client` can be imported without it.
+    Its methods import the extra's packages, so that `arcwise.client` can be imported without them.
     """
 
     def __init__(self, relay: str, key_config: bytes) -> None:
@@ -187,7 +187,7 @@ def _opened(sent: Sent, answer: Answer) -> Response:
         return response.status, None if found is None else found.decode("latin-1")
     if status == 429:
         return status, retry_after
-    if status >= 500:  # a 501 of a server means that it never takes a batch; one of a relay does not
+    if status >= 500:  # only a server's 501 means that it never accepts a batch, not a relay's
         return 503, retry_after
-    # Among them a 204, which acknowledges a batch only when it comes from the gateway.
+    # This includes 204, which acknowledges a batch only if it comes from the gateway.
     raise WireError(f"the relay answered with status {status}")

@@ -1,4 +1,4 @@
-"""What becomes of reports: the answer to one of them, the counters of all, and what an app is told."""
+"""The results of reporting: outcomes of single reports, counters of all reports, and events for the app."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Enum):
-    """What `Client.report` did with a value. Only `ACCEPTED` is true.
+    """The result of one call of `Client.report`. Only `ACCEPTED` is true.
 
     Examples
     --------
@@ -27,7 +27,7 @@ class Outcome(Enum):
     """
 
     ACCEPTED = "accepted"
-    """Charged, randomised and queued; of a group's round what was drawn and given, which can be nothing."""
+    """Charged, randomised and queued. In a group's round, only drawn tasks with values; perhaps none."""
     CAPPED = "capped"
     """A cap on epsilon or delta forbids it. Nothing was charged."""
     FULL = "full"
@@ -35,7 +35,7 @@ class Outcome(Enum):
     OPTED_OUT = "opted-out"
     """The device has opted out. Nothing was charged."""
     FAILED = "failed"
-    """The ledger could not be written: the disk is full, the file is gone or damaged. Nothing leaves."""
+    """The ledger could not be written: disk full, file missing or damaged. No report will be sent."""
 
     NO_RANDOMNESS = "no-randomness"
     """The operating system gave no random bytes. Nothing was charged, and no other source was used."""
@@ -45,7 +45,7 @@ class Outcome(Enum):
 
 
 class Counters(NamedTuple):
-    """What became of reports so far, in numbers of reports.
+    """Numbers of reports so far: pending, sent, dropped and refused.
 
     Attributes
     ----------
@@ -54,16 +54,16 @@ class Counters(NamedTuple):
     sent
         Acknowledged by the server with a 204.
     dropped
-        Given up for good, by reason: an HTTP status such as "410", "expired", "opted-out", or "closed" (still
-        queued in memory when the uplink was closed). They were charged: what they spent stays spent.
+        Dropped permanently, by reason: an HTTP status such as "410", "expired", "opted-out", or "closed"
+        (still queued in memory when the uplink was closed). They were charged; nothing is refunded.
     refused
         Calls of `Client.report` that made no report, by outcome: "full", "capped", "opted-out", "failed",
         "no-randomness". Nothing was charged for them.
 
     Notes
     -----
-    With a `FileLedger`, pending, sent and dropped are those of the file, since it was made; refused is always
-    of this process.
+    With a `FileLedger`, `pending`, `sent` and `dropped` count from the creation of the file; `refused` always
+    counts this process only.
 
     Examples
     --------
@@ -78,20 +78,20 @@ class Counters(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What a client tells the app's `on_event`: the fate of reports. It never holds a value or a code.
+    """An event for the app's `on_event`: what happened to some reports. It never holds a value or a code.
 
     Attributes
     ----------
     kind
         "sent", "retry" (trouble; sent again later), "kept" (the server does not know the task yet), "paused"
-        (the server does not let this client in), "dropped", "expired", "closed" (with reports that were not
-        sent) or "failed" (the ledger could not be used).
+        (the server refuses this client), "dropped", "expired", "closed" (with reports that were not sent) or
+        "failed" (the ledger could not be used).
     task
-        The name of the task; None where it is about more than one.
+        Name of the task; None if the event concerns more than one task.
     reports
-        How many reports it is about.
+        Number of reports that the event concerns.
     detail
-        For people: an HTTP status, or the kind of trouble.
+        Details for people: an HTTP status, or the kind of trouble.
 
     Examples
     --------
@@ -120,13 +120,13 @@ _MESSAGES = {
 
 
 _REPEATED = {"retry", "kept", "paused", "failed"}
-"""What comes again and again while something lasts: told once at the level of a warning."""
+"""Events that repeat while a problem lasts: only the first is logged as a warning."""
 
 
 class EventLog:
-    """A log of events, which are also kept for the app's callback until `emit` calls it.
+    """Logs events, and stores them for the app's callback until `emit` calls it.
 
-    An exception that the callback raises is logged and goes no further.
+    An exception of the callback is logged and not raised further.
     """
 
     __slots__ = ("_last", "_on_event", "_waiting")
@@ -137,10 +137,10 @@ class EventLog:
         self._last: dict[str | None, tuple[str, str]] = {}
 
     def add(self, kind: str, task: str | None, reports: int, detail: str) -> None:
-        """Log what happened, and keep it for `emit`."""
+        """Log an event and store it for `emit`."""
         if self._on_event is not None:
             self._waiting.append(Event(kind, task, reports, detail))
-        # A full disk, or a server that is away, would fill the log with one line.
+        # A full disk or an unreachable server would fill the log with the same line.
         again = self._last.get(task) == (kind, detail)
         self._last[task] = kind, detail
         from logging import DEBUG, WARNING, getLogger  # not while the client is imported
@@ -154,15 +154,15 @@ class EventLog:
             )
 
     def emit(self) -> None:
-        """Call the app's callback with what happened since the last time."""
+        """Call the app's callback with the events since the last call."""
         while self._waiting and self._on_event is not None:
             try:
                 event = self._waiting.popleft()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took it first
                 return
             try:
                 self._on_event(event)
-            except (Exception, SystemExit):  # an app's mistake must not end the sender
+            except (Exception, SystemExit):  # a mistake in the app must not end the sender
                 from logging import getLogger
 
                 getLogger("arcwise.client").exception("on_event failed")

@@ -1,4 +1,4 @@
-"""What a client may report, verified, at which cost, and what one report does: the same on every ledger."""
+"""The verified tasks and groups of a client, their costs, and the steps of one report on any ledger."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ReportableTask:
-    """A task that is reported with a new draw each time, at its full charge."""
+    """A task that is reported with a new draw and its full charge each time."""
 
     __slots__ = ("bill", "task")
 
@@ -38,13 +38,14 @@ class ReportableTask:
 
     @property
     def bounded(self) -> bool:
-        """Whether a cap limits what a device spends on it."""
+        """Whether a cap limits the spending on this task."""
         return bounded(self.bill)
 
     def located(self, value: Any) -> Any:
-        """Return where the value lies among the nodes; raise `DomainError` for one outside.
+        """Return the value's position among the nodes; raise `DomainError` for a value outside the domain.
 
-        A float, because what was checked is what must be reported, whatever the value's class does next.
+        The position is a float, so the report uses the number that was checked, even if the value's class
+        returns another one later.
         """
         return self.task.mechanism.locate(value)
 
@@ -52,10 +53,10 @@ class ReportableTask:
         """Charge, randomise and queue one located value in an open transaction."""
         if not transaction.has_room(1):
             return Outcome.FULL
-        r, u = randomness.draw()  # before the charge: a source that has nothing costs nothing
+        r, u = randomness.draw()  # before the charge: if this fails, nothing is charged
         if not transaction.charge(self.bill):
             return Outcome.CAPPED
-        # Charged before it exists: whatever fails from here on, no report leaves without its charge.
+        # The charge comes before the code exists: even if a later step fails, no report leaves uncharged.
         mechanism = self.task.mechanism
         code = mechanism.kernel.sample(mechanism.node_at(located, r), u)
         transaction.put(self.task, _epoch(self.task, transaction, now), code)
@@ -63,12 +64,12 @@ class ReportableTask:
 
 
 class MemoizedTask(ReportableTask):
-    """A task whose answers are kept: the same answer for the same value, at no further charge.
+    """A task with stored answers: equal values get the same answer at no further charge.
 
-    One draw rounds every value to a node, so the node is a function of the value: with a new draw each time,
-    two stored answers would alternate, and their shares would tell where between two nodes the value lies.
-    All answers are charged at once: a charge at each new one would tell that the value has changed. Past the
-    last one, the answer of the nearest node that has one is given.
+    One draw rounds every value to a node, so that the node is a function of the value. With a new draw each
+    time, two stored answers would alternate, and their shares would show where the value lies between two
+    nodes. All answers are charged together, because a charge for each new answer would show that the value
+    has changed. Once all answers are in use, a value gets the answer of the nearest node that has one.
     """
 
     __slots__ = ("answers",)
@@ -77,19 +78,19 @@ class MemoizedTask(ReportableTask):
         super().__init__(task, caps)
         self.answers = answers
         if not self.bounded and not unlimited:
-            # The answers are the limit, also for somebody who opts out, which deletes them, and in again.
+            # The answers are the limit, even if a user opts out, which deletes the answers, and in again.
             own, *others = self.bill
             whole = own.times(answers)
             own = own._replace(lifetime=whole.epsilon or None, lifetime_delta=whole.delta or None)
             self.bill = (own, *others)
 
     def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
-        """Queue the answer for one located value; charge all answers the first time."""
+        """Queue the answer for one located value; the first time, charge all answers."""
         if not transaction.has_room(1):
             return Outcome.FULL
         mechanism = self.task.mechanism
         memo = transaction.memo(self.task)
-        # Both before the charge, see `ReportableTask`: what rounds all values, and what draws a new answer.
+        # Both draws come before the charge, see `ReportableTask`: r rounds all values, u makes a new answer.
         r = randomness.draw()[0] if memo is None else memo.draw
         node = mechanism.node_at(located, r)
         is_new = memo is None or (memo.get(node) is None and len(memo) < self.answers)
@@ -108,7 +109,7 @@ class MemoizedTask(ReportableTask):
         return Outcome.ACCEPTED
 
     def _paid(self, transaction: Transaction, memo: Memo | None, draw: int) -> Memo | None:
-        """Return the memo, paid for; one that cannot be enlarged stays as it is. None: a cap forbids it."""
+        """Charge the missing answers and return the memo; if a cap forbids it, the old memo or None."""
         paid = 0 if memo is None else memo.paid
         if paid >= self.answers:
             return memo
@@ -117,7 +118,7 @@ class MemoizedTask(ReportableTask):
         return transaction.memoize(self.task, draw, self.answers)
 
     def _nearest(self, node: int, nodes: Iterable[int]) -> int:
-        """Return the nearest of the nodes, of two the lower one; around the circle where there is one."""
+        """Return the nearest of the nodes (around the circle if the kernel is circular), the lower of two."""
         kernel = self.task.mechanism.kernel
 
         def distance(other: int) -> tuple[int, int]:
@@ -128,7 +129,7 @@ class MemoizedTask(ReportableTask):
 
 
 class ReportableGroup:
-    """A group of tasks: a round of all of them, or of k that are drawn whatever the values are."""
+    """A group of tasks: a round reports all of them, or k that are drawn independently of the values."""
 
     __slots__ = ("_items", "_tasks", "bill", "group")
 
@@ -143,24 +144,24 @@ class ReportableGroup:
         }
 
     def whole_bill(self) -> Bill:
-        """Return what a round is charged to, its own account first, as if every task were drawn."""
+        """Return the bill of a round in which every task is drawn, with the group's own account first."""
         return self.bill + tuple(item for items in self._items.values() for item in items)
 
     def task_bill(self, name: str) -> Bill:
-        """Return what one report of a task of the group is charged to, its own account first."""
+        """Return the bill of one report of a task of the group, with the task's own account first."""
         return self._items[name] + self.bill
 
     @property
     def bounded(self) -> bool:
-        """Whether caps limit what a device spends on it: every round is charged to one that bounds it."""
+        """Whether caps limit the spending: every round includes a task with a bounded bill."""
         unbounded = sum(not bounded(self.task_bill(name)) for name in self._tasks)
         return unbounded < (self.group.sample or len(self._tasks))
 
     def located(self, value: Any) -> dict[str, float]:
-        """Return by task name the position of each value among the task's nodes, without values of None.
+        """Return each value's position among its task's nodes by task name, without values of None.
 
-        Raises `ParameterError`, `UnknownTaskError` or `DomainError` for anything but a mapping from task
-        names to None or values in their domains.
+        Raises `ParameterError`, `UnknownTaskError` or `DomainError` unless the value is a mapping from task
+        names to None or values in the tasks' domains.
         """
         if not isinstance(value, Mapping):
             raise ParameterError(
@@ -172,7 +173,7 @@ class ReportableGroup:
             task = self._tasks.get(name)
             if task is None:
                 known = ", ".join(map(repr, self._tasks))
-                # What is not a name may be the value, in its place.
+                # If the name is not a string, it may be the value, so it is not shown.
                 given = repr(name) if isinstance(name, str) else f"is a {type(name).__name__}"
                 raise UnknownTaskError(f"no task {given} in group {self.group.name!r}; it has {known}")
             if number is not None:
@@ -185,7 +186,7 @@ class ReportableGroup:
     def submit(self, transaction: Transaction, located: Any, now: float, randomness: Randomness) -> Outcome:
         """Charge a round and queue its reports in an open transaction.
 
-        A value that is missing costs its share all the same: the charge tells nothing about it.
+        A missing value is charged all the same, so that the charge reveals nothing about it.
         """
         chosen = self.group.choose(randomness)
         if not transaction.has_room(len(chosen)):
@@ -203,9 +204,9 @@ class ReportableGroup:
 
 
 def _epoch(task: Task, transaction: Transaction, now: float) -> int:
-    """Return the epoch of a report that was charged in this transaction."""
-    # A rolling cap bounds charges by the ledger's time, which never goes back. Only by the same time does it
-    # bound the reports in an epoch, as a central statement assumes, when a clock is set forward and back.
+    """Return the epoch of a report that is charged in this transaction."""
+    # A rolling cap bounds charges by the ledger's time, which never goes back. A central statement assumes
+    # that it also bounds the reports in an epoch; when a clock is set forward and back, only this time does.
     return task.epoch(now if task.central is None else transaction.time)
 
 
@@ -213,19 +214,19 @@ Reportable: TypeAlias = "ReportableTask | ReportableGroup"
 
 
 _UNLIMITED = "unlimited"
-"""What an app gives as caps that accepts a loss without bound."""
+"""The value of `caps` by which an app accepts a loss without bound."""
 
 _MOST_ANSWERS = 1_000_000
-"""More than a task has nodes; what they cost together fits into every ledger."""
+"""More than the nodes of any task; the cost of this many answers fits into every ledger."""
 
 _SUGGESTED = 5
-"""Reports that the cap of a message allows."""
+"""Number of reports that the cap suggested in an error message allows."""
 
 
 class Policy:
     """The tasks and groups of a client by name, and the caps that all of them share.
 
-    `remembers` names a setting for which the ledger has to outlive the process; it is None if there is none.
+    `remembers` names a setting that needs a ledger which outlives the process; it is None without one.
     """
 
     __slots__ = ("_bills", "_everything", "remembers", "reportables")
@@ -244,11 +245,11 @@ class Policy:
         self._everything = bill([(EVERYTHING, "everything", Charge(0, 0), caps)])
 
     def reportable(self, name: str) -> Reportable:
-        """Return the task or group of this name, or raise `UnknownTaskError` if there is none."""
+        """Return the task or group of this name, or raise `UnknownTaskError`."""
         reportable = self.reportables.get(name) if isinstance(name, str) else None
         if reportable is None:
             known = ", ".join(map(repr, self.reportables))
-            if not isinstance(name, str):  # it may be the value, in the name's place
+            if not isinstance(name, str):  # it may be the value, given instead of the name
                 raise UnknownTaskError(
                     f"no task is a {type(name).__name__}: give a name; this client has {known}"
                 )
@@ -264,20 +265,20 @@ class Policy:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all tasks, those of groups too, and of the groups."""
+        """The names of all groups and all tasks, including the tasks in groups."""
         return frozenset(self._bills)
 
     def bill(self, name: str | None) -> Bill:
-        """Return the bill of a report of this name, with its own account first; None stands for everything.
+        """Return the bill of a report of this name, with its own account first; None means everything.
 
-        Raises `UnknownTaskError` if there is no task or group of this name.
+        Raises `UnknownTaskError` if no task or group has this name.
         """
         if name is None:
             return self._everything
         bill = self._bills.get(name) if isinstance(name, str) else None
         if bill is None:
             known = ", ".join(map(repr, self._bills))
-            given = shown(name) if isinstance(name, str) else f"is a {type(name).__name__}"  # maybe the value
+            given = shown(name) if isinstance(name, str) else f"is a {type(name).__name__}"  # or the value
             raise UnknownTaskError(f"no task {given}; this client has {known}")
         return bill
 
@@ -290,10 +291,10 @@ def policy_of(
     max_epsilon: float | None,
     max_delta: float,
 ) -> Policy:
-    """Check these arguments of `Client` and return the policy that they describe.
+    """Check these arguments of `Client` and return the policy.
 
-    Raises `ParameterError` if an argument is invalid or no cap bounds what a device spends, and
-    `CertificateError` if a report may spend more than `max_epsilon` or `max_delta`.
+    Raises `ParameterError` if an argument is invalid or no cap bounds the spending, and `CertificateError` if
+    a report may spend more than `max_epsilon` or `max_delta`.
     """
     if not isinstance(caps, (Caps, NoneType)) and not (isinstance(caps, str) and caps == _UNLIMITED):
         raise ParameterError(
@@ -304,14 +305,14 @@ def policy_of(
         raise ParameterError(
             f"memoize must be None or a mapping from task names to integers, got {memoize!r}"
         )
-    _Most(max_epsilon, max_delta)  # here first: what is no number may not be hashable either
+    _Most(max_epsilon, max_delta)  # checked here first: a wrong type may not be hashable
     if isinstance(tasks, (str, Task)) or not isinstance(tasks, Iterable):
         raise ParameterError(
             f"tasks must be an iterable of Task and Group, such as [Task.load(FILE)]; got {shown(tasks)}"
         )
     try:
         return _policy(tuple(tasks), caps, tuple(memoize.items()), max_epsilon, max_delta)
-    except TypeError as error:  # not iterable, or not hashable as a Task is
+    except TypeError as error:  # not iterable, or an item is not hashable
         raise ParameterError(f"tasks must be an iterable of Task and Group: {error}") from error
 
 
@@ -323,7 +324,7 @@ def _policy(
     max_epsilon: object,
     max_delta: object,
 ) -> Policy:
-    """Return the policy. Cached, since tasks are immutable: a second client of the same costs a look-up."""
+    """Return the policy; cached, because tasks are immutable and many clients have the same ones."""
     if not tasks:
         raise ParameterError("tasks must hold at least one Task")
     caps = chosen if isinstance(chosen, Caps) else None
@@ -380,15 +381,15 @@ def _reportable(
             )
         if thing.central is not None:
             raise ParameterError(
-                f"memoize must not name task {thing.name!r}, which has a central statement: that holds for "
-                "fresh answers, and counts of two epochs would differ by the answers of those who changed; "
-                "leave it out"
+                f"memoize must not name task {thing.name!r}: its central statement assumes fresh answers, "
+                "and the counts of two epochs would differ by the answers of the devices that changed; leave "
+                "it out"
             )
         whole = Charge(thing.charge.micro_epsilon * count, thing.charge.delta_units * count)
         for kept in (thing.caps, caps):
             _check_room(kept, whole, f"set of {count} memoised answers of task {thing.name!r}")
         return MemoizedTask(thing, caps, count, unlimited=unlimited)
-    from arcwise.tasks.group import Group  # only apps with groups wait for it
+    from arcwise.tasks.group import Group  # imported only by apps with groups
 
     if not isinstance(thing, Group):
         raise ParameterError(f"tasks must be Tasks and Groups, got {thing!r}; Task.load(FILE) reads one")
@@ -400,12 +401,12 @@ def _reportable(
 
 
 def _bounds(caps: Caps | None) -> bool:
-    """Return whether there is a cap among the caps."""
+    """Return whether the caps contain any cap."""
     return caps is not None and caps != Caps(window=caps.window)
 
 
 def _unbounded(reportable: Reportable) -> ParameterError:
-    """Return the error about a task or a group that no cap bounds."""
+    """Return the error for a task or group that no cap bounds."""
     if isinstance(reportable, ReportableGroup):
         kind, name, once = "group", reportable.group.name, "round"
     else:
@@ -429,7 +430,7 @@ def _check_room(caps: Caps | None, charge: Charge, what: str) -> None:
 
 
 class _Most:
-    """What one call of `report` may spend."""
+    """The limits on the spending of one call of `report`."""
 
     __slots__ = ("_delta", "_epsilon", "_max_delta", "_max_epsilon")
 
@@ -447,7 +448,7 @@ class _Most:
         self._delta = Fraction(_number(max_delta)) * UNIT
 
     def check(self, what: str, charge: Charge, epsilon: float) -> None:
-        """Raise `CertificateError` when a charge is more than this."""
+        """Raise `CertificateError` if a charge exceeds the limits."""
         if self._epsilon is not None and charge.micro_epsilon > self._epsilon:
             raise CertificateError(
                 f"{what} spends epsilon = {epsilon!r}, more than max_epsilon = {self._max_epsilon!r}: raise "
@@ -461,7 +462,7 @@ class _Most:
 
 
 def _number(value: Any) -> float:
-    """Return a real number as a float, NaN for anything else and for what is beyond the range of a float."""
+    """Return a real number as a float, or NaN for anything else, including numbers beyond a float's range."""
     try:
         number = as_float(value)
     except OverflowError:

@@ -1,7 +1,7 @@
-"""Which process this is: for what must not be carried over a fork.
+"""The identity of the current process, for resources that must not be used after a fork.
 
-A process id does not say it: the first process of a container has the number 1, and so has a child that it
-forks into a new PID namespace.
+A process id is not enough: the first process of a container has the id 1, and so has a child that it forks
+into a new PID namespace.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import sys
 _mark = object()
 _pid = 0
 _page: bytearray | mmap.mmap = bytearray(1)
-"""Its first byte is 1; in a forked child it is 0 until it is noticed, where the system can do that."""
+"""Its first byte is 1. In a forked child the kernel clears it, if it can; `_renew` sets it again."""
 if sys.platform == "linux":
     import mmap
 
     _wiped = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     try:
-        _wiped.madvise(18)  # MADV_WIPEONFORK, which mmap does not name; from Linux 4.14 on
+        _wiped.madvise(18)  # MADV_WIPEONFORK, which mmap does not define; since Linux 4.14
     except OSError:
         _wiped.close()
     else:
@@ -26,10 +26,10 @@ if sys.platform == "linux":
 
 
 def current_process() -> object:
-    """Return an object that stands for this process, and is another one in every forked child.
+    """Return an object that identifies this process; every forked child gets another one.
 
-    Three things give a child away: Python's own hooks, its id, and on Linux a page of memory that the kernel
-    empties. What none of them sees: a process that C code forks with its parent's id on another system than
+    A fork is detected by Python's own hooks, by the process id, and on Linux by a page of memory that the
+    kernel clears. Not detected are a process that C code forks with its parent's id on another system than
     Linux, and a process that was restored from a snapshot.
     """
     if not _page[0] or _pid != os.getpid():

@@ -1,4 +1,4 @@
-"""Transports that keep what they are given instead of sending it, for an app's own tests."""
+"""Transports that record requests instead of sending them, for an app's own tests."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class RecordedRequest(NamedTuple):
-    """What would have left the device: every byte of it but what HTTP itself adds.
+    """A request that would have left the device, with every byte except those that HTTP itself adds.
 
     Attributes
     ----------
     url
-        Where it would have gone.
+        The URL that the request is for.
     body
         The batch.
     headers
-        Headers of the request by name.
+        The headers of the request by name.
 
     Examples
     --------
@@ -62,12 +62,12 @@ class _Recording:
 
 
 class RecordingTransport(_Recording):
-    """A transport that keeps every request and sends none, for tests of apps.
+    """A transport that records every request and sends nothing, for tests of apps.
 
     Parameters
     ----------
     answers
-        The statuses to answer with, one after another; 204 once they are used up.
+        The HTTP statuses to answer with, one after another; 204 after the last.
 
     Examples
     --------

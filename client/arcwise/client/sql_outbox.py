@@ -1,7 +1,7 @@
-"""The queue in SQL tables, those of a ledger's file or of PostgreSQL: it outlives the process.
+"""The queue in SQL tables (a ledger's file or PostgreSQL), which outlives the process.
 
-Several processes may send from one queue. Each leases the batch it is sending, so that they rarely send the
-same one; when they do, after a crash or a step of the clock, the server counts it once by its id.
+Several processes may send from one queue. Each leases the batch that it is sending, so two processes rarely
+send the same batch. When they do, after a crash or a step of the clock, the server counts it once by its id.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Session(Protocol):
-    """One open transaction, whose statements have the placeholders ``?`` or ``:name``."""
+    """One open transaction; its statements use the placeholders ``?`` or ``:name``."""
 
     def execute(self, query: str, parameters: Any = (), /) -> Any:
         """Run one statement."""
@@ -37,50 +37,50 @@ class Session(Protocol):
 
 
 class Database(Protocol):
-    """Where the tables are, open for transactions."""
+    """The open database that holds the tables."""
 
     busy_timeout: float
 
     @property
     def place(self) -> Hashable:
-        """What is equal for everyone who has these tables open."""
+        """A key that is equal for all users of the same tables."""
 
     def reading(self) -> AbstractContextManager[Session]:
-        """Let several queries see one state of the tables."""
+        """Open a read transaction, in which all queries see the same state of the tables."""
 
     def writing(self, *, durable: bool) -> AbstractContextManager[Session]:
-        """Open a transaction; if `durable`, it and all earlier ones are on the disk when it ends."""
+        """Open a write transaction; if `durable`, it and all earlier ones are on the disk when it ends."""
 
     def write_back(self) -> None:
-        """Let the tables hold what is in a log beside them, if there is one."""
+        """Write a separate log, if there is one, back to the tables."""
 
 
 NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch = :epoch
     AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready LIMIT :most"""
 """The codes of the next batch of a task and an epoch.
 
-Those whose delays end first: by their numbers, one with a long delay would hold up all after it, and they
-would leave in the order in which they were made.
+They are ordered by the end of their delays. In the order of their numbers, one code with a long delay would
+hold up all later ones, and codes would leave in the order in which they were made.
 """
 
 COUNT = """SELECT (SELECT count(*) FROM reports WHERE {0})
     + (SELECT coalesce(sum(reports), 0) FROM batches WHERE {0})"""
 
 _EXPIRY_SECONDS = 60.0
-"""How often to look for what is too old."""
+"""Seconds between two searches for reports that are too old."""
 
 _RETAKE_SECONDS = 0.1
-"""When to look again after another process was quicker."""
+"""Seconds until the next look after another process took the batch first."""
 
 _STEPPED = 3600.0
-"""Seconds: clocks that are set by less are only set right, or those of machines that share accounts."""
+"""Smaller steps, in seconds, are corrections of a clock, or differences between machines with one queue."""
 
 _owners: weakref.WeakValueDictionary[int, SqlOutbox] = weakref.WeakValueDictionary()
-"""The outboxes of this process by the numbers that they lease batches under."""
+"""The outboxes of this process by the owner numbers of their leases."""
 
 
 class SqlOutbox(ABC):
-    """The queue in SQL tables, as one uplink uses it."""
+    """The queue in SQL tables, as seen by one uplink."""
 
     durable = True
 
@@ -91,36 +91,36 @@ class SqlOutbox(ABC):
         self._environment = options.environment
         self.foreign: frozenset[str] = frozenset()
         self._expedited = 0
-        self._waits = False  # whether the tables hold any
-        self._asked = 0.0, -math.inf  # what the tables say, and that time by the monotonic clock
+        self._waits = False  # whether the tables hold any waits
+        self._asked = 0.0, -math.inf  # the end of the wait in the tables, and the same by the monotonic clock
         self.after_fork()
 
     def after_fork(self) -> None:
-        """Go on with the tables, which the child shares with its parent."""
+        """Continue in a child that shares the tables with its parent."""
         self.owner = int.from_bytes(self._environment.random_bytes(8), "little") >> 2
         _owners[self.owner] = self
         self._next_expiry = -math.inf
         self.forget_seen()
 
     def forget_seen(self) -> None:
-        """Let the next code wake the sender, whatever came in before."""
-        # What the sender knows to wait, see `Look.soonest`; and what came in since.
+        """Let the next code wake the sender regardless of earlier codes."""
+        # Waiting codes that the sender knows, see `Look.soonest`, plus those that came in since.
         self._seen: dict[tuple[str, int], tuple[int, float]] = {}
 
     @property
     def queue(self) -> Hashable:
-        """What is equal for outboxes of one queue."""
+        """A key that is equal for all outboxes of one queue."""
         return self.database.place
 
     def _ready(self, now: float) -> float:
-        """Return when a code that is queued now may join a batch: after a random delay."""
+        """Return the time at which a code that is queued now may join a batch, after a random delay."""
         if not self.options.delay:
             return now
         with named():
             return now + self.options.delay * self._environment.uniform()
 
     def _note(self, task: Task, epoch: int, ready: float) -> bool:
-        """Take note of a code that was queued; True when there is something new to do."""
+        """Record a queued code; return True if the sender has something new to do."""
         key = task.id, epoch
         count, soonest = self._seen.get(key, (0, math.inf))
         self._seen[key] = count + 1, min(soonest, ready)
@@ -128,34 +128,34 @@ class SqlOutbox(ABC):
 
     @property
     def pending(self) -> int:
-        """Reports that are neither acknowledged nor dropped."""
+        """Number of reports that are neither acknowledged nor dropped."""
         return self.counts()[0]
 
     def take(self, now: float, interval: float, ready_at: Callable[[str], float]) -> Step:
-        """Return the next batch to send, or for how many seconds there is none, see `Outbox.take`."""
-        self.forget_seen()  # who notes a report while this looks wakes the sender once more
+        """Return the next batch to send, or the seconds until there may be one, see `Outbox.take`."""
+        self.forget_seen()  # a report that comes in during this look wakes the sender again
         with self.database.reading() as session:
             wait, self._seen = self._look(session, now, interval, ready_at).soonest()
         if wait > 0:
             return Wait(wait)
-        # All that was charged before this commit is on the disk after it, in the relaxed mode too: so no code
-        # leaves whose charge could still be undone.
+        # After this commit, all earlier charges are on the disk, in the relaxed mode too. So no code leaves
+        # before its charge is permanent.
         with self.database.writing(durable=True) as session:
             found = self._look(session, now, interval, ready_at).take()
         if found is None:
             return Wait(_RETAKE_SECONDS)
-        self.database.write_back()  # a file that loses its log after a kill still knows what was sent
+        self.database.write_back()  # so that a file without its log still knows what was sent
         number, task_id, task_name, reports, body = found
         put_back, finish = partial(self._put_back, number, body), partial(self._finish, number, body, reports)
         return Send(Parcel(task_id, task_name, reports, body, put_back, finish))
 
     def _look(self, session: Session, now: float, interval: float, ready_at: Callable[[str], float]) -> Look:
-        """Look at the queue in this transaction, and at the clock after what it shows was written.
+        """Return a look at the queue in this transaction, with a clock time after all of its writes.
 
-        A code that is younger than the time it is compared with would seem to come from before the clock was
-        set back, and would not be delayed.
+        A code with a time after this clock time would seem to come from before the clock was set back, and
+        would not be delayed.
         """
-        asked = self._still_asked(session)  # a transaction that reads begins here
+        asked = self._still_asked(session)  # a read transaction begins with this query
         wall = unix_time(self._environment)
 
         def held(task_id: str) -> float:
@@ -164,9 +164,9 @@ class SqlOutbox(ABC):
         return Look(self, session, wall, held, interval, self._expedited, self.foreign)
 
     def _still_asked(self, session: Session) -> float:
-        """Return for how many seconds a server still asks a process that sends this to wait, or at most 0.
+        """Return the seconds that a server still asks the senders of this queue to wait; at most 0 if none.
 
-        The wall clock counts when a wait is seen for the first time, and may then be set right.
+        The wall clock is used only when a wait is first seen; later corrections of it do not matter.
         """
         ((until,),) = session.execute("SELECT coalesce(max(asked), 0.0) FROM waits").fetchall()
         now = self._environment.monotonic()
@@ -174,7 +174,7 @@ class SqlOutbox(ABC):
             self._asked = until, now + still_asked(until - unix_time(self._environment))
         return self._asked[1] - now
 
-    # With its body: after a failover to an older state of a database, another batch may have its number.
+    # Compare the body too: after a failover to an older state, another batch may have the same number.
     def _put_back(self, number: int, body: bytes) -> None:
         with self.database.writing(durable=False) as session:
             session.execute(
@@ -186,49 +186,49 @@ class SqlOutbox(ABC):
             gone = session.execute(
                 "DELETE FROM batches WHERE number = ? AND body = ?", (number, body)
             ).rowcount
-            if not gone:  # another process was done with it first, or it was cleared
+            if not gone:  # another process finished it first, or the queue was cleared
                 return
             self._count(session, reports, dropped)
 
     @abstractmethod
     def counts(self) -> tuple[int, int, dict[str, int]]:
-        """Return how many reports are pending, were acknowledged, and were given up for which reason.
+        """Return the numbers of pending and acknowledged reports, and of dropped reports by reason.
 
-        All since the tables were made.
+        They count from the creation of the tables.
         """
 
     def leased(self, left: float, by: int, owner: int) -> float:
-        """Return for how many seconds somebody else goes on sending a batch; 0 when nobody does."""
-        # A lease that is longer than any was made before the clock was set back.
+        """Return the seconds for which another sender still holds a batch; 0 if none does."""
+        # A lease that ends too far in the future was made before the clock was set back.
         if not 0 < left <= self.options.lease or owner == self.owner:
             return 0.0
         return left if self._may_be_alive(by, owner) else 0.0
 
     def _may_be_alive(self, by: int, owner: int) -> bool:
-        """Return whether an outbox of this number may be there, in the process of this number."""
+        """Return whether the outbox with this owner number may still exist in the process with this id."""
         here = by == self._environment.process_id()
         return owner in _owners if here else self._environment.may_be_alive(by)
 
     @abstractmethod
     def cut(self, session: Any, these: dict[str, float]) -> list[tuple[int, int, float]]:
-        """Take out the codes of a new batch, see `NEXT`: (number, code, when it was queued), sorted."""
+        """Remove the codes of a new batch, see `NEXT`; return sorted (number, code, time queued)."""
 
     @abstractmethod
     def _count(self, session: Any, reports: int, dropped: str | None) -> None:
-        """Count reports that leave the queue: acknowledged (None), or dropped for a reason."""
+        """Count reports that leave the queue: acknowledged (None), or dropped for this reason."""
 
     @abstractmethod
     def _drop(self, session: Any, reason: str, before: float, tasks: str) -> int:
-        """Drop what this condition on tasks selects and was queued before this Unix time; return how much."""
+        """Drop reports queued before this Unix time that meet the condition `tasks`; return their number."""
 
     @abstractmethod
     def _last(self, session: Any) -> int:
         """Return the number of the last report that was queued."""
 
     def expire(self, seconds: float) -> int:
-        """Drop what was queued longer ago than so many seconds; return how many reports that were."""
+        """Drop the reports that are older than `seconds`, and return their number."""
         now = self._environment.monotonic()
-        if now < self._next_expiry:  # it takes a look at every report
+        if now < self._next_expiry:  # the search reads every report
             return 0
         self._next_expiry = now + _EXPIRY_SECONDS
         before = unix_time(self._environment) - seconds
@@ -243,14 +243,14 @@ class SqlOutbox(ABC):
             return self._drop(session, "expired", before, own)
 
     def _own(self, session: Session) -> str:
-        """Return the condition that a row is of a task that is not left to others."""
+        """Return the SQL condition that a row's task is not left to other uplinks."""
         if not self.foreign:
             return "1 = 1"
         numbers = ", ".join(str(number) for number, _ in _own_tasks(session, self.foreign))
         return f"task IN ({numbers})" if numbers else "1 = 0"
 
     def expedite(self) -> Callable[[], bool]:
-        """Let everything that is queued now be sent without waiting, see `Outbox.expedite`."""
+        """Let all reports that are queued now be sent without waiting, see `Outbox.expedite`."""
         with self.database.reading() as session:
             self._expedited = self._last(session)
         return partial(self._is_done, self._expedited)
@@ -267,14 +267,14 @@ class SqlOutbox(ABC):
         return not left
 
     def close(self) -> int:
-        """Leave everything queued; return how many reports that are, without those left to others."""
-        _owners.pop(self.owner, None)  # what is leased under this number is free
+        """Leave everything queued; return the number of reports, except those left to other uplinks."""
+        _owners.pop(self.owner, None)  # this frees the batches leased under this number
         with self.database.reading() as session:
             (left,) = session.execute(COUNT.format(self._own(session))).fetchone()
         return int(left)
 
     def load(self, schedule: Schedule) -> None:
-        """Let the schedule remember the waits of an earlier process."""
+        """Restore the waits of an earlier process to the schedule."""
         now, wall = self._environment.monotonic(), unix_time(self._environment)
         with self.database.reading() as session:
             for scope, failures, own, asked in session.execute("SELECT * FROM waits"):
@@ -282,15 +282,15 @@ class SqlOutbox(ABC):
                 schedule.restore(scope, failures, own - wall, asked - wall, now)
 
     def save(self, schedule: Schedule) -> None:
-        """Keep the schedule's waits for a later process."""
+        """Store the schedule's waits for a later process."""
         now, wall = self._environment.monotonic(), unix_time(self._environment)
         if not self._waits and not any(schedule.remaining(now)):
             return
         with self.database.writing(durable=False) as session:
-            # No answer to this process ends what a server has asked another one for.
+            # An answer to this process does not end a wait that a server asked of another process.
             schedule.hold(self._still_asked(session), now)
             left = list(schedule.remaining(now))
-            # A wait that is none is over whatever the clock will be.
+            # 0.0 means no wait, even if the clock is set back later.
             rows = [
                 (scope, failures, wall + own if own else 0.0, wall + asked if asked else 0.0)
                 for scope, failures, own, asked in left
@@ -305,7 +305,7 @@ class SqlOutbox(ABC):
 class _Group(NamedTuple):
     """Codes of one task and one epoch.
 
-    `wait` is the number of seconds until they can be sent, `soonest` the end of their first delay.
+    `wait` is the number of seconds until they can be sent; `soonest` is the end of their first delay.
     """
 
     task: int
@@ -317,11 +317,12 @@ class _Group(NamedTuple):
 
 
 class Look(NamedTuple):
-    """One look at the queue: which codes make a batch now, and which batch is sent next.
+    """One look at the queue, which decides which codes form a batch now and which batch is sent next.
 
-    `wall` is the Unix time that the tables' times are compared with, and `held` returns for how many seconds
-    nothing of the task with this id may be sent. `interval` is that of `Outbox.take`. Reports with numbers up
-    to `expedited` are sent without waiting. Tasks with one of the names `foreign` are left to others.
+    The times in the tables are compared with the Unix time `wall`. `held` takes a task id and returns the
+    seconds for which nothing of that task may be sent. `interval` is that of `Outbox.take`. Reports with
+    numbers up to `expedited` are sent without waiting. Tasks with a name in `foreign` are left to other
+    uplinks.
     """
 
     outbox: SqlOutbox
@@ -333,10 +334,10 @@ class Look(NamedTuple):
     foreign: frozenset[str]
 
     def soonest(self) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
-        """Return after how many seconds there is something to send; infinity when nothing is queued.
+        """Return the seconds until there is something to send; infinity if nothing is queued.
 
-        Also, by task and epoch, how many codes can travel together, and when the delay of the first of them
-        ends; minus infinity when one has ended.
+        Also return, by task and epoch, the number of codes that can share a batch and the end of their first
+        delay; minus infinity if a delay has ended already.
         """
         groups = list(self._groups())
         waits = [wait for _, wait in self._batches()] + [group.wait for group in groups]
@@ -344,12 +345,13 @@ class Look(NamedTuple):
         return min(waits, default=math.inf), seen
 
     def take(self) -> tuple[int, str, str, int, bytes] | None:
-        """Lease one of the batches that can be sent, sealed now if there is none; None when nothing is due.
+        """Lease a random batch that can be sent; seal new batches first if no batch can be sent.
 
-        Which one is random. Return its number, its task's id and name, how many reports it has, and its body.
+        Return its number, its task's id and name, its number of reports, and its body; None if nothing is
+        due.
         """
         free = self._free()
-        if not free:  # codes are sealed late, so that a batch holds as many as it can
+        if not free:  # codes are sealed late, so that batches are as large as possible
             for group in list(self._groups()):
                 if group.wait <= 0:
                     self._seal(group.task, group.task_id, group.epoch)
@@ -373,20 +375,20 @@ class Look(NamedTuple):
         return [number for number, wait in self._batches() if wait <= 0]
 
     def _batches(self) -> Iterator[tuple[int, float]]:
-        """Yield (number, seconds until it can be sent) of the sealed batches."""
+        """Yield (number, seconds until it can be sent) for each sealed batch."""
         rows = self.session.execute(
             """SELECT batches.number, tasks.id, tasks.name, leased_until, leased_by, owner
                FROM batches JOIN tasks ON tasks.number = batches.task"""
-        ).fetchall()  # all at once, see `_Memo.__iter__` of a file
+        ).fetchall()  # fetchall for the reason given in `_Memo.__iter__` of a file
         for number, task_id, name, until, by, owner in rows:
             if name not in self.foreign:
                 yield number, max(self.outbox.leased(until - self.wall, by, owner), self.held(task_id))
 
     def _groups(self) -> Iterator[_Group]:
-        """Yield the codes that can travel together. Of each task and epoch no more are looked at than fit.
+        """Yield the codes that can share a batch; read no more codes of a task and epoch than fit into one.
 
-        A code of a later time was written before the clock was set back, and its delay is over. The delays of
-        others are theirs, whatever this client's is.
+        A code with a time in the future was written before the clock was set back, and its delay is over.
+        Codes of other clients keep their own delays, regardless of this client's delay.
         """
         for task, task_id, epoch in self._epochs():
             these = self._these(task, epoch)
@@ -413,12 +415,12 @@ class Look(NamedTuple):
             yield _Group(task, task_id, epoch, wait, reports, soonest if delayed else -math.inf)
 
     def _these(self, task: int, epoch: int) -> dict[str, float]:
-        """Return the parameters of queries for a batch of a task and an epoch."""
+        """Return the query parameters for a batch of a task and an epoch."""
         times = {"wall": self.wall, "latest": self.wall + _STEPPED, "expedited": self.expedited}
         return {"task": task, "epoch": epoch, "most": self.outbox.options.batch_size, **times}
 
     def _epochs(self) -> Iterator[tuple[int, str, int]]:
-        """Yield (task, its id, epoch) of all codes: one look-up in the index for each, however many codes."""
+        """Yield (task, its id, epoch) of all codes, with one index look-up each."""
         for task, task_id in _own_tasks(self.session, self.foreign):
             epoch: int | None = None
             while True:
@@ -445,13 +447,13 @@ class Look(NamedTuple):
 
 
 def _own_tasks(session: Session, foreign: frozenset[str]) -> list[tuple[int, str]]:
-    """Return (number, id) of the tasks that have none of these names."""
+    """Return (number, id) of the tasks with other names than these."""
     tasks = session.execute("SELECT number, id, name FROM tasks").fetchall()
     return [(number, task_id) for number, task_id, name in tasks if name not in foreign]
 
 
 def note_dropped(session: Session, reason: str, reports: int) -> None:
-    """Add to the number of reports that were dropped for a reason, in an open transaction."""
+    """Add to the number of reports dropped for this reason, in an open transaction."""
     session.execute(
         """INSERT INTO dropped VALUES (?, ?)
            ON CONFLICT (reason) DO UPDATE SET reports = dropped.reports + excluded.reports""",

@@ -1,6 +1,6 @@
-"""The threads in which an event loop waits for disks and databases: arcwise's own, not the app's.
+"""Own threads for an event loop's calls to disks and databases.
 
-The executor that an app shares also looks up addresses; one ledger that somebody holds would fill it.
+The app's shared executor also looks up addresses, and a single blocked ledger could fill it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
+from arcwise.client.interruptions import renew_in_children
 from arcwise.client.process import current_process
 from arcwise.errors import LedgerError
 
@@ -28,18 +30,18 @@ R = TypeVar("R")
 
 
 class _Lane:
-    """The calls that use one ledger: one is under way at a time, so those that wait need no thread."""
+    """The calls that use one ledger; only one runs at a time, so waiting calls need no thread."""
 
     __slots__ = ("calls", "key", "moved")
 
     def __init__(self, key: Hashable) -> None:
         self.key = key
         self.calls: deque[_Call] = deque()
-        self.moved = time.monotonic()  # when a call last got on without waiting for long
+        self.moved = time.monotonic()  # when a call last made progress without a long wait
 
 
 class _Call:
-    """One call of a function, and the future that tells an event loop what became of it."""
+    """One call of a function, and the future that passes its result to an event loop."""
 
     __slots__ = ("begun", "function", "future", "lane", "loop", "patience")
 
@@ -55,7 +57,7 @@ class _Call:
             result = self.function()
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # the loop has ended, and whoever waited with it
+        with suppress(RuntimeError):  # the loop has ended, and with it the waiting coroutine
             self.loop.call_soon_threadsafe(self._tell, result, error)
 
     def _tell(self, result: Any, error: BaseException | None) -> None:
@@ -68,21 +70,22 @@ class _Call:
 
 
 class Threads:
-    """A few threads that make the calls of many ledgers, those of each ledger in turn.
+    """A few threads that run the calls of many ledgers, with one call per ledger at a time.
 
-    They are daemons and end when there is nothing to do: a ledger outlives a process that is killed, and an
-    app that ends must not wait for a disk. A forked child begins with none.
+    They are daemons and end when there is nothing to do: a ledger survives a killed process, and an app that
+    ends must not wait for a disk. A forked child begins without threads.
     """
 
     def __init__(self, most: float) -> None:
         self._most = most
         self._renew()
+        _living.add(self)
 
     def _renew(self) -> None:
         self._process = current_process()
         self._lock = threading.Lock()
         self._lanes: dict[Hashable, _Lane] = {}
-        self._due: deque[_Lane] = deque()  # those whose next call waits for a thread
+        self._due: deque[_Lane] = deque()  # lanes with a call that waits for a thread
         self._threads: set[threading.Thread] = set()
 
     async def call(
@@ -96,7 +99,7 @@ class Threads:
     ) -> R:
         """Call a function in a thread, after the earlier calls with the same key, and return its result.
 
-        If this coroutine is cancelled, a call that has begun goes on, and `left` gets its future when it
+        If this coroutine is cancelled, a call that has begun continues, and `left` gets its future when it
         ends; a call that has not begun is dropped. A call is also dropped, with `LedgerError`, if the calls
         before it have made no progress for `patience` seconds. With a patience of None the call is never
         dropped, but `LedgerError` is still raised if no thread can be started.
@@ -136,19 +139,19 @@ class Threads:
                     thread.start()
                 except RuntimeError as error:
                     self._threads.discard(thread)
-                    if not self._threads:  # else one of them makes the call
+                    if not self._threads:  # otherwise one of them runs the call
                         lane.calls.remove(call)
                         raise LedgerError(f"the ledger cannot be used now: {error}") from None
         return call
 
     def _is_stuck(self, call: _Call) -> bool:
-        """Return whether a call has waited for too long; it is withdrawn then."""
+        """Return whether a call has waited too long; if so, withdraw it."""
         if call.patience is None or time.monotonic() - call.lane.moved < call.patience:
             return False
         return self._withdraw(call)
 
     def _withdraw(self, call: _Call) -> bool:
-        """Let a call not be made; False when it has begun."""
+        """Withdraw a call; return False if it has begun already."""
         with self._lock:
             if call.begun is not None:
                 return False
@@ -161,11 +164,11 @@ class Threads:
             call.run()
 
     def _next(self, done: _Call | None) -> _Call | None:
-        """Return the call to make after one, of another ledger if one waits; None when there is none."""
+        """Return the next call, of another ledger if one waits, or None; `done` is the call before."""
         now = time.monotonic()
         with self._lock:
             if done is not None:
-                # One that waited about as long as it could is none that got on.
+                # A call that took about as long as its patience counts as no progress.
                 if done.begun is None or done.patience is None or now - done.begun < done.patience / 2:
                     done.lane.moved = now
                 self._due.append(done.lane)
@@ -178,3 +181,9 @@ class Threads:
                 del self._lanes[lane.key]
             self._threads.discard(threading.current_thread())
         return None
+
+
+_living: WeakSet[Threads] = WeakSet()
+
+# Before a child has threads: the first call of two would make what the other one has begun anew.
+renew_in_children(_living, Threads._renew)

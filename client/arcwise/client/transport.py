@@ -1,9 +1,9 @@
-"""How a body gets to the server: one POST, its status and its ``Retry-After``.
+"""HTTP transports: they send a body in one POST and return the status and ``Retry-After``.
 
-httpx is imported with the first request, not before. Nothing here retries, follows a redirect, keeps a cookie
-or sends a header that is not on a list of three: what a request says about the device is what those say. A
-tracer that has changed httpx adds headers on the way (`traceparent`, `baggage`); they are taken out again.
-What is for this machine goes by no proxy, and to no other machine that has taken its name.
+httpx is imported with the first request, not before. The transports do not retry, follow redirects or keep
+cookies. They send only three headers from a fixed list, so a request reveals nothing else about the device. A
+tracer that has patched httpx adds headers (`traceparent`, `baggage`), which are removed again. Requests to
+this machine use no proxy, and never go to another machine that has taken its name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import httpx
 
 Response: TypeAlias = tuple[int, str | None]
-"""The HTTP status and the ``Retry-After`` header, as it was sent."""
+"""The HTTP status and the ``Retry-After`` header as received."""
 
 Answer: TypeAlias = tuple[int, str | None, bytes]
 """A `Response` and its content."""
@@ -42,11 +42,11 @@ ClientT = TypeVar("ClientT")
 
 
 class Transport(Protocol):
-    """What an `Uplink` sends with. Anything that `post` raises counts as network trouble: tried again.
+    """The interface that an `Uplink` sends with. If `post` raises anything, the batch is tried again.
 
     Examples
     --------
-    One that writes requests to a file, for another program to carry away:
+    A transport that writes requests to a file, for another program to carry away:
 
     >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
     >>> class Spool:
@@ -70,11 +70,11 @@ class Transport(Protocol):
         """Send one POST and return its response."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 class AsyncTransport(Protocol):
-    """What an `AsyncUplink` sends with. Anything that `post` raises counts as network trouble.
+    """The interface that an `AsyncUplink` sends with. If `post` raises anything, the batch is tried again.
 
     Examples
     --------
@@ -102,12 +102,12 @@ class AsyncTransport(Protocol):
         """Send one POST and return its response."""
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
 
 
 @lru_cache(maxsize=1)
 def user_agent() -> str:
-    """Return ``arcwise/<version>``: the library and nothing about the device."""
+    """Return ``arcwise/<version>``, which names the library but nothing of the device."""
     from importlib import metadata
 
     try:
@@ -117,18 +117,18 @@ def user_agent() -> str:
 
 
 class _Deadline(threading.local):
-    """Until when the request of this thread may last, from connecting to the head of its answer.
+    """The time limit for a request of this thread, from connecting to the head of the response.
 
-    httpx bounds each wait for the network alone, so a server that sends a byte now and then could hold a
-    request for as long as it likes. httpcore tells of new connections; here they learn to wait only for what
-    is left of the request's time.
+    httpx limits only each single wait for the network, so a server that sends a byte now and then could hold
+    a request for as long as it likes. httpcore's trace reports new connections, and this class makes them
+    wait only for the rest of the request's time.
     """
 
     at = math.inf
-    local = False  # whether nobody but this machine may be connected to
+    local = False  # whether only this machine may be connected to
 
     def left(self, timeout: float | None) -> float | None:
-        """Return for how many seconds to wait at most, where httpcore would wait for `timeout`."""
+        """Return the longest wait in seconds, where httpcore would wait for `timeout`."""
         if self.at == math.inf:  # a request that is not ours, through a client that was passed in
             return timeout
         left = self.at - time.monotonic()
@@ -137,7 +137,7 @@ class _Deadline(threading.local):
         return left if timeout is None else min(timeout, left)
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Take note of a step of httpcore (its extension "trace")."""
+        """Handle a step of httpcore (its extension "trace")."""
         _drop_added_headers(event, info)
         if event.endswith("connect_tcp.started"):
             info["timeout"] = self.left(info["timeout"])
@@ -168,14 +168,14 @@ class _Deadline(threading.local):
 
 
 _PIECE_BYTES = 16_384
-"""What is written at once: a write that goes on in parts may wait for each of them."""
+"""Largest write in one call: a longer write is sent in parts, and may wait for each of them."""
 
 
 class _Connections(Generic[ClientT]):
     """The httpx clients of a transport, one for each host of this machine and one for all others."""
 
     _kind: str
-    """What httpx calls them."""
+    """The name of their class in httpx."""
 
     def __init__(self, client: ClientT | None, options: dict[str, Any]) -> None:
         _check_options(client, options, self._kind)
@@ -197,7 +197,7 @@ class _Connections(Generic[ClientT]):
         return self._process is current_process() and host_at_home(url) in self._own
 
     def _client(self, url: str) -> ClientT:
-        """Return the client for a URL: one of ours, over the connections of one that was passed in."""
+        """Return our client for a URL, over the connections of the client that was passed in, if any."""
         import httpx
 
         # A forked child must not write on the connections of its parent.
@@ -209,42 +209,43 @@ class _Connections(Generic[ClientT]):
         return self._own[host]
 
     def _exit(self, url: str) -> str | None:
-        """Return by what way requests for this URL, of this machine, could leave it; None when by none."""
+        """Return how requests for this URL, of this machine, could leave the machine; None if they cannot."""
         return way_out(self._given, self._options, url)
 
     def _leave(self) -> list[ClientT]:
-        """Return our clients, which are to be closed; a later request makes others."""
+        """Return our clients for closing; a later request creates new ones."""
         own, self._own = self._own, {}
         return list(own.values()) if self._process is current_process() else []
 
 
 class HttpxTransport(_Connections["httpx.Client"]):
-    """Requests through httpx.
+    """Sends requests through httpx.
 
     Parameters
     ----------
     client
-        An `httpx.Client` whose connections to use: its proxies, its TLS, its pool. Nothing else of it takes
-        part: no default header, cookie, authentication, parameter, event hook or redirect; what a server
-        sets as a cookie does not reach it. It is left open, and the caller must not share it over a fork.
+        An `httpx.Client` to take connections from, with its proxies, TLS and pool. The rest of the client is
+        not used: no default headers, cookies, authentication, parameters, event hooks or redirects. Cookies
+        that a server sets do not reach it. It stays open, and the caller must not share it over a fork.
     options
-        Without a client: what to make one with: ``proxy``, ``mounts``, ``verify``, ``cert``, ``trust_env``,
+        Without a client, options for a new one: ``proxy``, ``mounts``, ``verify``, ``cert``, ``trust_env``,
         ``http1``, ``http2``, ``limits``, ``transport``.
 
     Raises
     ------
     ParameterError
-        When an option has another name, or the client is no `httpx.Client`.
+        When an option has another name, or the client is not an `httpx.Client`.
 
     Notes
     -----
-    A request to this machine (localhost, 127.0.0.0/8, ::1) goes by no proxy of the environment, and to nobody
-    else whom such a name leads to. The headers of a request are those that a client sends, Content-Type,
-    User-Agent and Authorization, or `post` raises.
+    A request to this machine (localhost, 127.0.0.0/8, ::1) uses no proxy of the environment, and does not
+    connect if the name leads to another machine. A request has only the headers Content-Type, User-Agent and
+    Authorization; for any other header `post` raises `ParameterError`.
 
-    The timeout of a request is a total over connecting, sending and the head of the answer. Looking up a name
-    is not part of it, and each address of a name may take as long to connect. Behind an https:// proxy, and
-    on connections that somebody else made with a client that is passed in, it bounds each wait instead.
+    The timeout of a request is a total over connecting, sending and the head of the response. It does not
+    include the name look-up, and each address of a name may take that long to connect. The timeout limits
+    each single wait instead of the total behind an https:// proxy, and on connections that the app's own
+    client opened before.
 
     Examples
     --------
@@ -281,7 +282,7 @@ class HttpxTransport(_Connections["httpx.Client"]):
     def _exchange(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
+        """Send one POST; return its response, and its content if the status is 200 and `most` is above 0."""
         request, client = self._prepared(url, body, headers, timeout)
         request.extensions["trace"] = self._deadline.trace
         self._deadline.at = time.monotonic() + timeout
@@ -291,7 +292,7 @@ class HttpxTransport(_Connections["httpx.Client"]):
             try:
                 content = b""
                 if response.status_code == ACKNOWLEDGED:
-                    # Of a 204, nothing: it lets the connection be used again. httpx's own double has read it.
+                    # A 204 has no body: reading it frees the connection. httpx's mock has read it already.
                     if not response.is_stream_consumed:
                         any(response.iter_raw())
                 elif response.status_code == OK and most:
@@ -299,7 +300,7 @@ class HttpxTransport(_Connections["httpx.Client"]):
                         content = _appended(content, part, most)
                 return response.status_code, response.headers.get("Retry-After"), content
             finally:
-                response.close()  # any other body is left alone, however long it is
+                response.close()  # any other body is not read, however long it is
         finally:
             self._deadline.at = math.inf
             self._deadline.local = False
@@ -311,15 +312,15 @@ class HttpxTransport(_Connections["httpx.Client"]):
 
 
 class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
-    """Requests through httpx on an event loop.
+    """Sends requests through httpx on an event loop.
 
     Parameters
     ----------
     client
-        An `httpx.AsyncClient` whose connections to use, and nothing else of it, see `HttpxTransport`. It is
-        left open.
+        An `httpx.AsyncClient` to take connections from; the rest of it is not used, see `HttpxTransport`. It
+        stays open.
     options
-        Without a client: what to make one with, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
+        Without a client, options for a new one, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
 
     Examples
     --------
@@ -348,10 +349,10 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
     async def _exchange(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float, most: int
     ) -> Answer:
-        """Send one POST; return its response, and its content where it is a 200 and `most` is above 0."""
+        """Send one POST; return its response, and its content if the status is 200 and `most` is above 0."""
         import asyncio
 
-        # httpx bounds each wait for the network alone. Not wait_for, see `aio`: it can lose a cancellation.
+        # httpx limits only each single wait. Not wait_for, which can lose a cancellation, see `aio._wait`.
         sending = asyncio.ensure_future(self._post(url, body, headers, timeout, most))
         try:
             await asyncio.wait([sending], timeout=timeout)
@@ -360,7 +361,7 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)  # until it has closed its connection
         if is_late:
-            if self._options.get("http2"):  # then it has not: the next request would wait on it, too
+            if self._options.get("http2"):  # the connection is still open, and the next request would use it
                 await self.close()
             raise TimeoutError("the request took longer than its timeout")
         return sending.result()
@@ -368,9 +369,9 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
     async def _prepared_in_thread(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
     ) -> tuple[httpx.Request, httpx.AsyncClient]:
-        """Prepare a first request, which imports httpx and reads certificates: that takes up to a second.
+        """Prepare a first request in a new thread: importing httpx and reading certificates takes up to 1 s.
 
-        In a thread of its own, since those of the event loop do not run in a forked child.
+        The event loop's own threads do not run in a forked child.
         """
         import asyncio
         from concurrent.futures import ThreadPoolExecutor
@@ -415,7 +416,7 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
 
 
 def _is_local(stream: Any) -> bool:
-    """Return whether a connection of httpcore leads to this machine."""
+    """Return whether an httpcore connection leads to this machine."""
     address = stream.get_extra_info("server_addr")
     return bool(address) and is_loopback(str(address[0]))
 
@@ -425,17 +426,17 @@ def _elsewhere() -> ConnectionError:
 
 
 def _drop_added_headers(event: str, info: dict[str, Any]) -> None:
-    """Leave a request the headers of a report and what HTTP needs, just before they are written.
+    """Remove all headers but those of a report and of HTTP itself, just before they are written.
 
-    That includes the password of a proxy, but no other header for it. A tracer adds one identifier to all
-    requests of a process, and perhaps the user's.
+    The password for a proxy stays, but no other header for the proxy. The reason is that a tracer adds one
+    identifier to all requests of a process, perhaps also the user's.
     """
     if event.endswith(".send_request_headers.started") and (request := info["request"]).method == b"POST":
         request.headers = [each for each in request.headers if each[0].lower() in _ON_THE_WIRE]
 
 
 async def _go_anywhere(event: str, info: dict[str, Any]) -> None:
-    """Take note of a step of httpcore (its extension "trace")."""
+    """Handle a step of httpcore (its extension "trace")."""
     _drop_added_headers(event, info)
 
 
@@ -468,10 +469,10 @@ def checked_response(status: object, retry_after: object) -> Response:
 
 
 _OPTIONS = ("cert", "http1", "http2", "limits", "mounts", "proxy", "transport", "trust_env", "verify")
-"""What of an httpx client concerns connections. Headers, cookies and redirects are not for the app to set."""
+"""The httpx options that concern connections; an app cannot set headers, cookies or redirects."""
 
 HEADERS: Final = ("Content-Type", "User-Agent", "Authorization")
-"""All headers that a report has, but what HTTP needs (Host, Content-Length)."""
+"""All headers of a report, except those that HTTP needs (Host, Content-Length)."""
 
 _ON_THE_WIRE = frozenset(
     name.lower().encode()
@@ -480,19 +481,19 @@ _ON_THE_WIRE = frozenset(
 
 
 def _check_options(client: object, options: Mapping[str, object], kind: str) -> None:
-    # At once: httpx is loaded with the first request, where a wrong name would look like network trouble.
+    # Fail early: httpx is loaded with the first request, where a wrong name would look like network trouble.
     wrong = sorted(set(options) - set(_OPTIONS))
     if wrong:
         raise ParameterError(f"options must be among {', '.join(_OPTIONS)}; got {', '.join(wrong)}")
     if client is not None and options:
         raise ParameterError(
-            f"give either an httpx client or options, not both; got {', '.join(sorted(options))} beside it"
+            f"give either an httpx client or options, not both; got {', '.join(sorted(options))} with it"
         )
     check_given(client, kind)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Raise `ParameterError` for a header that reports do not have: it could name the device."""
+    """Raise `ParameterError` for a header that reports do not have, since it could identify the device."""
     known = {name.lower() for name in HEADERS}
     wrong = sorted(name for name in headers if name.lower() not in known)
     if wrong:
@@ -503,21 +504,21 @@ _preparing = threading.Lock()
 
 
 def _nothing_prepared() -> Pause:
-    """Wait for what a first request imports: a child forked meanwhile would have half of it for good."""
+    """Delay forks during a first request's imports: a child would keep half-imported modules for ever."""
     with _preparing:
         yield
 
 
 @lru_cache(maxsize=1)
 def _let_forks_wait() -> None:
-    # First, because its hook holds a lock that imports need: that of what is registered later runs earlier.
+    # Import it first: its fork hook holds a lock that imports need, and hooks registered later run earlier.
     import logging  # noqa: F401
 
     pause_for_forks(lambda: [_nothing_prepared()])
 
 
 def _hide_headers() -> None:
-    """Keep the key out of the log: with HTTP/2, hpack writes all headers there at the level DEBUG."""
+    """Keep the key out of the log: with HTTP/2, hpack logs all headers at the level DEBUG."""
     import logging
 
     logger = logging.getLogger("hpack")
@@ -526,11 +527,11 @@ def _hide_headers() -> None:
 
 
 def _request(url: str, body: bytes, headers: Mapping[str, str], timeout: float) -> httpx.Request:
-    """Build a request without a client's defaults, which are cookies and a list of supported encodings.
+    """Build a request without a client's defaults (cookies and a list of supported encodings).
 
     Raises `ParameterError` for a header that reports do not have.
     """
-    import encodings.idna  # noqa: F401 (Python imports it with the first name that is looked up)
+    import encodings.idna  # noqa: F401 (Python imports it at the first name look-up)
 
     import httpx
 

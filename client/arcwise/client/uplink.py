@@ -1,4 +1,4 @@
-"""The sending half of a client: what both uplinks share, and the one with a background thread."""
+"""The sending half of a client: the common base of both uplinks, and `Uplink` with its background thread."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from arcwise.client.transport import Transport
 
 _MAX_BATCH_SIZE = 500_000
-"""Two-byte codes of a batch of this size fit into the largest body that a server reads."""
+"""A batch of this many two-byte codes fits into the largest body that a server reads."""
 
 TROUBLE_SECONDS = 60.0
-"""How long the sender rests after trouble of its own, such as a ledger that it could not use."""
+"""Seconds that the sender rests after internal trouble, such as a ledger that could not be used."""
 
 _LOOK_SECONDS = 600.0
-"""How often a sender looks into a file without any news: another process may have left reports there."""
+"""Seconds after which a sender looks into a file without news, for reports that another process left."""
 
 _FLUSH_LOOK_SECONDS = 1.0
-"""The same while a flush waits: another process may be done with what it was sending, or have ended."""
+"""The same while a flush waits: another process may have finished sending, or ended."""
 
 _KINDS = {
     Verdict.SENT: "sent",
@@ -70,7 +70,7 @@ class BaseUplinkOptions(TypedDict, total=False):
 
 
 class BaseUplink(ABC):
-    """The half of an uplink that knows no network: what to send, when, and what an answer means.
+    """The half of an uplink without network code: what to send, when, and how to react to an answer.
 
     The parameters are those of `Uplink`.
     """
@@ -117,7 +117,7 @@ class BaseUplink(ABC):
         self._events = EventLog(on_event)
         self._environment = environment
         self._closed = False
-        self._nothing_left = True  # when it was closed
+        self._nothing_left = True  # whether the queue was empty on closing
         self._names: frozenset[str] = frozenset()
         self._outbox: Outbox = ledger._open_outbox(
             OutboxOptions(batch_size, capacity, self._delay, 2.0 * self._request_timeout, environment)
@@ -129,13 +129,13 @@ class BaseUplink(ABC):
             _sharing[id(self)] = self
 
     def _serve(self, names: frozenset[str]) -> None:
-        """Take note that clients of this uplink have tasks of these names."""
+        """Record the task names of a client of this uplink."""
         self._names |= names
 
     def _share(self) -> None:
-        """Leave tasks to the other open uplinks on the queue that alone have clients with them."""
+        """Leave tasks to other open uplinks on the same queue if only their clients have these tasks."""
         foreign: set[str] = set()
-        # The references are listed at once, whatever other threads construct meanwhile.
+        # Copy the references first: other threads may create uplinks meanwhile.
         for other in [reference() for reference in _sharing.valuerefs()]:
             if other is None or other is self or other._closed or not (theirs := other._names - self._names):
                 continue
@@ -145,23 +145,23 @@ class BaseUplink(ABC):
 
     @abstractmethod
     def _attends(self) -> bool:
-        """Return whether the sender runs, and start it where it can be started."""
+        """Return whether the sender runs, after trying to start it."""
 
     def _check_stays(self, rule: str) -> None:
-        """Raise `ParameterError` if what is sent to this machine may leave it by the transport.
+        """Raise `ParameterError` if the transport may send requests for this machine elsewhere.
 
-        Of a transport that an app has written itself, nobody can tell.
+        The check cannot cover a transport that the app has written itself.
         """
         way = getattr(self._transport, "_exit", lambda _: None)(self._url)
         if way is not None:
             raise ParameterError(
-                f"{rule}, since what is sent to {self._url!r} could leave this machine by {way}: leave that "
-                "out of the transport"
+                f"{rule}, because requests to {self._url!r} could leave this machine by {way}: leave it out "
+                "of the transport"
             )
 
     def _renew(self) -> None:
-        """Start sending anew: at first, and again in a forked child, which has no sender yet."""
-        self._lock = threading.RLock()  # a signal handler may report, too
+        """Set the state for sending, initially and in a forked child, which has no sender yet."""
+        self._lock = threading.RLock()  # reentrant: a signal handler may report, too
         self._refused: dict[str, int] = {}
         self._schedule = Schedule(self._environment.uniform)
         self._troubles = 0
@@ -173,14 +173,14 @@ class BaseUplink(ABC):
         return self._url
 
     def _rest(self, wait: float) -> float:
-        """Return for how long to rest when there is nothing to send for so many seconds.
+        """Return the seconds to rest when there is nothing to send for `wait` seconds.
 
-        Never for ever: a signal handler that raises may keep news from the sender.
+        The rest always ends: a signal handler that raises may prevent a wake-up.
         """
         return min(wait, _LOOK_SECONDS)
 
     def _flush_rest(self, left: float) -> float:
-        """Return after how many seconds without a step a flush lets the sender look, if so many are left."""
+        """Return the seconds that a flush waits for a step before it wakes the sender, at most `left`."""
         return min(left, _FLUSH_LOOK_SECONDS) if self._outbox.durable else left
 
     def _pending(self) -> int:
@@ -197,24 +197,24 @@ class BaseUplink(ABC):
             self._refused[outcome.value] = self._refused.get(outcome.value, 0) + 1
 
     def _record_failure(self, detail: object, task: str | None = None) -> None:
-        """Say that the ledger or the sender is in trouble, over a report to this task or over sending."""
+        """Log trouble of the ledger or the sender, about a report to this task or (None) about sending."""
         self._events.add("failed", task, 1 if task else 0, str(detail))
 
     def _record_ledger_error(self, error: LedgerError) -> None:
-        """Say that sending could not use the ledger, unless the uplink is closed.
+        """Log a ledger error of the sender, unless the uplink is closed.
 
-        Then the app may have closed the ledger too, and nothing is lost: a batch under way stays in the file
-        and is sent again.
+        After closing, the app may have closed the ledger too, and nothing is lost: a batch that was being
+        sent stays in the file and is sent again.
         """
         if not self._closed:
             self._record_failure(error)
 
     def _emit_events(self) -> None:
-        """Call the app's `on_event` with what happened since the last time."""
+        """Call the app's `on_event` with the events since the last call."""
         self._events.emit()
 
     def _record_dropped(self, reports: int, reason: str) -> None:
-        """Say that the queue was emptied."""
+        """Log that queued reports were dropped."""
         if reports:
             self._events.add("dropped", None, reports, reason)
 
@@ -228,7 +228,7 @@ class BaseUplink(ABC):
         return headers
 
     def _next(self) -> Step:
-        """Return the parcel to send now, or for how long to wait."""
+        """Return the parcel to send now, or the time to wait."""
         try:
             self._share()
             expired = self._outbox.expire(self._max_age)
@@ -241,14 +241,14 @@ class BaseUplink(ABC):
             return Wait(TROUBLE_SECONDS)
 
     def _recover(self, error: Exception) -> float:
-        """Say that a step of the sender failed, which must not end all sending; return how long to rest."""
+        """Log a failed step of the sender, which must not end all sending; return the seconds to rest."""
         self._troubles += 1
         self._record_failure(f"the sender failed ({type(error).__name__})")
         self._emit_events()
         return TROUBLE_SECONDS
 
     def _answered(self, parcel: Parcel, status: int, retry_after: str | None) -> None:
-        """Do with a taken parcel what the server's answer asks for."""
+        """Settle a taken parcel according to the server's answer."""
         verdict = classify(status)
         foreign = verdict is Verdict.RETRY and status < 400
         detail = f"status {status}" + (", which is not the answer of an arcwise server" if foreign else "")
@@ -257,7 +257,7 @@ class BaseUplink(ABC):
 
     def _unanswered(self, parcel: Parcel, error: Exception) -> None:
         """Keep a taken parcel for another attempt, because the network is in trouble."""
-        # The type only: what a transport writes into its message is not ours to log.
+        # Only the type: a transport's message may contain data that must not be logged.
         self._settle(parcel, Verdict.RETRY, f"no answer ({type(error).__name__})", "", 0.0)
 
     def _settle(self, parcel: Parcel, verdict: Verdict, detail: str, reason: str, retry_after: float) -> None:
@@ -270,36 +270,36 @@ class BaseUplink(ABC):
                 parcel.finish(reason)
             else:
                 self._troubles += 1
-            # Before the batch is free: who shares the queue must see the wait when they see the batch.
+            # Save before the batch is free: other senders that see the batch must also see the wait.
             self._outbox.save(self._schedule)
             if verdict not in (Verdict.SENT, Verdict.DROP):
                 parcel.put_back()
             self._events.add(_KINDS[verdict], parcel.task_name, parcel.reports, detail)
-        except LedgerError as error:  # the same bytes go out again, and the server counts them once
+        except LedgerError as error:  # the same bytes are sent again, and the server counts them once
             self._troubles += 1
             self._record_ledger_error(error)
-            if verdict in (Verdict.SENT, Verdict.DROP):  # the others hold it back already
+            if verdict in (Verdict.SENT, Verdict.DROP):  # the other verdicts already make the batch wait
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)
         except BaseException:
-            self._put_back(parcel)  # it could not be noted, such as without random bytes for a wait
+            self._put_back(parcel)  # it could not be recorded, for example without random bytes for a wait
             raise
 
     @staticmethod
     def _put_back(parcel: Parcel) -> None:
-        """Let a taken parcel go out once more; where that cannot be written, its lease ends by itself."""
+        """Return a taken parcel to the queue; if that cannot be written, its lease expires."""
         with suppress(LedgerError):
             parcel.put_back()
 
     def _expedite(self) -> Callable[[], bool]:
-        """Let everything be tried at once, see `Outbox.expedite`."""
+        """Let everything be sent without waiting, see `Outbox.expedite`."""
         with self._lock:
             self._schedule.expedite()
         self._share()
         return self._outbox.expedite()
 
     def _shut(self) -> bool:
-        """Take no more reports and let go of the queue; return whether it was empty."""
+        """Close for reports and close the queue; return whether it was empty."""
         self._closed = True
         self._nothing_left = False
         try:
@@ -322,7 +322,7 @@ class BaseUplink(ABC):
         """Make sure that the sender runs; raise `RuntimeError` when the uplink is closed."""
 
     def _resume(self) -> None:
-        """Send what an earlier process has left, if it has left something; a second client looks no more."""
+        """Start sending the reports of an earlier process, if any; only the first client checks for them."""
         if self._outbox.durable and not self._resumed:
             if self._outbox.pending:
                 self._start()
@@ -333,19 +333,19 @@ class BaseUplink(ABC):
         """Let the sender look at the queue again."""
 
     def _after_fork(self) -> None:
-        """Forget the parent's sender, which did not come along, and what it was waiting for."""
+        """Forget the parent's sender, which does not exist here, and the waits except the server's."""
         earlier = self._schedule
         self._renew()
         self._schedule.follow(earlier)
         self._outbox.after_fork()
 
     def _at_exit(self) -> None:  # noqa: B027 (an event loop is gone by then: there is nothing to do)
-        """Do what can be done for the queue while the interpreter ends."""
+        """Try to send the queue while the interpreter exits."""
 
 
 _living: weakref.WeakSet[BaseUplink] = weakref.WeakSet()
 _sharing: weakref.WeakValueDictionary[int, BaseUplink] = weakref.WeakValueDictionary()
-"""Those whose queue may have other uplinks, too."""
+"""The uplinks that may share their queue with other uplinks."""
 
 
 def _end() -> None:
@@ -358,7 +358,7 @@ renew_in_children(_living, lambda sending: sending._after_fork())
 
 
 class UplinkOptions(BaseUplinkOptions, total=False):
-    """The keyword arguments of `Uplink`, which `Client` takes too."""
+    """The keyword arguments of `Uplink`, which `Client` accepts too."""
 
     transport: Transport | None
 
@@ -366,47 +366,49 @@ class UplinkOptions(BaseUplinkOptions, total=False):
 class Uplink(BaseUplink):
     """Queues codes and sends them from a background thread, which starts with the first report.
 
-    Many clients can share one, such as a gateway's for the devices behind it: an uplink only ever sees
-    codes. It is safe to use from several threads. After a fork the child starts its own thread; a queue in
-    memory is empty there (the parent sends what it had queued), a queue in a file is shared.
+    Many clients can share an uplink, for example a gateway's clients for the devices behind it: an uplink
+    handles only codes. Several threads can use it safely. After a fork the child starts its own thread. A
+    queue in memory is empty in the child (the parent sends its reports); a queue in a file is shared.
 
     Parameters
     ----------
     url
         Base URL of the server, such as "https://reports.example".
     ledger
-        A `FileLedger`: its file holds the queue, and only clients with this ledger can use the uplink. Or
-        `PostgresLedgers`, whose database holds it, for the clients of all accounts. The queue is in memory
-        unless given.
+        A `FileLedger`, with the queue in its file: then only clients with this ledger can use the uplink. Or
+        `PostgresLedgers`, with the queue in their database, for the clients of all accounts. By default the
+        queue is in memory.
     batch_size
-        Codes per request; a full batch is sent at once.
+        Largest number of codes per request; a full batch is sent immediately.
     interval
-        After how many seconds a batch is sent that is not full.
+        Seconds after which a batch that is not full is sent.
     delay
-        Longest random time, in seconds, that a report waits before it may join a batch: with it, the time of
-        sending tells less about the time of the event. 0 (default): none.
+        Longest random time, in seconds, that a report waits before it may join a batch. With a delay, the
+        time of sending reveals less about the time of the event. 0 (default): no delay.
     max_pending
-        Most reports to queue; with a full queue `Client.report` refuses and charges nothing.
+        Largest number of queued reports; when the queue is full, `Client.report` refuses and charges nothing.
     max_age_days
-        After how many days a report that could not be sent is dropped.
+        Days after which a report that could not be sent is dropped.
     request_timeout
-        Seconds after which a request counts as failed that has no answer, whatever progress it makes.
+        Seconds after which a request without a response counts as failed, even if it makes progress.
     exit_timeout
-        For how many seconds the end of the interpreter may wait for what is queued. It waits for one attempt
-        only, not for a network that is down. With a `delay` and a file it does not send at all.
+        Longest time, in seconds, that the exit of the interpreter waits for queued reports to be sent. It
+        makes one attempt only and does not wait for a network that is down. With a `delay` and a file it does
+        not send at all.
     on_event
-        Called with an `Event` for whatever becomes of reports, from the thread that sends (or that reports,
-        when the ledger fails). What it raises is logged.
+        Called with an `Event` for each change in the state of reports, from the sending thread (or from the
+        reporting thread, if the ledger fails). Its exceptions are logged.
     key
-        The server's ingest key, where it asks for one; sent with every batch as ``Authorization: Bearer``,
-        never logged. All devices of an app have the same one: a key of its own would name a device.
+        The server's ingest key, if the server asks for one. It is sent with every batch as ``Authorization:
+        Bearer`` and never logged. All devices of an app share one key: a key of its own would identify a
+        device.
     insecure
-        Send reports and the key over plain HTTP too, to another host than this one, where something else
-        encrypts; refused unless asked for. Somebody on the way sees whose codes these are.
+        Also send reports and the key over plain HTTP to another host, where another layer encrypts. False
+        (default): this is refused, because an observer on the way sees which device the codes come from.
     environment
-        What tells the time and gives random bits; this machine, unless a test hands in another `Environment`.
+        Source of time and random bits; by default this machine. A test can pass another `Environment`.
     transport
-        What to send with; an `HttpxTransport` unless given. Closed with the uplink.
+        Sends the requests; by default an `HttpxTransport`. It is closed with the uplink.
 
     Raises
     ------
@@ -441,12 +443,12 @@ class Uplink(BaseUplink):
         super()._renew()
         self._thread: threading.Thread | None = None
         # Notified when there is something new to do, and when a parcel is settled.
-        # Entered by itself: a signal handler may raise in `Condition.__enter__` once the lock is taken.
+        # Enter the mutex itself: a signal handler may raise in `Condition.__enter__` once the lock is taken.
         self._mutex = threading.RLock()
         self._changed = threading.Condition(self._mutex)
         self._is_news = False
         self._steps = 0
-        # How many troubles there were when the interpreter ended: one more, and nothing is tried again.
+        # Number of troubles when the interpreter began to exit: after one more, nothing is tried again.
         self._last_trouble: int | None = None
 
     def _start(self) -> None:
@@ -456,18 +458,18 @@ class Uplink(BaseUplink):
         with self._mutex:
             self._check_open()
             if self._thread is None or not self._thread.is_alive():
-                # Kept before it runs: a signal handler that raises in between must not lead to two.
+                # Stored before it runs: a signal handler that raises in between must not lead to two threads.
                 thread = self._thread = threading.Thread(target=self._run, name="arcwise-uplink", daemon=True)
                 try:
                     thread.start()
-                except RuntimeError as error:  # no more threads: the queue keeps what it gets until there are
+                except RuntimeError as error:  # no more threads: the queue stores reports until one can start
                     self._thread = None
                     self._record_failure(error)
 
     def _attends(self) -> bool:
         try:
             self._start()
-        except RuntimeError:  # it is closed
+        except RuntimeError:  # closed
             return False
         return self._thread is not None
 
@@ -496,7 +498,7 @@ class Uplink(BaseUplink):
             self._transport.close()
 
     def _step(self) -> float:
-        """Send one parcel, if one is due; return for how many seconds there is nothing to do."""
+        """Send one parcel, if one is due; return the seconds until there may be something to do."""
         step = self._next()
         if isinstance(step, Send):
             self._send(step.parcel)
@@ -509,7 +511,7 @@ class Uplink(BaseUplink):
                 self._address(parcel), parcel.body, self._headers(), self._request_timeout
             )
             status, retry_after = checked_response(status, retry_after)
-        except Exception as error:  # a transport may raise anything, and the thread must live
+        except Exception as error:  # a transport may raise anything, and the thread must go on
             self._unanswered(parcel, error)
         except BaseException:  # the next report starts another thread
             self._put_back(parcel)
@@ -519,28 +521,28 @@ class Uplink(BaseUplink):
 
     @property
     def pending(self) -> int:
-        """How many reports are neither acknowledged nor dropped."""
+        """Number of reports that are neither acknowledged nor dropped."""
         return self._pending()
 
     @property
     def counters(self) -> Counters:
-        """What became of the reports so far, in all clients that share this uplink."""
+        """Numbers of reports so far, of all clients that share this uplink. See `Client.counters`."""
         return self._counters()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send what is queued without waiting for the interval; True when nothing of it is left in time.
+        """Send the queued reports without waiting for the interval; return True if none is left in time.
 
-        Nothing left does not mean that all of it arrived: what the server refuses for good, and what is too
-        old, is dropped. `counters` tells how much was sent and how much was dropped.
+        True does not mean that everything arrived: reports that the server finally refuses and reports that
+        are too old are dropped. `counters` shows how many were sent and dropped.
 
-        Waits between attempts and random delays end, except those that the server asked for; an attempt that
-        fails from here on is followed by a wait again. Reports that come in meanwhile, from other threads,
-        are not waited for.
+        A flush ends random delays and waits between attempts, except waits that the server asked for. After
+        an attempt that fails from now on, the sender waits again. The flush does not wait for reports that
+        other threads add meanwhile.
 
         Parameters
         ----------
         timeout
-            Seconds; kept to even while a request hangs.
+            Longest wait in seconds, also while a request hangs.
 
         Raises
         ------
@@ -557,7 +559,7 @@ class Uplink(BaseUplink):
         look = True
         try:
             is_done = self._expedite()
-            if self._thread is threading.current_thread():  # `on_event` asks: it cannot wait for itself
+            if self._thread is threading.current_thread():  # called by `on_event`: it cannot wait for itself
                 self._wake()
                 return is_done()
             while True:
@@ -573,7 +575,7 @@ class Uplink(BaseUplink):
                     left = deadline - time.monotonic()
                     if left <= 0:
                         return False
-                    # The thread makes its next step when one is due. Woken after each, it would never rest.
+                    # The thread steps by itself when something is due. Woken after each step, it never rests.
                     look = not self._changed.wait_for(
                         lambda before=steps: self._closed or self._steps != before,  # type: ignore[misc]
                         min(self._flush_rest(left), threading.TIMEOUT_MAX),
@@ -583,10 +585,10 @@ class Uplink(BaseUplink):
             return False
 
     def close(self, timeout: float = 5.0) -> bool:
-        """Flush, let go of what is left after `timeout` seconds, and stop; True when nothing was left.
+        """Flush for at most `timeout` seconds, then stop; return True if no report was left in the queue.
 
-        What is left in memory is dropped; in a file it stays, for the next time. As with `flush`, `counters`
-        tells what became of the reports.
+        Reports that are left in memory are dropped; those in a file are kept for the next run. As with
+        `flush`, `counters` shows how many were sent and dropped.
 
         Raises
         ------
@@ -606,7 +608,7 @@ class Uplink(BaseUplink):
             self._changed.notify_all()
         if thread is None:
             self._transport.close()
-        elif thread is not threading.current_thread():  # it closes the transport, after a request that hangs
+        elif thread is not threading.current_thread():  # the thread closes the transport, after its request
             thread.join(max(0.0, deadline - time.monotonic()))
         self._emit_events()
         return nothing_left

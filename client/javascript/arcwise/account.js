@@ -1,35 +1,35 @@
 /**
- * What a device has spent. Charges are whole micro-epsilon and are never refunded.
+ * The spending of a device. Charges are whole micro-epsilon and are never refunded.
  *
  * @typedef {object} Account
  * @property {number} now the largest time ever seen, in Unix seconds
- * @property {Record<string, { spent: number, recent: number[] }>} tasks by id; times of the charges that a
- *     rolling cap still counts
+ * @property {Record<string, { spent: number, recent: number[] }>} tasks by task id; `recent` has the times of charges
+ *     that a rolling cap still counts
  *
  * @typedef {object} Budget
- * @property {number} epsilon spent in all
- * @property {number | null} epsilonLeft before the lifetime cap; null without one
+ * @property {number} epsilon total spending
+ * @property {number | null} epsilonLeft the rest under the lifetime cap; null without one
  * @property {number | null} recentEpsilon spent within the rolling window; null without a rolling cap
  * @property {number | null} recentEpsilonLeft
- * @property {number | null} window seconds that the rolling cap is about
+ * @property {number | null} window length of the rolling window in seconds
  * @property {number | null} reportsLeft how many more reports the caps allow now; null without caps
  *
  * @typedef {{ id: string, microEpsilon: number, caps: import("./task.js").Caps }} Charged
  */
 
-/** @returns {Account["tasks"][string]} what a task has spent that has no entry */
+/** @returns {Account["tasks"][string]} the spending of a task without an entry */
 const nothing = () => ({ spent: 0, recent: [] });
 
 /**
  * @param {Charged} task
- * @returns {boolean} whether a cap limits what a device spends on it
+ * @returns {boolean} whether a cap limits the spending on the task
  */
 export function isCapped({ caps }) {
   return caps.lifetimeMicro !== null || caps.rollingMicro !== null;
 }
 
 /**
- * Charge one report; false, and no charge, when a cap forbids it.
+ * Charge one report; return false and charge nothing if a cap forbids it.
  *
  * @param {Account} account changed in place
  * @param {Charged} task
@@ -52,11 +52,11 @@ export function charge(account, task, now) {
 }
 
 /**
- * Add what another account has spent since it was added last.
+ * Add the spending of another account since it was last added.
  *
  * @param {Account} account changed in place
  * @param {Account} other
- * @param {Account} [added] the other account, as it was then
+ * @param {Account} [added] the other account as it was when last added
  */
 export function addSpent(account, other, added) {
   account.now = Math.max(account.now, other.now);
@@ -73,7 +73,7 @@ export function addSpent(account, other, added) {
 }
 
 /**
- * What a task's reports have spent, and what is left.
+ * The spending on a task and what is left.
  *
  * @param {Account} account
  * @param {Charged} task

@@ -1,4 +1,4 @@
-/** The body of a request: codes of one task and one epoch under one random id. */
+/** The request body: codes of one task and one epoch with a random id. */
 
 import { fromHex } from "./hex.js";
 import { encode } from "./msgpack.js";
@@ -9,15 +9,15 @@ const WIRE_VERSION = 1n;
 
 /**
  * @param {number} codes K
- * @returns {1 | 2} bytes of a code
+ * @returns {1 | 2} bytes per code
  */
 export function codeWidth(codes) {
   return codes <= 256 ? 1 : 2;
 }
 
 /**
- * @param {{ task: string, id: string, epoch: number, codes: number[], width: 1 | 2 }} batch ids in hex; the
- *     codes go out in the order in which they are given
+ * @param {{ task: string, id: string, epoch: number, codes: number[], width: 1 | 2 }} batch ids in hex; the order of
+ *     the codes is kept
  * @returns {Uint8Array}
  */
 export function encodeBatch({ task, id, epoch, codes, width }) {

@@ -1,11 +1,11 @@
-/** Binary HTTP (RFC 9292) of known length: requests out, final responses in. */
+/** Binary HTTP (RFC 9292) of known length: encodes requests and decodes final responses. */
 
 import { ascii, concat } from "./hpke.js";
 
 const KNOWN_LENGTH_REQUEST = 0;
 const KNOWN_LENGTH_RESPONSE = 1;
 const NO_TRAILERS = [0];
-/** Most bytes of a message beside its content, and most fields of a section, as in the client in Python. */
+/** Most bytes of a message besides its content, and most fields of a section, as in the Python client. */
 const MAX_HEAD_BYTES = 4096;
 const MAX_FIELDS = 64;
 
@@ -47,7 +47,7 @@ export function encodeRequest(method, { protocol, host, pathname, search }, fiel
   return concat([KNOWN_LENGTH_REQUEST], ...control, counted(concat(...lines)), counted(content), NO_TRAILERS);
 }
 
-/** Reads a message from its start; a section that is left out at its end is empty. */
+/** Reads a message from its start; sections missing at its end count as empty. */
 class Reader {
   #at = 0;
   #headLeft = MAX_HEAD_BYTES;
@@ -84,7 +84,7 @@ class Reader {
   fields() {
     if (this.atEnd) return [];
     const length = this.integer();
-    this.#headLeft -= 1 + length; // also of a section without a field
+    this.#headLeft -= 1 + length; // even for a section without fields
     if (this.#headLeft < 0) throw new RangeError(`the head has more than ${MAX_HEAD_BYTES} bytes`);
     const section = new Reader(this.take(length));
     /** @type {[string, string][]} */
@@ -106,11 +106,11 @@ class Reader {
 const latin1 = (bytes) => String.fromCharCode(...bytes);
 
 /**
- * The final response of a message; informational ones before it, trailers and padding are read and left out.
+ * The final response of a message; informational responses before it, trailers and padding are read and ignored.
  *
  * @param {Uint8Array} message
  * @returns {BinaryResponse}
- * @throws {RangeError} when the message is none of these
+ * @throws {RangeError} when the message has another format
  */
 export function decodeResponse(message) {
   const reader = new Reader(message);

@@ -1,8 +1,8 @@
-/** Checks of the fields of a task. An integer is a BigInt and a real number a number, as msgpack has them. */
+/** Checks of a task's fields. Integers are BigInts and real numbers are numbers, as in `msgpack.js`. */
 
 import { TaskError } from "./errors.js";
 
-/** Seconds of a year, the most that an epoch, a window or a lateness may have. */
+/** The seconds in a year, the largest epoch, window or lateness. */
 export const MOST_SECONDS = 366 * 86_400;
 
 /**
@@ -30,7 +30,7 @@ export function count(value, name, least, most) {
 }
 
 /**
- * An integer of a JSON file, as msgpack has it.
+ * Convert an integer of a JSON file to a BigInt.
  *
  * @param {unknown} value
  * @returns {bigint}
@@ -69,7 +69,7 @@ export function real(value, name) {
 export function text(value, name, most) {
   check(typeof value === "string", `${name} must be a string in NFC`);
   const words = `${name} must be 1 to ${most} printable characters`;
-  check(value.length <= 2 * most, words); // first: to normalise combining marks takes the square of their number
+  check(value.length <= 2 * most, words); // first: normalising many combining marks takes quadratic time
   check(value === value.normalize("NFC"), `${name} must be a string in NFC`);
   const { length } = [...value];
   const printable = value === value.trim() && !/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u.test(value);

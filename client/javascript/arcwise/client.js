@@ -1,4 +1,4 @@
-/** The client: values go in, charged and randomised codes go out. */
+/** The client takes values and sends charged, randomised codes. */
 
 import { budget, charge, isCapped } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
@@ -21,62 +21,61 @@ import { FetchTransport } from "./transport.js";
  * @typedef {object} Counters numbers of reports
  * @property {number} pending queued and neither acknowledged nor dropped
  * @property {number} sent acknowledged by the server
- * @property {Record<string, number>} dropped given up for good, by status, "expired" or "opted-out"; what they spent
- *     stays spent
- * @property {Record<string, number>} refused calls of this client's `report` that made no report and cost nothing:
+ * @property {Record<string, number>} dropped dropped permanently, by status, "expired" or "opted-out"; they were
+ *     charged, and nothing is refunded
+ * @property {Record<string, number>} refused calls of this client's `report` that made no report and were not charged:
  *     "capped", "full", "opted-out", "failed" or "no-randomness"
  *
- * @typedef {object} Event the fate of reports; it never holds a value or a code
+ * @typedef {object} Event what happened to some reports; it never holds a value or a code
  * @property {"sent" | "retry" | "kept" | "paused" | "dropped" | "expired" | "failed"} kind
- * @property {string | null} task the task's name; null if it is about more than one
- * @property {number} reports how many it is about
+ * @property {string | null} task the task's name; null if the event concerns more than one task
+ * @property {number} reports number of reports that the event concerns
  * @property {string} detail for people: a status, or the kind of trouble
  *
  * @typedef {object} Options
- * @property {Task[]} tasks what can be reported; they belong to the app, and no server changes them
- * @property {"unlimited"} [caps] accepts tasks without caps, on which a device may spend more and more; refused unless
- *     given
+ * @property {Task[]} tasks the tasks that can be reported; they belong to the app, and no server can change them
+ * @property {"unlimited"} [caps] accepts tasks without caps, on which a device may lose privacy without bound; without
+ *     this option such tasks are refused
  * @property {number} [maxEpsilon] the largest epsilon that a report may spend: a task above it is refused
- * @property {import("./ledger.js").Ledger} [ledger] where spending and the queue are written down; an
- *     `IndexedDBLedger` unless given. Where there is no IndexedDB, it must be given if a task has caps, and is a
- *     `MemoryLedger` otherwise
- * @property {string} [key] the server's ingest key, where it asks for one; the same for all devices of an app
- * @property {boolean} [insecure] send reports and the key over plain HTTP to another machine too, where something else
+ * @property {import("./ledger.js").Ledger} [ledger] stores the spending and the queue; by default an
+ *     `IndexedDBLedger`. Without IndexedDB the default is a `MemoryLedger`, and a ledger is required if a task has caps
+ * @property {string} [key] the server's ingest key, if the server asks for one; the same for all devices of an app
+ * @property {boolean} [insecure] also send reports and the key over plain HTTP to another machine, where another layer
  *     encrypts
- * @property {number} [interval] after how many seconds a batch is sent that is not full (30)
- * @property {number} [batchSize] codes in a batch at most; a full one is sent at once (10,000)
- * @property {number} [delay] longest random time, in seconds, that a report waits before it may join a batch: with it,
- *     the time of sending tells less about the time of the event (0)
- * @property {number} [maxPending] reports in the queue at most (10,000)
- * @property {number} [maxAgeDays] after how many days a batch that could not be sent is dropped (7)
+ * @property {number} [interval] seconds after which a batch that is not full is sent (30)
+ * @property {number} [batchSize] largest number of codes in a batch; a full batch is sent immediately (10,000)
+ * @property {number} [delay] longest random time, in seconds, that a report waits before it may join a batch; with a
+ *     delay, the time of sending reveals less about the time of the event (0)
+ * @property {number} [maxPending] largest number of reports in the queue (10,000)
+ * @property {number} [maxAgeDays] days after which a batch that could not be sent is dropped (7)
  * @property {number} [requestTimeout] seconds after which a request counts as failed (10)
- * @property {import("./transport.js").Transport} [transport] what to send with: an `ObliviousTransport`
- * @property {typeof globalThis.fetch} [fetch] what to send with straight to the server
- * @property {boolean} [showValues] let a `DomainError` of `report` tell the value that was refused, to find a mistake;
- *     errors end in logs
- * @property {(event: Event) => void} [onEvent] is told what becomes of reports
+ * @property {import("./transport.js").Transport} [transport] sends the requests, such as an `ObliviousTransport`
+ * @property {typeof globalThis.fetch} [fetch] sends the requests directly to the server
+ * @property {boolean} [showValues] show the refused value in a `DomainError` of `report`, to help find a mistake;
+ *     errors end up in logs
+ * @property {(event: Event) => void} [onEvent] called with each event
  */
 
 const DAY = 86_400;
 const LONGEST_TIMER = 2 ** 31 - 1;
-/** What all requests of a page that outlive it may weigh together, in every browser. */
+/** The largest total size of requests that may outlive a page, in every browser. */
 const KEEPALIVE_BYTES = 65_536;
-/** What an event calls the verdicts. */
+/** The kinds of events for the verdicts. */
 const KINDS = /** @type {const} */ ({ sent: "sent", retry: "retry", keep: "kept", pause: "paused", drop: "dropped" });
-/** Two-byte codes of a batch of this size fit into the largest body that a server reads. */
+/** A batch of this many two-byte codes fits into the largest body that a server reads. */
 const MOST_CODES = 500_000;
 const now = () => {
   const time = Date.now() / 1000;
   if (time >= 0 && time < Infinity) return time;
   throw new LedgerError("the clock is wrong"); // a page may have replaced it
 };
-/** Seconds of a clock that nobody sets. */
+/** Seconds of a monotonic clock. */
 const ticks = () => performance.now() / 1000;
 
-/** The document, where there is one. */
+/** The document, if there is one. */
 const page = globalThis.document;
 
-/** Options that are numbers of at least 0, as they are unless given. */
+/** Numeric options with their defaults. */
 const NUMBERS = {
   interval: 30,
   batchSize: 10_000,
@@ -97,9 +96,9 @@ export class Client {
   /** @type {Map<string, Task>} */
   #tasks = new Map();
   #url;
-  /** Where and how reports travel. */
+  /** The route of reports: the relay, if any, and the server. */
   #to;
-  /** @type {WeakRef<Client>} what `open` has of this client */
+  /** @type {WeakRef<Client>} this client's entry in `open` */
   #reference;
   #headers;
   #options;
@@ -108,27 +107,27 @@ export class Client {
   #timer;
   #timerAt = Infinity;
   #closed = false;
-  /** Names the open batches of this client, until its page may be gone; "" until there is one. */
+  /** Identifies the open batches of this client until its page is hidden; "" before the first. */
   #owner = "";
   /** @type {Record<string, number>} */
   #refused = {};
-  /** How many changes are on their way to the disk; until then what the ledger last knew may not be sent. */
+  /** The number of changes that are not yet on disk; until then the last known state may not be sent. */
   #unsettled = 0;
-  /** What is on its way, by the id of its batch: bytes of requests that may outlive the page, 0 for others. */
+  /** The batches being sent, by id: the bytes of requests that may outlive the page, 0 for others. */
   #underWay = new Map();
   #onHide = (/** @type {globalThis.Event} */ { type }) => {
     if (type === "pagehide" || page?.visibilityState === "hidden") this.#part();
   };
-  /** Until when this client waits, in Unix seconds as the ledger has them and by its own clock. */
+  /** The ends of this client's waits, in Unix seconds as in the ledger and by its own clock. */
   #held = { own: [0, 0], asked: [0, 0] };
-  /** @type {Set<() => void>} called whenever a batch is done with */
+  /** @type {Set<() => void>} called whenever an attempt to send a batch has ended */
   #waiting = new Set();
 
   /**
-   * @param {string | URL} server its base URL
+   * @param {string | URL} server the base URL
    * @param {Options} options
    * @throws {ParameterError} when an argument is out of its bounds, a task has no caps, the key would cross the network
-   *     in the clear, or only the app can know a ledger that keeps caps
+   *     unencrypted, or a task has caps and there is neither a ledger nor IndexedDB
    * @throws {CertificateError} when a task spends more than `maxEpsilon`
    */
   constructor(server, options) {
@@ -190,17 +189,17 @@ export class Client {
     demand(typeof onEvent === "function", "onEvent must be a function");
     this.#to = `${this.#options.transport.relay ?? ""} ${this.#url}`;
     open.add((this.#reference = new WeakRef(this)));
-    // A page is hidden before it is left, unless it is closed at once. Node.js has no document.
+    // A page is hidden before it is left, unless it is closed immediately. Node.js has no document.
     page?.addEventListener("visibilitychange", this.#onHide);
     globalThis.addEventListener?.("pagehide", this.#onHide);
   }
 
   /**
-   * Charge, randomise and queue one value. False, at no charge, if a cap, a full queue, the ledger, opting out or a
-   * system without random bytes prevented it; `counters().refused` says which. Trouble with the network never shows
-   * here: the report waits.
+   * Charge, randomise and queue one value. Returns false, without a charge, if a cap, a full queue, the ledger, an
+   * opt-out or missing random bytes prevent the report; `counters().refused` shows the reason. Network trouble never
+   * shows here: the report waits.
    *
-   * @param {string} name the task's
+   * @param {string} name the task's name
    * @param {number} value in the task's domain
    * @returns {Promise<boolean>}
    * @throws {UnknownTaskError} when the client has no task of this name
@@ -210,7 +209,7 @@ export class Client {
     const task = this.#task(name);
     if (this.#closed) throw new Error("the client is closed; it takes no more reports");
     try {
-      toUnit(task.domain, value); // a value that is refused must cost nothing
+      toUnit(task.domain, value); // before the charge: a refused value is not charged
     } catch (error) {
       if (!this.#options.showValues) throw error;
       throw new DomainError(`${messageOf(error)}; got ${value}`);
@@ -220,8 +219,8 @@ export class Client {
       if (pending(state) >= this.#options.maxPending) return "full";
       const created = now();
       if (!charge(state.account, task, created)) return "capped";
-      // Charged before it exists, and stored with its charge: no report can leave without.
-      // Its cap bounds charges by the account's time, and so bounds the reports in an epoch of that time alone.
+      // The charge comes before the code, and both are stored together: no report can leave without its charge.
+      // The cap bounds charges by the account's time, so it bounds the reports in an epoch only by that time.
       const epoch = task.epoch(task.central ? state.account.now : created);
       const where = { task: task.id, name, to: this.#to, epoch, width: codeWidth(task.kernel.codes), created };
       const code = task.randomize(value);
@@ -237,7 +236,7 @@ export class Client {
       return error instanceof NoRandomness ? "no-randomness" : "failed";
     });
     const isQueued = typeof queued === "number";
-    this.#wake(isQueued ? queued : this.#options.interval); // an earlier page may have left something
+    this.#wake(isQueued ? queued : this.#options.interval); // an earlier page may have left reports
     if (!isQueued) {
       this.#refused[queued] = (this.#refused[queued] ?? 0) + 1;
       return false;
@@ -248,8 +247,8 @@ export class Client {
   }
 
   /**
-   * Send what is queued, without waiting for the interval or for delays. True when none of it is queued any more: acknowledged,
-   * or dropped, which `counters` tells.
+   * Send the queued reports without waiting for the interval or for delays. Returns true if all of them were
+   * acknowledged or dropped; `counters` shows how many.
    *
    * @param {number} [timeout] seconds
    * @returns {Promise<boolean>}
@@ -268,7 +267,7 @@ export class Client {
       const progress = this.#progress(Math.min(deadline - ticks(), 1)); // another page may send them too
       const left = await this.#update((state) => state.sealed.filter((batch) => ids.has(batch.id)).length);
       if (left === 0 || ticks() >= deadline) {
-        this.#tell(); // its timer would keep a process alive
+        this.#tell(); // otherwise its timer would keep a process alive
         return left === 0;
       }
       await progress;
@@ -277,10 +276,10 @@ export class Client {
   }
 
   /**
-   * Flush and stop. What could not be sent stays in the ledger, for the next client on it.
+   * Flush and stop. Reports that could not be sent stay in the ledger for its next client.
    *
    * @param {number} [timeout] seconds
-   * @returns {Promise<boolean>} whether nothing is left
+   * @returns {Promise<boolean>} whether no report is left
    */
   async close(timeout = 5) {
     const done = await this.flush(timeout);
@@ -293,14 +292,14 @@ export class Client {
   }
 
   /**
-   * Drop what is queued and report nothing more, until `optIn`; spending stays written down. A request that is under
-   * way cannot be called back.
+   * Drop the queued reports and make no new ones until `optIn`; the spending stays recorded. A request that is being
+   * sent cannot be recalled.
    *
    * @returns {Promise<void>}
-   * @throws {LedgerError} when the ledger cannot be written; the device has not opted out then
+   * @throws {LedgerError} when the ledger cannot be written; the device is then not opted out
    */
   async optOut() {
-    this.#unsettled++; // a page that is left from now on sends nothing
+    this.#unsettled++; // from now on, a page that is left sends nothing
     try {
       await this.#ask((state) => {
         state.optedOut = true;
@@ -312,7 +311,7 @@ export class Client {
   }
 
   /**
-   * Report again after `optOut`; what was spent before stays spent.
+   * Resume reporting after `optOut`; earlier spending still counts.
    *
    * @returns {Promise<void>}
    * @throws {LedgerError} when the ledger cannot be written
@@ -324,7 +323,7 @@ export class Client {
   }
 
   /**
-   * How many reports are neither acknowledged nor dropped.
+   * The number of reports that are neither acknowledged nor dropped.
    *
    * @returns {Promise<number>}
    * @throws {LedgerError} when the ledger cannot be read
@@ -334,7 +333,7 @@ export class Client {
   }
 
   /**
-   * What became of the reports so far. Refused ones are those of this client, the others all of the ledger.
+   * Numbers of reports so far: `refused` counts this client's calls, the others count all reports of the ledger.
    *
    * @returns {Promise<Counters>}
    * @throws {LedgerError} when the ledger cannot be read
@@ -345,7 +344,7 @@ export class Client {
   }
 
   /**
-   * What a task's reports have spent on this ledger, and what is left.
+   * The spending of a task's reports on this ledger, and what is left.
    *
    * @param {string} name
    * @returns {Promise<Budget>}
@@ -358,8 +357,8 @@ export class Client {
   }
 
   /**
-   * Whether a report is this client's to send: it has a task of this name, or no other client has and it was to go to
-   * the same server in the same way, such as one of a task that the app has no longer.
+   * Whether this client sends a report: it has a task of this name; or no other client has one, and the report was for
+   * the same server by the same route. An example is a report for a task that the app no longer has.
    *
    * @param {{ name?: string, to?: string }} queued
    */
@@ -369,7 +368,7 @@ export class Client {
     (to === this.#to && !this.#others({ name }).length);
 
   /**
-   * The open clients of this page that have a task of this name, if this one has not.
+   * The open clients of this page with a task of this name, if this client has none.
    *
    * @param {{ name?: string }} queued
    * @returns {Client[]}
@@ -386,7 +385,7 @@ export class Client {
   }
 
   /**
-   * Count what is left of waits by a clock that nobody sets, from when this client first saw them.
+   * Measure the rest of the waits by a monotonic clock, from the moment that this client first saw them.
    *
    * @param {import("./delivery.js").Wait} all changed in place
    * @param {number} time
@@ -404,7 +403,7 @@ export class Client {
   #task(name) {
     const task = this.#tasks.get(name);
     if (task) return task;
-    const given = typeof name === "string" ? name : `is a ${typeof name}`; // which may be the value
+    const given = typeof name === "string" ? name : `is a ${typeof name}`; // not shown: it may be the value
     throw new UnknownTaskError(`no task ${given}; this client has ${[...this.#tasks.keys()].join(", ")}`);
   }
 
@@ -424,7 +423,7 @@ export class Client {
   /**
    * @template T
    * @param {(state: import("./state.js").State) => T} change
-   * @returns {Promise<T | undefined>} undefined, and nothing changed, when the ledger fails
+   * @returns {Promise<T | undefined>} undefined if the ledger fails, which then has not changed
    */
   async #update(change) {
     try {
@@ -467,12 +466,12 @@ export class Client {
     try {
       await this.#options.onEvent({ kind, task, reports, detail });
     } catch {
-      // What the app does with the news must not stop the sending, nor end Node.js.
+      // An error in the app's handler must not stop the sending or end Node.js.
     }
   }
 
   /**
-   * Let the queue be looked at after so many seconds, or earlier.
+   * Check the queue after this many seconds, or earlier.
    *
    * @param {number} seconds
    */
@@ -485,10 +484,10 @@ export class Client {
       this.#timerAt = Infinity;
       this.#sending = this.#sending.then(() => this.#send());
     }, Math.min(seconds * 1000, LONGEST_TIMER));
-    /** @type {any} */ (this.#timer).unref?.(); // in Node: what waits must not keep the process
+    /** @type {any} */ (this.#timer).unref?.(); // in Node.js a waiting timer must not keep the process alive
   }
 
-  /** Send one batch after the other until none may be tried, then sleep until one may. */
+  /** Send one batch after another until none may be tried, then sleep until one may. */
   async #send() {
     const { interval, batchSize, maxAgeDays } = this.#options;
     while (!this.#closed) {
@@ -498,10 +497,10 @@ export class Client {
         this.#hold(state.waits.all, time);
         expired = discard(state, "expired", (each) => each.created < time - maxAgeDays * DAY && !this.#others(each).length);
         for (const each of [...state.delayed, ...state.open, ...state.sealed]) {
-          // They look after their own reports only, and another page may have left some.
+          // They check only for their own reports, and another page may have left some.
           for (const other of this.#others(each)) other.#wake(Math.max(interval, 1));
         }
-        // What is of a later time was written before the clock was set back.
+        // A later time was written before the clock was set back.
         const isOver = (/** @type {DelayedCode} */ { ready, created }) => ready <= time || created > time + 60;
         endDelays(state, this.#own(), batchSize, (code) => this.#sends(code) && isOver(code));
         seal(state, (batch) => this.#sends(batch) && Math.abs(time - batch.created) >= interval);
@@ -515,16 +514,16 @@ export class Client {
         if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
       }
-      if (!(await this.#deliver(found))) return this.#wake(Math.max(interval, 1)); // not at once: it is still due
+      if (!(await this.#deliver(found))) return this.#wake(Math.max(interval, 1)); // not immediately: it is still due
     }
   }
 
   /**
-   * Send a batch and take note of the answer.
+   * Send a batch and record the answer.
    *
    * @param {SealedBatch} batch
    * @param {boolean} [keepalive]
-   * @returns {Promise<boolean>} whether the ledger took note
+   * @returns {Promise<boolean>} whether the ledger recorded it
    */
   async #deliver(batch, keepalive = false) {
     const { transport, requestTimeout } = this.#options;
@@ -535,7 +534,7 @@ export class Client {
       this.#underWay.set(batch.id, keepalive ? transport.weigh(request) : 0);
       answer = await transport.post(request, Math.min(requestTimeout, LONGEST_TIMER / 1000), keepalive);
     } catch {
-      // No network, or a damaged batch: it is tried again.
+      // No network, or a damaged batch: try again later.
     }
     this.#underWay.delete(batch.id);
     const verdict = await this.#update((state) => settle(state, batch, answer, now()));
@@ -549,23 +548,23 @@ export class Client {
   }
 
   /**
-   * The page is hidden, and may be gone before a promise is fulfilled: send at once what can be sent. A browser goes
-   * on with requests of `keepalive` when the page is gone, up to 64 KiB in all. What does not fit, and whatever nobody
-   * took note of, stays in the ledger, and is sent later with the same bytes.
+   * The page is hidden and may be gone before a promise is fulfilled, so send now everything that can be sent. A
+   * browser continues `keepalive` requests after the page is gone, up to 64 KiB in all. Batches that do not fit, or
+   * with results that were not recorded, stay in the ledger and are sent later with the same bytes.
    */
   #part() {
     if (this.#closed) return;
     const batches = this.#unsettled ? [] : this.#parting();
-    // Nobody else adds to these batches, and from here on this client does not either: their bytes are final.
+    // No other client adds to these batches, and from now on neither does this one: their bytes are final.
     const owner = this.#owner;
     this.#owner = "";
     const isSealed = this.#update((state) => seal(state, (batch) => batch.owner === owner));
     for (const batch of batches) void this.#deliver(batch, true).then(() => this.#wake(0));
-    void isSealed.then(() => this.#wake(0)); // for what does not fit, if the page lives on
+    void isSealed.then(() => this.#wake(0)); // for batches that do not fit, if the page lives on
   }
 
   /**
-   * What can be sent at once if the page is left now; nothing when the ledger cannot tell.
+   * The batches that can be sent immediately if the page is left now; none if the ledger fails.
    */
   #parting() {
     const { ledger, transport } = this.#options;
@@ -591,7 +590,7 @@ export class Client {
   }
 
   /**
-   * Wait until a batch has been answered, at most so many seconds.
+   * Wait until a batch has been answered, for at most this many seconds.
    *
    * @param {number} seconds
    * @returns {Promise<void>}
@@ -615,7 +614,7 @@ export class Client {
 
 /**
  * @param {unknown} condition
- * @param {string} message what an argument must be
+ * @param {string} message the bounds of an argument
  * @returns {asserts condition}
  */
 function demand(condition, message) {
@@ -637,7 +636,7 @@ function urlOf(server) {
 /**
  * @template {object} T
  * @param {T} options
- * @returns {T} without those that are undefined, which stand for their defaults
+ * @returns {T} without undefined options, which mean the defaults
  */
 function defined(options) {
   return /** @type {T} */ (Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)));

@@ -1,9 +1,9 @@
 /**
- * When to send, and what an answer means. Times are Unix seconds, because waits outlast the page.
+ * The rules for when to send and what an answer means. Times are Unix seconds, because waits outlast the page.
  *
  * @typedef {"sent" | "retry" | "keep" | "pause" | "drop"} Verdict
- * @typedef {{ failures: number, own: number, asked: number }} Wait until when our own backoff waits, and until
- *     when we wait because the server asked, see `askedSeconds`; that of a task is 0, but earlier versions wrote others
+ * @typedef {{ failures: number, own: number, asked: number }} Wait the ends of our own backoff and of a wait that the
+ *     server asked for, see `askedSeconds`; a task's own `asked` is 0, except from earlier versions
  * @typedef {{ all: Wait, tasks: Record<string, Wait> }} Waits
  */
 
@@ -11,11 +11,11 @@ import { random } from "./randomness.js";
 
 const LONGEST_BACKOFF = 3600;
 const LONGEST_RETRY_AFTER = 86_400;
-/** The waits that a server can name, rounded up: a minute, an hour, a day. */
+/** The waits that a server can ask for, rounded up: a minute, an hour, a day. */
 const STEPS = [60, 3600, LONGEST_RETRY_AFTER];
 
 /**
- * What a status means for the batch that it answers; whatever is none stands for no answer.
+ * The meaning of a status for the batch; anything else than a status means no answer.
  *
  * @param {number} status
  * @returns {Verdict}
@@ -28,18 +28,18 @@ export function classify(status) {
 }
 
 /**
- * Full jitter, from up to 1 s, doubling, to up to 1 h.
+ * Full jitter: a random share of a backoff that doubles from 1 s up to 1 h.
  *
  * @param {number} failures in a row, at least 1
- * @param {number} uniform a random number in [0, 1): devices that failed together come back apart
+ * @param {number} uniform a random number in [0, 1), so that devices that failed together come back apart
  */
 export function backoffSeconds(failures, uniform) {
   return Math.min(LONGEST_BACKOFF, 2 ** Math.min(failures - 1, 12)) * uniform;
 }
 
 /**
- * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for what is no number of seconds. A date would be
- * compared with the device's clock, and the server would learn step by step how wrong that is.
+ * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for anything but a number of seconds. A date would be
+ * compared with the device's clock, and the server would learn step by step how wrong that clock is.
  *
  * @param {string | null} text
  */
@@ -49,8 +49,8 @@ export function retryAfterSeconds(text) {
 }
 
 /**
- * For how long to wait where a server names so many seconds: one to two times the next step. A server behind a relay
- * could tell each device a number of its own, and know it again when it comes back after as many seconds.
+ * The actual wait for a server that asks for `named` seconds: one to two times the next step. A server behind a relay
+ * could ask each device for a different wait, and recognise it by the time at which it comes back.
  *
  * @param {number} named above 0, up to 24 h
  * @param {number} uniform a random number in [0, 1), a new one each time
@@ -66,14 +66,14 @@ export const noWaits = () => ({ all: noWait(), tasks: {} });
 const noWait = () => ({ failures: 0, own: 0, asked: 0 });
 
 /**
- * For how many seconds a task's batches must wait.
+ * The seconds for which a task's batches must wait.
  *
  * @param {Waits} waits
  * @param {string} task
  * @param {number} now
  */
 export function waitSeconds(waits, task, now) {
-  // No wait is longer than these: what seems so was written before the clock was set back.
+  // No real wait is longer than these limits: a longer one was written before the clock was set back.
   const left = [waits.all, waits.tasks[task] ?? noWait()].flatMap(({ own, asked }) => [
     own - now <= LONGEST_BACKOFF ? own - now : 0,
     asked - now <= 2 * LONGEST_RETRY_AFTER ? asked - now : 0,
@@ -82,8 +82,8 @@ export function waitSeconds(waits, task, now) {
 }
 
 /**
- * Take note of how an attempt ended. What the server asks for holds every task, whatever it answered: waits of single
- * tasks would together be a number by which it knows the device again.
+ * Record how an attempt ended. A wait that the server asks for holds all tasks, regardless of the answer: separate
+ * waits for single tasks would form a number by which the server could recognise the device.
  *
  * @param {Waits} waits changed in place
  * @param {{ verdict: Verdict, task: string, now: number, retryAfter: number }} attempt
@@ -93,11 +93,11 @@ export function record({ all, tasks }, { verdict, task, now, retryAfter }, unifo
   if (retryAfter > 0) all.asked = Math.max(all.asked, now + askedSeconds(retryAfter, uniform()));
   if (verdict === "pause" || verdict === "retry") {
     const failures = ++all.failures;
-    // A refusal is not cured by asking again soon.
+    // A refusal does not end soon, so the wait is long.
     all.own = now + (verdict === "pause" ? (LONGEST_BACKOFF * (1 + uniform())) / 2 : backoffSeconds(failures, uniform()));
     return;
   }
-  Object.assign(all, { failures: 0, own: 0 }); // it answered, so it can be talked to
+  Object.assign(all, { failures: 0, own: 0 }); // the server answered, so it can be reached
   if (verdict === "keep") {
     const wait = (tasks[task] ??= noWait());
     wait.own = now + backoffSeconds(++wait.failures, uniform());
@@ -107,7 +107,7 @@ export function record({ all, tasks }, { verdict, task, now, retryAfter }, unifo
 }
 
 /**
- * End every wait of our own making, for a flush; what the server asked for stays.
+ * End all our own waits, for a flush; waits that the server asked for stay.
  *
  * @param {Waits} waits changed in place
  */

@@ -1,8 +1,8 @@
 /**
- * Where a value lives. A domain checks values and maps them onto [0, 1] (interval) or [0, 1) (circle). One with
+ * The range of values. A domain checks values and maps them onto [0, 1] (interval) or [0, 1) (circle). A domain with
  * a lattice numbers its values.
  *
- * @typedef {{ step: number, rounding: string, steps: number, size: number }} Lattice steps of its length; values
+ * @typedef {{ step: number, rounding: string, steps: number, size: number }} Lattice steps in its length; its values
  * @typedef {{ kind: "interval", low: number, high: number, clip: boolean, lattice: Lattice | null }} Interval
  * @typedef {{ kind: "circle", period: number, lattice: Lattice | null }} Circle
  * @typedef {Interval | Circle} Domain
@@ -10,15 +10,15 @@
 
 import { DomainError } from "./errors.js";
 
-/** Up to so many values of a lattice have a node each; with more it is treated as a continuous domain. */
+/** Up to this many values, each value of a lattice has a node; a larger lattice is treated as a continuous domain. */
 export const MOST_LATTICE_VALUES = 1024;
 
 const ROUNDINGS = ["refuse", "nearest", "stochastic"];
-const TOLERANCE = 2 ** -16; // in steps, as all that follows
+const TOLERANCE = 2 ** -16; // in steps, as in all of the following
 const FARTHEST = 2 ** 32;
 
 /**
- * The lattice of a domain, or null where there is none with this step.
+ * The lattice of a domain, or null if there is none with this step.
  *
  * @param {unknown} step
  * @param {unknown} rounding
@@ -34,13 +34,13 @@ export function toLattice(step, rounding, { length, farthest, circular }) {
 }
 
 /**
- * The number of a value of the lattice, from 0; between two numbers where it is rounded stochastically.
+ * The number of a value of the lattice, from 0; it lies between two numbers with stochastic rounding.
  *
  * @param {Domain} domain
  * @param {Lattice} lattice
  * @param {number} value
  * @returns {number}
- * @throws {DomainError} for what is not a finite number, is outside an interval that does not clip, or between two steps
+ * @throws {DomainError} if the value is not finite, is outside an interval that does not clip, or is between two steps
  */
 export function toPlace(domain, { step, rounding, steps, size }, value) {
   checkFinite(value);
@@ -53,7 +53,7 @@ export function toPlace(domain, { step, rounding, steps, size }, value) {
     if (outside && !domain.clip) throw outsideOf(domain);
     if (outside) exact = exact < 0 ? 0 : steps;
   }
-  const place = Math.floor(exact + 0.5); // not Math.round, whose halves other languages round otherwise
+  const place = Math.floor(exact + 0.5); // not Math.round, which differs from other languages at halves
   if (rounding !== "nearest" && Math.abs(exact - place) > TOLERANCE) {
     if (rounding === "refuse") throw new DomainError(`value must be a whole number of steps of ${step}`);
     return exact;
@@ -62,13 +62,13 @@ export function toPlace(domain, { step, rounding, steps, size }, value) {
 }
 
 /**
- * Map a value onto the unit domain. The order of the operations is the protocol's: another one would round
- * otherwise.
+ * Map a value onto the unit domain. The protocol fixes the order of the operations, because another order would round
+ * differently.
  *
  * @param {Domain} domain
  * @param {number} value
  * @returns {number}
- * @throws {DomainError} for what is not a finite number, is outside an interval that does not clip, or between two steps
+ * @throws {DomainError} if the value is not finite, is outside an interval that does not clip, or is between two steps
  */
 export function toUnit(domain, value) {
   if (domain.lattice) return toPlace(domain, domain.lattice, value) / domain.lattice.steps;
@@ -95,7 +95,7 @@ function outsideOf({ low, high }) {
 }
 
 /**
- * The remainder with the sign of the modulus; `%` has that of the dividend.
+ * The remainder with the sign of the modulus; that of `%` has the sign of the dividend.
  *
  * @param {number} value
  * @param {number} modulus above 0

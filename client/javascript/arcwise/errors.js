@@ -1,31 +1,31 @@
-/** What the client throws, under the names that the client in Python has. */
+/** The client's errors, with the same names as in the Python client. */
 
-/** Not a task. */
+/** The data does not describe a valid task. */
 export class TaskError extends Error {
   name = "TaskError";
 }
 
-/** A task whose certificate does not hold, or that spends more than an app allows. */
+/** The certificate of a task does not hold, or the task spends more than the app allows. */
 export class CertificateError extends Error {
   name = "CertificateError";
 }
 
-/** A value that is outside its task's domain, or not a finite number. */
+/** The value is outside its task's domain, or not a finite number. */
 export class DomainError extends RangeError {
   name = "DomainError";
 }
 
-/** A name that no task of the client has. */
+/** The client has no task of this name. */
 export class UnknownTaskError extends RangeError {
   name = "UnknownTaskError";
 }
 
-/** An argument that is out of its bounds. */
+/** An argument is out of its bounds. */
 export class ParameterError extends RangeError {
   name = "ParameterError";
 }
 
-/** Spending that cannot be read or written. */
+/** The ledger cannot be read or written. */
 export class LedgerError extends Error {
   name = "LedgerError";
 }

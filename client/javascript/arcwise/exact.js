@@ -1,4 +1,4 @@
-/** What decides about privacy, in integers: no float has a part in it. */
+/** The computations that decide about privacy, in integers: no float takes part. */
 
 /** The sum of every row: a weight w stands for the probability w / 2^64. */
 export const UNIT = 1n << 64n;
@@ -7,7 +7,7 @@ const SCALE_BITS = 192n;
 const MILLION = 1_000_000n;
 
 /**
- * The fraction that an epsilon stands for: the smaller of the float and of the decimal that it prints as.
+ * The exact fraction of an epsilon: the smaller of the float and of the decimal that it prints as.
  *
  * @param {number} epsilon above 0
  * @returns {[bigint, bigint]} numerator and denominator
@@ -41,8 +41,8 @@ function fractionOfDecimal(text) {
 }
 
 /**
- * An integer that is at most 2^192 e^epsilon, and less than it by under 2^-50 of it: a Taylor series of
- * positive terms, each rounded down.
+ * An integer that is at most 2^192 e^epsilon and differs from it by less than the fraction 2^-50, from a Taylor series
+ * of positive terms, each rounded down.
  *
  * @param {number} epsilon
  * @returns {bigint}
@@ -59,18 +59,18 @@ export function expLowerBound(epsilon) {
 }
 
 /**
- * Whether high / low is at most e^epsilon, by its lower bound.
+ * Whether high / low is at most e^epsilon, using the lower bound of e^epsilon.
  *
  * @param {bigint} high
  * @param {bigint} low
- * @param {bigint} bound of `expLowerBound`
+ * @param {bigint} bound from `expLowerBound`
  */
 export function isRatioWithin(high, low, bound) {
   return low > 0n && high << SCALE_BITS <= low * bound;
 }
 
 /**
- * What a report is charged: epsilon in millionths, rounded up.
+ * The charge of a report: epsilon in millionths, rounded up.
  *
  * @param {number} epsilon
  * @returns {number}

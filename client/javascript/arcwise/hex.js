@@ -1,4 +1,4 @@
-/** Bytes as hexadecimal digits: ids on the wire's paths, bodies in a storage that keeps text. */
+/** Conversion between bytes and hex digits, for ids in URLs and for bodies in text storage. */
 
 /**
  * @param {Uint8Array} bytes

@@ -1,10 +1,10 @@
 /**
- * HPKE (RFC 9180) in base mode with X25519, HKDF-SHA256 and AES-128-GCM, by WebCrypto alone: one message to the owner
- * of a public key, and a secret that both can derive for the answer.
+ * HPKE (RFC 9180) in base mode with X25519, HKDF-SHA256 and AES-128-GCM, by WebCrypto alone: encrypts one message to
+ * the owner of a public key, and derives a secret for the answer on both sides.
  *
  * @typedef {Uint8Array<ArrayBuffer>} Bytes
- * @typedef {{ key: Bytes, nonce: Bytes, exporter: Bytes }} Schedule what both sides derive; the nonce is that of the
- *     first message, and there is no second
+ * @typedef {{ key: Bytes, nonce: Bytes, exporter: Bytes }} Schedule the values that both sides derive; the nonce is for
+ *     the first message, and there is no second one
  * @typedef {{ publicKey: CryptoKey, privateKey: CryptoKey }} Pair
  */
 
@@ -22,7 +22,7 @@ const EMPTY = new Uint8Array(0);
 /** @param {string} text */
 export const ascii = (text) => new Uint8Array(new TextEncoder().encode(text));
 
-/** @param {number} number of 16 bits */
+/** @param {number} number a 16-bit integer */
 export const uint16 = (number) => Uint8Array.of(number >> 8, number);
 
 /**
@@ -44,7 +44,7 @@ const KEM = concat(ascii("KEM"), uint16(KEM_ID));
 const SUITE = concat(ascii("HPKE"), uint16(KEM_ID), uint16(KDF_ID), uint16(AEAD_ID));
 
 /**
- * The secret that LabeledExtract takes (section 4).
+ * The labeled secret for LabeledExtract (section 4).
  *
  * @param {Bytes} suite
  * @param {string} label
@@ -53,7 +53,7 @@ const SUITE = concat(ascii("HPKE"), uint16(KEM_ID), uint16(KDF_ID), uint16(AEAD_
 const labeled = (suite, label, secret) => concat(VERSION, suite, ascii(label), secret);
 
 /**
- * What LabeledExpand says about its result.
+ * The info argument of LabeledExpand.
  *
  * @param {Bytes} suite
  * @param {string} label
@@ -64,20 +64,20 @@ const labeledInfo = (suite, label, context, length) =>
   concat(uint16(length), VERSION, suite, ascii(label), context);
 
 /**
- * HKDF-Extract: HMAC-SHA256, whose key is filled up with zeros.
+ * HKDF-Extract: HMAC-SHA256 with a key padded with zeros.
  *
  * @param {Bytes} salt
  * @param {Bytes} secret
  * @returns {Promise<Bytes>}
  */
 async function extract(salt, secret) {
-  const filled = concat(salt, new Uint8Array(Math.max(0, HASH_BYTES - salt.length))); // an empty key is refused
+  const filled = concat(salt, new Uint8Array(Math.max(0, HASH_BYTES - salt.length))); // WebCrypto refuses an empty key
   const key = await crypto.subtle.importKey("raw", filled, { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   return new Uint8Array(await crypto.subtle.sign("HMAC", key, secret));
 }
 
 /**
- * HKDF-Extract and HKDF-Expand, which WebCrypto has as one.
+ * HKDF-Extract and HKDF-Expand, which WebCrypto offers as one function.
  *
  * @param {Bytes} salt
  * @param {Bytes} secret
@@ -104,16 +104,16 @@ export async function bytesOf(publicKey) {
 }
 
 /**
- * The shared secret of DHKEM (section 4.1), for either side.
+ * The shared secret of DHKEM (section 4.1), on either side.
  *
  * @param {CryptoKey} own private key
  * @param {Bytes} theirs public key
- * @param {Bytes} context both public keys, that of the sender first
+ * @param {Bytes} context both public keys, the sender's first
  * @returns {Promise<Bytes>}
  */
 export async function sharedSecret(own, theirs, context) {
   const key = await crypto.subtle.importKey("raw", theirs, "X25519", false, []);
-  // WebCrypto refuses keys with which the result is all zeros, as section 7.1.4 demands.
+  // WebCrypto refuses keys that give an all-zero result, as section 7.1.4 demands.
   const shared = new Uint8Array(await crypto.subtle.deriveBits({ name: "X25519", public: key }, own, 256));
   const info = labeledInfo(KEM, "shared_secret", context, HASH_BYTES);
   return derive(EMPTY, labeled(KEM, "eae_prk", shared), info, HASH_BYTES);
@@ -141,10 +141,10 @@ export async function schedule(shared, info) {
 }
 
 /**
- * A secret for another use of the same exchange (section 5.3).
+ * A secret for another use of the same key exchange (section 5.3).
  *
  * @param {Schedule} schedule
- * @param {Bytes} context what it is for
+ * @param {Bytes} context the purpose of the secret
  * @param {number} length at most 32 bytes: one block of HKDF-Expand
  * @returns {Promise<Bytes>}
  */

@@ -1,4 +1,4 @@
-/** A client of arcwise: values are randomised here, and only codes leave. */
+/** The arcwise client: it randomises values here and sends only codes. */
 
 export { Client } from "./client.js";
 export {

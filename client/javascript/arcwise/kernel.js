@@ -1,13 +1,13 @@
 /**
- * Kernels: N rows of K integer weights with the sum 2^64, and a sampler that draws from them exactly.
+ * Kernels: N rows of K integer weights that sum to 2^64, and a sampler that draws from them exactly.
  *
  * @typedef {object} Kernel
  * @property {number} codes K, the number of codes
  * @property {number} nodes N, the number of rows
- * @property {number} window W, the codes inside a window; 0 for kernels without one
+ * @property {number} window W, the number of codes inside a window; 0 for kernels without one
  * @property {(node: number) => bigint[]} row
- * @property {(node: number, u: bigint) => number} sample the code that u, uniform in [0, 2^64), picks
- * @property {(bound: bigint) => boolean} keeps whether every ratio of two weights of a code is within a bound
+ * @property {(node: number, u: bigint) => number} sample the code for u, which is uniform in [0, 2^64)
+ * @property {(bound: bigint) => boolean} keeps whether all ratios of two weights of a code are within a bound
  *
  * @typedef {import("./msgpack.js").Packable} Packable
  */
@@ -18,7 +18,7 @@ import { array, check, count, real, weight } from "./checks.js";
 
 const MOST_CODES = 2 ** 16;
 
-/** The kernels by their kind: which placements they have, and how their fields are read. */
+/** By kind of kernel: the possible placements, and the function that reads the fields. */
 export const KERNELS = {
   window: { placements: ["inset", "clamp", "wrap"], read: windowKernel },
   table: { placements: ["inset"], read: tableKernel },
@@ -26,7 +26,7 @@ export const KERNELS = {
 };
 
 /**
- * The node whose window has a place as its middle, by placement. Places are in codes, or for "inset" in nodes.
+ * By placement, the node with its window centred at a place. Places are in codes, or for "inset" in nodes.
  *
  * @type {Record<string, (kernel: Kernel, place: number, half: number) => number>}
  */
@@ -40,7 +40,7 @@ export const PLACEMENTS = {
 };
 
 /**
- * K, N, W, b, g: every code has the weight b, W codes from the node on g more, the first few one more.
+ * K, N, W, b, g: every code has the weight b, W codes from the node on have g more, and the first few have 1 more.
  *
  * @param {Packable[]} fields
  * @param {boolean} circular
@@ -73,13 +73,13 @@ function windowKernel(fields, circular) {
       if (u < leftover) return (node + Number((u - inside) / extra)) % codes;
       return Number(u - leftover);
     },
-    // The last code has no unit of what is left over, and lies in the window of one node and not of another.
+    // The last code has no unit of the leftover, and lies in the window of one node but not of another.
     keeps: (bound) => isRatioWithin(background + extra, background, bound),
   };
 }
 
 /**
- * K, N, N rows of K weights, K output values, which only the server needs.
+ * K, N, N rows of K weights, K output values (which only the server needs).
  *
  * @param {Packable[]} fields
  * @returns {Kernel}
@@ -106,7 +106,7 @@ function tableKernel(fields) {
 }
 
 /**
- * K and the weights of node 0; turned through all nodes, every code takes every weight.
+ * K and the weights of node 0; rotated through all nodes, every code gets every weight.
  *
  * @param {Packable[]} fields
  * @returns {Kernel}
@@ -115,7 +115,7 @@ function circulantKernel(fields) {
   check(fields.length === 2, "a circulant has 2 fields");
   const codes = count(fields[0], "codes", 2, MOST_CODES);
   const weights = checkedRow(fields[1], codes);
-  check(largest(weights) > least(weights), "the weights are all equal: the reports would tell nothing");
+  check(largest(weights) > least(weights), "the weights are all equal: reports would reveal nothing");
   const ends = runningSums(weights);
   return {
     codes,

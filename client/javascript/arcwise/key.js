@@ -1,4 +1,4 @@
-/** The key that a server may ask for: the same for all devices of an app, or it would name one. */
+/** The key that a server may ask for. All devices of an app share it: a separate key would identify a device. */
 
 import { ParameterError } from "./errors.js";
 
@@ -6,11 +6,11 @@ import { ParameterError } from "./errors.js";
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
 /**
- * The header that brings a key; nothing without one.
+ * The header for a key; empty without a key.
  *
  * @param {unknown} key
  * @returns {Record<string, string>}
- * @throws {ParameterError} when it is not one, which the message does not repeat
+ * @throws {ParameterError} when it is not a key; the message does not repeat it
  */
 export function keyHeader(key) {
   if (key === undefined || key === null) return {};
@@ -22,7 +22,7 @@ export function keyHeader(key) {
 }
 
 /**
- * Whether what is sent there crosses a network without encryption.
+ * Whether requests to this URL cross a network unencrypted.
  *
  * @param {URL} url
  */

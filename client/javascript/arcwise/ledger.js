@@ -1,22 +1,22 @@
 /**
- * What a device has spent and what waits, wherever it is written down. `update` is a transaction: what the function
- * changes is there as a whole or not at all, and is on disk when the promise is fulfilled. The function runs at most
- * once. `peek` returns at once a copy of the state that was last known to be on disk, because a page that is left has
- * no time for a promise; without it, or where it knows nothing, such a page sends nothing.
+ * Storage for the spending and the queue of a device. `update` is a transaction: either all changes of the function are
+ * stored or none, and they are on disk when the promise is fulfilled. The function runs at most once. `peek` returns,
+ * without a promise, a copy of the last state known to be on disk, because a page that is left has no time for
+ * promises. Without `peek`, or if it returns undefined, such a page sends nothing.
  *
  * @typedef {import("./state.js").State} State
  * @typedef {object} Ledger
  * @property {<T>(change: (state: State) => T) => Promise<T>} update
  * @property {() => State | undefined} [peek]
- * @property {string} [key] equal for ledgers that hold one account
+ * @property {string} [key] equal for ledgers of the same account
  */
 
 import { LedgerError, ParameterError } from "./errors.js";
 import { readState, takeOver, writeState } from "./state.js";
 
 /**
- * A state that ends with the page or the process: budgets start anew and reports that wait are lost. Caps hold
- * for this object only.
+ * A state in memory, which ends with the page or the process: budgets start again, and waiting reports are lost. Caps
+ * hold for this object only.
  *
  * @implements {Ledger}
  */
@@ -42,12 +42,12 @@ export class MemoryLedger {
   }
 }
 
-/** Whether a window around this one is of another origin, and so perhaps of another site. */
+/** Whether a window around this one has another origin, and so may belong to another site. */
 function isFramed() {
   try {
     for (let frame = globalThis.window; frame && frame !== frame.parent; ) {
       frame = /** @type {typeof globalThis.window} */ (frame.parent);
-      void frame.document; // throws where that is of another origin
+      void frame.document; // throws if the frame has another origin
     }
     return false;
   } catch {
@@ -55,7 +55,7 @@ function isFramed() {
   }
 }
 
-/** Whether storage here is a page's own until it is left, or that of any site on which an extension runs a script. */
+/** Whether the storage here ends with the page, or belongs to any site on which an extension runs a script. */
 function hasForeignStorage() {
   const { credentialless, chrome } = /** @type {any} */ (globalThis);
   return credentialless || (chrome?.runtime?.id && !/-extension:$/.test(location.protocol));
@@ -64,15 +64,15 @@ function hasForeignStorage() {
 const DATABASE = "arcwise-ledgers";
 const STORE = "states";
 /**
- * Stands in localStorage under the key of an account: it exists, so where IndexedDB has none it is lost. Versions that
- * kept the account there refuse it, and report nothing more.
+ * Stored in localStorage under the key of an account, to show that the account exists: if IndexedDB does not have it,
+ * it is lost. Earlier versions, which kept the account there, refuse the mark and report nothing more.
  */
 const MARK = JSON.stringify({ version: "in IndexedDB" });
 const IN_WORKER = "WorkerGlobalScope" in globalThis;
-/** Milliseconds after which what one process wrote to localStorage is in all others. */
+/** Milliseconds after which all processes see what one process wrote to localStorage. */
 const SETTLED = 500;
 const LOST =
-  "the account is lost: IndexedDB no longer has it; to start anew, clear the site's data";
+  "the account is lost: IndexedDB no longer has it; clear the site's data to start over";
 const NO_PAGE_YET =
   "a page must make the account: a worker sees no earlier one in localStorage";
 const FRAMED =
@@ -83,26 +83,26 @@ const NOT_DURABLE =
   "this browser does not wait until a charge is on disk; Chrome 83, Firefox 126, Safari 15 do";
 
 /**
- * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it outlasts pages, restarts and
- * crashes. Each change is one transaction, which waits for those of other pages and is on disk before its promise is
- * fulfilled. Whoever clears the site's data clears the account with it, as does a browser that runs out of space: the
- * next page starts anew. What an earlier version kept in localStorage is taken over by the first page. A worker
- * cannot see that: its reports fail until a page has made the account.
+ * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it survives pages, restarts and
+ * crashes. Each change is one transaction. It waits for those of other pages, and is on disk before its promise is
+ * fulfilled. Clearing the site's data deletes the account, and a browser that runs out of space may delete it too: the
+ * next page then starts with a new account. The first page takes over an account that an earlier version kept in
+ * localStorage. A worker cannot see that: its reports fail until a page has made the account.
  *
  * @implements {Ledger}
  */
 export class IndexedDBLedger {
   /** @type {Promise<IDBDatabase> | undefined} */
   #database;
-  /** @type {string | undefined} the state as this page has last read or written it */
+  /** @type {string | undefined} the state that this page last read or wrote */
   #known;
   #existed = false;
   #channel;
 
   /**
-   * @param {string} [key] one for each client that keeps an account of its own
-   * @param {{ framed?: boolean }} [options] framed: whether pages in frames of other origins may have accounts, too
-   * @throws {LedgerError} when there is no IndexedDB of the app's own, or in a frame of another origin
+   * @param {string} [key] a different one for each client with a separate account
+   * @param {{ framed?: boolean }} [options] framed: also allow accounts for pages in frames of other origins
+   * @throws {LedgerError} without an IndexedDB of the app's own, or in a frame of another origin
    */
   constructor(key = "arcwise", { framed = false } = {}) {
     if (!framed && isFramed()) throw new LedgerError(FRAMED);
@@ -110,10 +110,10 @@ export class IndexedDBLedger {
     if (!globalThis.indexedDB) {
       throw new LedgerError("there is no IndexedDB here: pass a ledger, such as new MemoryLedger()");
     }
-    /** Equal for all ledgers of the origin that hold one account. */
+    /** Equal for all ledgers of the origin with the same account. */
     this.key = key;
     this.#channel = new BroadcastChannel(`arcwise:${key}`);
-    // Another page has opted out: what this one knows may not be sent when it is left.
+    // Another page has opted out, so the state known here may no longer be sent when this page is left.
     this.#channel.onmessage = () => (this.#known = undefined);
   }
 
@@ -128,7 +128,7 @@ export class IndexedDBLedger {
     return this.#transact(change);
   }
 
-  /** @returns {State | undefined} as this page has last read or written it; another may have changed it */
+  /** @returns {State | undefined} the state that this page last read or wrote; another page may have changed it */
   peek() {
     return this.#known === undefined ? undefined : readState(this.#known);
   }
@@ -158,7 +158,7 @@ export class IndexedDBLedger {
           const { optedOut } = state;
           const result = change(state);
           const text = writeState(state);
-          if (text !== stored) states.put(text, this.key); // one record: charge and code are written at once
+          if (text !== stored) states.put(text, this.key); // one record, so charge and code are written together
           transaction.commit();
           done = () => {
             this.#known = text;
@@ -172,7 +172,7 @@ export class IndexedDBLedger {
         }
       };
       transaction.oncomplete = () => done?.();
-      // On a full disk Chromium may not end it.
+      // On a full disk, Chromium may not end the transaction: reject on the request's error, too.
       request.onerror = transaction.onabort = () => reject(failure ?? transaction.error ?? request.error);
     });
   }
@@ -206,21 +206,21 @@ export class IndexedDBLedger {
     return globalThis.localStorage?.getItem(this.key) === MARK;
   }
 
-  /** Make the account, of what an earlier version kept in localStorage, and leave a mark there that it exists. */
+  /** Make the account from data of an earlier version in localStorage, if any, and mark there that it exists. */
   async #mark() {
     const settle = () => new Promise((resolve) => setTimeout(resolve, SETTLED));
-    // Earlier versions wrote under this lock. It does not order what other processes see of localStorage.
+    // Earlier versions wrote under this lock. It does not order when other processes see localStorage.
     await navigator.locks.request(`arcwise:${this.key}`, async () => {
       const hasEarlier = localStorage.getItem(this.key) !== null;
       if (hasEarlier) await settle();
-      if (this.#isMarked()) return; // by another page
+      if (this.#isMarked()) return; // another page has done it
       const text = localStorage.getItem(this.key);
       const earlier = text === null ? undefined : readState(text);
       await this.#transact((state) => earlier && takeOver(state, earlier));
       try {
         localStorage.setItem(this.key, MARK);
       } catch (error) {
-        // It is full, also for an earlier version, and the next change tries again. In an account's place it fits.
+        // localStorage is full; the next change tries again. In the place of an earlier account the mark fits.
         if (earlier) throw error;
       }
       if (hasEarlier) await settle();
@@ -229,11 +229,11 @@ export class IndexedDBLedger {
 }
 
 /**
- * The ledger of a client to which none was given.
+ * The ledger for a client without the option `ledger`.
  *
- * @param {boolean} capped whether there are caps, which memory would forget
+ * @param {boolean} capped whether a task has caps, which memory would forget
  * @returns {Ledger}
- * @throws {ParameterError} when only the app can know a ledger that outlasts the process
+ * @throws {ParameterError} when a task has caps and there is no IndexedDB
  */
 export function defaultLedger(capped) {
   if (globalThis.indexedDB) return new IndexedDBLedger();

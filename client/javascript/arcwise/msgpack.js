@@ -1,12 +1,12 @@
 /**
- * The part of msgpack that tasks and batches use. Integers are BigInt and numbers are float64, so what is
- * read and written again keeps its type; every head is written in its shortest form.
+ * The part of msgpack that tasks and batches use. Integers are BigInts and numbers are float64, so that a value keeps
+ * its type when it is read and written again. Every head is written in its shortest form.
  *
  * @typedef {null | boolean | bigint | number | string | Uint8Array | Packable[] | PackableMap} Packable
  * @typedef {Map<string, Packable>} PackableMap its keys in ascending order
  */
 
-/** For each kind, its forms from the shortest on: up to which size, first byte, bytes of the size. */
+/** The forms of each kind, shortest first: the size below which a form is used, its first byte, bytes of the size. */
 const INTEGER = [
   [0x80n, 0x00, 0],
   [1n << 8n, 0xcc, 1],
@@ -88,7 +88,7 @@ function head(forms, size) {
 }
 
 /**
- * Read one value that fills all of the bytes.
+ * Read one value, which must fill all of the bytes.
  *
  * @param {Uint8Array} bytes
  * @returns {Packable}
@@ -107,7 +107,7 @@ export function decode(bytes) {
   /**
    * @param {any[][]} forms
    * @param {number} first
-   * @returns {bigint | undefined} the size, where the first byte is one of these forms
+   * @returns {bigint | undefined} the size, or undefined if the first byte is none of these forms
    */
   const size = (forms, first) => {
     for (const [limit, start, width] of forms) {
@@ -164,6 +164,6 @@ export function decode(bytes) {
   };
 
   const value = read(0);
-  if (at !== bytes.length) throw new RangeError("there are bytes behind the value");
+  if (at !== bytes.length) throw new RangeError("there are bytes after the value");
   return value;
 }

@@ -1,4 +1,4 @@
-/** Reports by way of a relay, sealed for the gateway: the one sees addresses, the other reports, and nobody both. */
+/** Reports through a relay, sealed for the gateway: the relay sees addresses, the gateway sees reports, nobody both. */
 
 import { decodeResponse, encodeRequest } from "./bhttp.js";
 import { ParameterError } from "./errors.js";
@@ -15,9 +15,9 @@ import { globalFetch, post } from "./transport.js";
  */
 
 const MEDIA_TYPE = "message/ohttp-req";
-/** The shortest padded message: single reports are all of this length. */
+/** The length to which single reports are padded. */
 const LEAST_BYTES = 512;
-/** An answer is a status and a few fields; a relay could send anything. */
+/** An answer is a status and a few fields; the limit is needed because a relay could send anything. */
 const MOST_BYTES_OF_ANSWER = 65_536;
 const NO_X25519 =
   "nothing can be sealed: WebCrypto has X25519 on secure pages in Chrome and Edge 133, Firefox 130 and Safari 17, and in Node.js 20";
@@ -25,27 +25,27 @@ const BAD_KEY = "nothing can be sealed: keyConfig holds a public key that cannot
 
 /**
  * Sends batches through a relay to the gateway of a server (Oblivious HTTP, RFC 9458). The relay sees the device's
- * address and ciphertext; the server sees the reports and the relay's address. Nothing is hidden from an operator who
- * runs the relay too. Each request is filled up to a power of two of bytes, 512 or more, before it is sealed. Whatever
- * the relay itself answers counts as trouble with the network: the batch is sealed anew and sent again later.
+ * address and ciphertext; the server sees the reports and the relay's address. An operator who also runs the relay sees
+ * both. Each request is padded to a power of two of bytes, at least 512, before it is sealed. Any other answer of the
+ * relay counts as network trouble: the batch is sealed again and sent later.
  *
  * @implements {Transport}
  */
 export class ObliviousTransport {
   #config;
   #fetch;
-  /** @type {Map<string, Sealed>} by what is in them, each for one attempt */
+  /** @type {Map<string, Sealed>} sealed requests by their content, each for one attempt */
   #sealed = new Map();
-  /** @type {Map<string, Request>} what should be in `#sealed` */
+  /** @type {Map<string, Request>} the requests that should be in `#sealed` */
   #expected = new Map();
   #preparing = false;
 
   /**
-   * @param {string | URL} relay where sealed requests are posted
-   * @param {Uint8Array} keyConfig the gateway's `application/ohttp-keys`; it ships with the app, like a task: one that
-   *     a server hands out could be another for each device
-   * @param {{ fetch?: typeof globalThis.fetch }} [options] what to send with
-   * @throws {ParameterError} when an argument is not what it should be
+   * @param {string | URL} relay the URL for sealed requests
+   * @param {Uint8Array} keyConfig the gateway's `application/ohttp-keys`; it ships with the app, like a task: a server
+   *     could hand out a different one to each device
+   * @param {{ fetch?: typeof globalThis.fetch }} [options] fetch: sends the requests
+   * @throws {ParameterError} when an argument is not valid
    */
   constructor(relay, keyConfig, { fetch = globalFetch } = {}) {
     const url = URL.canParse(relay) ? new URL(relay) : undefined;
@@ -61,13 +61,13 @@ export class ObliviousTransport {
       const { message } = /** @type {Error} */ (error);
       throw new ParameterError(`keyConfig must be the bytes of application/ohttp-keys: ${message}`);
     }
-    /** The URL that sealed requests are posted to. */
+    /** The URL for sealed requests. */
     this.relay = url.href;
     this.#fetch = fetch;
   }
 
   /**
-   * Whether requests can be sealed here. Where they cannot, reports are charged and wait, and nothing is ever sent.
+   * Whether requests can be sealed here. If not, reports are charged and wait, and nothing is ever sent.
    *
    * @returns {Promise<boolean>}
    */
@@ -90,9 +90,9 @@ export class ObliviousTransport {
   async post(request, timeout, keepalive) {
     const id = idOf(request);
     let sealed = this.#sealed.get(id);
-    this.#sealed.delete(id); // the next attempt gets another one: two that are the same would be known for one batch
+    this.#sealed.delete(id); // each attempt needs a new one: two equal requests would be recognised as one batch
     try {
-      // A page that is left has no time for a promise: with one that is prepared, fetch is called before any.
+      // A page that is left has no time for promises: with a prepared request, fetch is called before any promise.
       sealed ??= await this.#seal(request);
     } catch {
       return noAnswer((await ObliviousTransport.supported()) ? BAD_KEY : NO_X25519);
@@ -117,8 +117,8 @@ export class ObliviousTransport {
   }
 
   /**
-   * Seal what a page would send if it were left now, because WebCrypto takes promises and such a page has no time for
-   * one. What is no longer expected is forgotten.
+   * Seal the requests that a page would send if it were left now, because sealing needs promises, and such a page has
+   * no time for them. Sealed requests that are no longer expected are dropped.
    *
    * @param {Request[]} requests
    */
@@ -137,7 +137,7 @@ export class ObliviousTransport {
         if (this.#expected.has(id)) this.#sealed.set(id, sealed);
       }
     } catch {
-      // Without X25519: `post` says so.
+      // Without X25519, `post` reports the trouble.
     } finally {
       this.#preparing = false;
     }
@@ -163,8 +163,7 @@ const idOf = ({ url, body }) => `${url} ${toHex(body)}`;
 const message = ({ url, headers, body }) => encodeRequest("POST", new URL(url), Object.entries(headers), body);
 
 /**
- * With zeros behind it, so that its length is a power of two, as in the client in Python: it hides how many reports
- * there are.
+ * The bytes padded with zeros to a power of two, as in the Python client; this hides the number of reports.
  *
  * @param {import("./hpke.js").Bytes} bytes
  */

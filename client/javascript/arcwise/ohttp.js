@@ -1,4 +1,4 @@
-/** Oblivious HTTP (RFC 9458), the side of a client: key configurations, sealed requests, and the answers to them. */
+/** The client side of Oblivious HTTP (RFC 9458): key configurations, sealed requests, and their answers. */
 
 import {
   aead,
@@ -22,24 +22,24 @@ import {
 
 /**
  * @typedef {import("./hpke.js").Bytes} Bytes
- * @typedef {{ header: Bytes, publicKey: Bytes }} KeyConfig of a gateway, for the suite that is spoken here
+ * @typedef {{ header: Bytes, publicKey: Bytes }} KeyConfig a gateway's key for the suite supported here
  *
- * @typedef {object} Sealed a request that only the gateway can read
+ * @typedef {object} Sealed a request that only the gateway can decrypt
  * @property {Bytes} body
- * @property {(answer: Bytes) => Promise<Bytes>} open decrypts the answer to it, once
+ * @property {(answer: Bytes) => Promise<Bytes>} open decrypts the answer to this request, once
  */
 
-/** Bytes that a sealed request is longer than what is in it. */
+/** The number of bytes that sealing adds to a request. */
 export const SEALED_BYTES = 7 + PUBLIC_KEY_BYTES + TAG_BYTES;
 
 const NONCE_OF_ANSWER = Math.max(KEY_BYTES, NONCE_BYTES);
 
 /**
- * The first configuration of `application/ohttp-keys` (section 3.2) with the suite that is spoken here.
+ * The first configuration of `application/ohttp-keys` (section 3.2) with the suite supported here.
  *
  * @param {Uint8Array} keys
  * @returns {KeyConfig}
- * @throws {RangeError} when the bytes are not such a list, or hold none of this suite
+ * @throws {RangeError} when the bytes are not such a list, or no configuration has this suite
  */
 export function parseKeys(keys) {
   const view = new DataView(keys.buffer, keys.byteOffset, keys.byteLength);
@@ -76,15 +76,15 @@ function parseConfig(view) {
 
 /**
  * @param {KeyConfig} config
- * @returns {Bytes} what binds a sealed request to its use and its key (section 4.3)
+ * @returns {Bytes} the info that binds a sealed request to its use and its key (section 4.3)
  */
 export const requestInfo = ({ header }) => concat(ascii("message/bhttp request"), [0], header);
 
 /**
- * The keys of an answer (section 4.4), for either side.
+ * The keys of an answer (section 4.4), on either side.
  *
- * @param {import("./hpke.js").Schedule} keys of the request
- * @param {Bytes} enc the public key that it began with
+ * @param {import("./hpke.js").Schedule} keys those of the request
+ * @param {Bytes} enc the public key at the start of the request
  * @param {Bytes} nonce
  */
 export async function answerKeys(keys, enc, nonce) {
@@ -99,8 +99,8 @@ export async function answerKeys(keys, enc, nonce) {
 /**
  * @param {KeyConfig} config
  * @param {Bytes} message
- * @param {import("./hpke.js").Pair} [pair] for tests of published vectors: whoever seals two messages with one pair
- *     gives both away, so it is left out everywhere else, and no export of the package reaches it
+ * @param {import("./hpke.js").Pair} [pair] only for tests with published vectors: sealing two messages with one pair
+ *     reveals both, so it is left out everywhere else, and no export of the package reaches it
  * @returns {Promise<Sealed>}
  */
 export async function seal(config, message, pair) {

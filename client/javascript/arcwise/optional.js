@@ -1,15 +1,15 @@
-/** What some tasks say and others do not: the map behind the eighth item. */
+/** The optional fields of a task, in the map after its eighth item. */
 
 import { MOST_SECONDS, check, count, integer, real, text } from "./checks.js";
 
 /**
  * @typedef {import("./msgpack.js").Packable} Packable
  * @typedef {{ epsilon: number, delta: number, reports: number, honest: number, reportsEach: number, releases: number }}
- *     CentralStatement what is promised to those who see released counts alone, and what that assumes
+ *     CentralStatement the guarantee for recipients who see only released counts, with its assumptions
  */
 
 /**
- * For each key, in ascending order, what checks its value. A new key is a line here.
+ * For each key, in ascending order, the function that checks its value. A new key needs only a line here.
  *
  * @type {Record<string, (value: Packable) => string | number | CentralStatement>}
  */
@@ -28,14 +28,14 @@ const MOST_RELEASES = 1e6;
 const LEAST_DELTA = 1e-200;
 
 /**
- * The value of each key, null where it is not there. A key that is not known may mean anything: it is refused.
+ * The value of each key, or null if the key is missing. An unknown key may mean anything, so it is refused.
  *
- * @param {Packable[]} items what stands behind the eighth
+ * @param {Packable[]} items the items after the eighth
  * @returns {any}
  */
 export function checkedOptional(items) {
   const [said = new Map()] = items;
-  check(said instanceof Map && items.length <= 1, "behind its eighth item a task may have one map and nothing else");
+  check(said instanceof Map && items.length <= 1, "after its eighth item a task may have one map and nothing else");
   check(said.size >= items.length, "a map without keys must not be there");
   for (const key of said.keys()) check(Object.hasOwn(OPTIONAL, key), `the key ${key} is not known to this client`);
   return Object.fromEntries(
@@ -44,7 +44,7 @@ export function checkedOptional(items) {
 }
 
 /**
- * What stands behind the eighth item of a task whose file is this.
+ * The items after the eighth for the task with this file.
  *
  * @param {any} json
  * @returns {Packable[]}

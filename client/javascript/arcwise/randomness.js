@@ -1,8 +1,8 @@
-/** Random numbers of the operating system. There is no other source: where it gives none, nothing is drawn. */
+/** Random numbers of the operating system. There is no other source: if it has none, nothing is drawn. */
 
 import { toHex } from "./hex.js";
 
-/** The operating system gave no random bytes. In a client it becomes an outcome. */
+/** The operating system gave no random bytes. A client turns this error into an outcome. */
 export class NoRandomness extends Error {
   name = "NoRandomness";
   message = "the operating system gave no random bytes";
@@ -11,7 +11,7 @@ export class NoRandomness extends Error {
 /**
  * @template {Uint8Array | BigUint64Array} T
  * @param {T} numbers
- * @returns {T} the same array, filled at random
+ * @returns {T} the same array, filled with random numbers
  * @throws {NoRandomness}
  */
 export function drawn(numbers) {

@@ -1,19 +1,18 @@
 /**
- * Everything that a client knows between two moments, as plain data: what was spent, which codes wait, which
- * batches are on their way. There is no value in it.
+ * The state of a client as plain data: spending, waiting codes, and batches on their way. It never holds a value.
  *
  * @typedef {object} OpenBatch codes of one task and one epoch, in ascending order
  * @property {string} task the task's id
  * @property {string} [name] the task's name; earlier versions wrote none
  * @property {string} [to] the server, after the relay if there is one
- * @property {string} owner the client that adds codes to it, and nobody else
- * @property {string} id random, in hex; that of the batch once it is sealed
+ * @property {string} owner the only client that adds codes to it
+ * @property {string} id random, in hex; the sealed batch keeps it
  * @property {number} epoch
- * @property {1 | 2} width bytes of a code
+ * @property {1 | 2} width bytes per code
  * @property {number} created Unix seconds
  * @property {number[]} codes
  *
- * @typedef {object} SealedBatch a batch whose bytes are fixed: every attempt sends the same
+ * @typedef {object} SealedBatch a batch with fixed bytes: every attempt sends the same bytes
  * @property {string} task
  * @property {string} [name]
  * @property {string} [to]
@@ -27,7 +26,7 @@
  * @property {string} [name] the task's name
  * @property {string} [to]
  * @property {number} epoch
- * @property {1 | 2} width bytes of the code
+ * @property {1 | 2} width bytes per code
  * @property {number} created Unix seconds
  * @property {number} code
  * @property {number} ready the end of its delay, in Unix seconds
@@ -35,13 +34,13 @@
  * @typedef {object} State
  * @property {1} version
  * @property {import("./account.js").Account} account
- * @property {DelayedCode[]} delayed by the ends of their delays, which are random
+ * @property {DelayedCode[]} delayed ordered by the ends of their delays, which are random
  * @property {OpenBatch[]} open
  * @property {SealedBatch[]} sealed in the order in which they are tried
  * @property {import("./delivery.js").Waits} waits
  * @property {{ sent: number, dropped: Record<string, number> }} counters numbers of reports
  * @property {boolean} optedOut
- * @property {import("./account.js").Account} [taken] what was taken over of an account in localStorage
+ * @property {import("./account.js").Account} [taken] the account last taken over from localStorage
  */
 
 import { addSpent } from "./account.js";
@@ -66,11 +65,11 @@ export function newState() {
 }
 
 /**
- * What a ledger's `update` gives to its function, of the text that it stored.
+ * The state that a ledger's `update` passes to its function, read from the stored text.
  *
- * @param {string | null} text null for an account that is new
+ * @param {string | null} text null for a new account
  * @returns {State}
- * @throws {LedgerError} when it is damaged: no account may be taken for a new one
+ * @throws {LedgerError} when the text is damaged: a damaged account must not be treated as a new one
  */
 export function readState(text) {
   if (text === null) return newState();
@@ -80,9 +79,9 @@ export function readState(text) {
   try {
     state = JSON.parse(json);
   } catch {
-    // Damaged, as is what has no version.
+    // Damaged, like a state without a version.
   }
-  const sound = sum === undefined || sum === checksum(json); // earlier versions wrote none
+  const sound = sum === undefined || sum === checksum(json); // earlier versions wrote no checksum
   if (state?.version !== 1 || !sound) {
     throw new LedgerError("the stored state is damaged or of another version");
   }
@@ -91,7 +90,7 @@ export function readState(text) {
 }
 
 /**
- * What a ledger stores, with a checksum: damage could else give budget back.
+ * The text that a ledger stores. It has a checksum, because damage could otherwise give budget back.
  *
  * @param {State} state
  */
@@ -102,13 +101,13 @@ export function writeState(state) {
 
 /** @param {string} text */
 function checksum(text) {
-  let [a, b] = [1, 0]; // Adler-32, of UTF-16 units
+  let [a, b] = [1, 0]; // Adler-32 of UTF-16 units
   for (let i = 0; i < text.length; i++) b = (b + (a = (a + text.charCodeAt(i)) % 65_521)) % 65_521;
   return `${b}.${a}`;
 }
 
 /**
- * Add an account that was kept elsewhere, as far as it has not been added before. Its queue is added the first time only.
+ * Add an account from another storage, except the part that was added before. Its queue is added only the first time.
  *
  * @param {State} state
  * @param {State} earlier
@@ -145,11 +144,11 @@ export function put(state, where, code) {
   let batch = state.open.find((open) => open.owner === owner && open.task === task && open.epoch === epoch);
   if (!batch) state.open.push((batch = { ...where, id: randomId(), codes: [] }));
   batch.codes.push(code);
-  batch.codes.sort((a, b) => a - b); // the order of the reports is kept nowhere
+  batch.codes.sort((a, b) => a - b); // the order of the reports is not stored
 }
 
 /**
- * Queue one code that joins a batch later.
+ * Queue a code that joins a batch later.
  *
  * @param {State} state
  * @param {DelayedCode} code
@@ -160,10 +159,10 @@ export function delay(state, code) {
 }
 
 /**
- * Let codes whose delay has ended join their batches, and fix the bytes of those that are full.
+ * Add the codes with an ended delay to their batches, and seal batches that are full.
  *
  * @param {State} state
- * @param {string} owner of the batches that they join
+ * @param {string} owner the owner of these batches
  * @param {number} batchSize
  * @param {(code: DelayedCode) => boolean} isOver
  */
@@ -177,11 +176,11 @@ export function endDelays(state, owner, batchSize, isOver) {
 }
 
 /**
- * Fix the bytes of every open batch that is to go now.
+ * Seal every open batch that is due.
  *
  * @param {State} state
  * @param {(batch: OpenBatch) => boolean} isDue
- * @returns {boolean} whether there was one
+ * @returns {boolean} whether a batch was sealed
  */
 export function seal(state, isDue) {
   const due = state.open.filter(isDue);
@@ -191,7 +190,7 @@ export function seal(state, isDue) {
 }
 
 /**
- * @param {OpenBatch} batch to which nothing is added any more
+ * @param {OpenBatch} batch complete: no code is added any more
  * @returns {SealedBatch}
  */
 function sealed(batch) {
@@ -200,14 +199,14 @@ function sealed(batch) {
 }
 
 /**
- * What a client can send at once while its page is left: what waits for nothing, its own open batches as they will be
- * sealed, and no more bytes than a browser takes.
+ * The batches that a client can send immediately while its page is left: batches without a wait, including its own open
+ * ones as they will be sealed, up to the number of bytes that a browser accepts.
  *
  * @param {State} state
  * @param {string} owner
  * @param {number} now
  * @param {number} bytes
- * @param {(batch: SealedBatch) => number} weigh bytes of its request; infinity for what is not to be sent
+ * @param {(batch: SealedBatch) => number} weigh the bytes of its request; infinity if it must not be sent
  * @returns {SealedBatch[]}
  */
 export function parting(state, owner, now, bytes, weigh) {
@@ -222,12 +221,12 @@ export function parting(state, owner, now, bytes, weigh) {
 }
 
 /**
- * Drop some of what is queued.
+ * Drop part of the queue.
  *
  * @param {State} state
  * @param {string} reason
  * @param {(queued: OpenBatch | SealedBatch | DelayedCode) => boolean} isOver
- * @returns {number} of how many reports
+ * @returns {number} the number of dropped reports
  */
 export function discard(state, reason, isOver) {
   const queued = pending(state);
@@ -240,7 +239,7 @@ export function discard(state, reason, isOver) {
 }
 
 /**
- * The first batch that may be tried now, or for how many seconds there is none.
+ * The first batch that may be tried now, or the seconds until there may be one.
  *
  * @param {State} state
  * @param {number} now
@@ -255,24 +254,24 @@ export function next(state, now, mayBeSent = () => true) {
 }
 
 /**
- * Do with a batch what the answer asks for.
+ * Settle a batch according to its answer.
  *
  * @param {State} state
  * @param {SealedBatch} tried
  * @param {{ status: number, retryAfter: string | null }} answer
  * @param {number} now
- * @param {() => number} [uniform] random numbers in [0, 1), for waits
+ * @param {() => number} [uniform] returns random numbers in [0, 1), for waits
  * @returns {import("./delivery.js").Verdict}
  */
 export function settle(state, tried, { status, retryAfter }, now, uniform) {
   const verdict = classify(status);
   record(state.waits, { verdict, task: tried.task, now, retryAfter: retryAfterSeconds(retryAfter) }, uniform);
   const batch = state.sealed.find(({ id }) => id === tried.id);
-  if (!batch) return verdict; // another page had sent the same bytes, and was answered before
+  if (!batch) return verdict; // another page sent the same bytes, and its answer came first
   state.sealed = state.sealed.filter((other) => other !== batch);
   if (verdict === "sent") state.counters.sent += batch.count;
   else if (verdict === "drop") drop(state, String(status), batch.count);
-  else state.sealed.push(batch); // behind the others: one bad batch must not block them
+  else state.sealed.push(batch); // behind the others, so that one bad batch cannot block them
   return verdict;
 }
 

@@ -1,4 +1,4 @@
-/** The file of a task, for people, as the fields of its canonical bytes. What it says is checked by `Task`. */
+/** Converts a task's file into the fields of its canonical bytes. `Task` checks their values. */
 
 import { check, integer } from "./checks.js";
 import { optionalFromJson } from "./optional.js";
@@ -19,7 +19,7 @@ export function fieldsFromJson(json) {
   check(Object.hasOwn(bounds, domain.kind), "the kind of a domain must be interval or circle");
   check(Object.hasOwn(KERNELS, kind), "the kind of a kernel must be window, table or circulant");
   const known = ["lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds"];
-  check(Object.keys(caps).every((key) => known.includes(key)), "caps holds what this client does not know");
+  check(Object.keys(caps).every((key) => known.includes(key)), "caps has a key unknown to this client");
   return [
     integer(json.arcwise_task),
     json.name ?? null,

@@ -1,4 +1,4 @@
-/** A task: what is asked, at which epsilon, with which integers. One whose certificate does not hold cannot exist. */
+/** A task: the question, its epsilon and its integers. A `Task` cannot exist unless its certificate holds. */
 
 import { MOST_SECONDS, array, check, count, real, text } from "./checks.js";
 import { MOST_LATTICE_VALUES, toLattice, toPlace, toUnit } from "./domain.js";
@@ -25,7 +25,7 @@ const GOALS = { interval: ["distribution", "mean", "value"], circle: ["direction
 
 export class Task {
   /**
-   * For `fromBytes` and `fromJson`, which know the id.
+   * Use `fromBytes` or `fromJson` instead, which compute the id.
    *
    * @param {Packable} whole the fields
    * @param {Uint8Array} bytes their canonical bytes
@@ -34,31 +34,31 @@ export class Task {
   constructor(whole, bytes, id) {
     const fields = array(whole, "a task");
     check(fields[0] === 1n, "the schema version is not known; this client knows 1");
-    check(fields.length >= 8, "a task has 8 fields, and 9 where it says what others need not");
+    check(fields.length >= 8, "a task has 8 fields, or 9 with optional ones");
     const [, name, domain, epsilon, goal, epochSeconds, caps, mechanism, ...more] = fields;
     const { central, description, lateness_seconds: lateness, release, unit } = checkedOptional(more);
-    /** What apps and people call it. */
+    /** The name for apps and people. */
     this.name = text(name, "the name", 64);
-    /** What is asked, for people, or null. */
+    /** The question, for people, or null. */
     this.description = description;
     /** The unit of the values, for people, or null. */
     this.unit = unit;
-    /** What is promised to those who see released counts alone, or null. */
+    /** The guarantee for recipients who see only released counts, or null. */
     this.central = central;
-    /** How the server releases counts, "closed-epochs", or null: as the server is set. */
+    /** How the server releases counts: "closed-epochs", or null for the server's setting. */
     this.release = release;
-    /** For how many seconds after its epoch the server takes a batch, or null: as the server is set. */
+    /** Seconds after an epoch for which the server still accepts its batches, or null for the server's setting. */
     this.latenessSeconds = lateness;
     this.domain = checkedDomain(domain);
     /** The privacy loss of one report. */
     this.epsilon = real(epsilon, "epsilon");
     check(this.epsilon >= 0.01 && this.epsilon <= 20, "epsilon must be from 0.01 to 20");
     check(typeof goal === "string" && GOALS[this.domain.kind].includes(goal), "the goal does not fit the domain");
-    /** What the server estimates. */
+    /** The quantity that the server estimates. */
     this.goal = goal;
     /** Seconds in an epoch. */
     this.epochSeconds = count(epochSeconds, "period_seconds", 1, MOST_SECONDS);
-    /** What a report is charged. */
+    /** The charge of a report. */
     this.microEpsilon = microEpsilon(this.epsilon);
     this.caps = checkedCaps(caps, this.microEpsilon);
     if (central) checkPromise(central, this.caps, this.microEpsilon, this.epochSeconds);
@@ -90,11 +90,11 @@ export class Task {
   }
 
   /**
-   * Read the file of a task; the id in it must be the id of what it describes.
+   * Read the file of a task. The id in the file must match its content.
    *
    * @param {any} json the parsed file
    * @returns {Promise<Task>}
-   * @throws {TaskError} when it is not a task, or its id is not its own
+   * @throws {TaskError} when it is not a task, or the id does not match
    * @throws {CertificateError} when its certificate does not hold
    */
   static async fromJson(json) {
@@ -105,7 +105,7 @@ export class Task {
   }
 
   /**
-   * The number of the period, counted from 1970-01-01 UTC, that holds a Unix time.
+   * The number of the epoch that contains a Unix time, counted from 1970-01-01 UTC.
    *
    * @param {number} seconds
    */
@@ -114,7 +114,7 @@ export class Task {
   }
 
   /**
-   * The real-valued node of a value: a whole number on a lattice, whose values are nodes.
+   * The real-valued node of a value; on a lattice with a node for each value, a whole number.
    *
    * @param {number} value
    */
@@ -128,7 +128,7 @@ export class Task {
   }
 
   /**
-   * The node that a value is rounded to: up with the probability that is the fraction.
+   * The node that a value is rounded to; it rounds up with a probability equal to the fraction.
    *
    * @param {number} value
    * @param {bigint} r
@@ -153,7 +153,7 @@ export class Task {
 }
 
 /**
- * 128 bits of the platform's CSPRNG.
+ * Draw 128 bits from the platform's CSPRNG.
  *
  * @returns {Draw}
  */
@@ -164,7 +164,7 @@ export function draw() {
 
 /**
  * @template From, To
- * @param {string} kind what `from` should be
+ * @param {string} kind the expected kind of `from`
  * @param {(from: From) => To} convert
  * @param {From} from
  * @returns {To}
@@ -204,7 +204,7 @@ function checkedDomain(field) {
 }
 
 /**
- * @param {Packable[]} fields nothing, or step and rounding
+ * @param {Packable[]} fields empty, or step and rounding
  * @param {{ length: number, farthest: number, circular: boolean }} domain
  */
 function checkedLattice(fields, domain) {
@@ -215,7 +215,7 @@ function checkedLattice(fields, domain) {
 }
 
 /**
- * Whether each value of a lattice has a node, which is so unless there are too many.
+ * Whether each value of a lattice has a node, which holds unless there are too many values.
  *
  * @param {import("./domain.js").Lattice | null} lattice
  * @returns {lattice is import("./domain.js").Lattice}
@@ -231,7 +231,7 @@ function isNumbered(lattice) {
  */
 function checkedCaps(field, charge) {
   const caps = array(field, "caps");
-  check(caps.length === 3, "caps has three fields; this client keeps no account of delta, and so takes no cap of it");
+  check(caps.length === 3, "caps has three fields; this client does not support caps on delta");
   const name = `a cap in micro-epsilon, of which a report costs ${charge},`;
   const [lifetimeMicro, rollingMicro] = caps
     .slice(0, 2)
@@ -240,7 +240,7 @@ function checkedCaps(field, charge) {
 }
 
 /**
- * Refuse caps that let a device send more than the central statement assumes.
+ * Refuse caps that allow more reports than the central statement assumes.
  *
  * @param {import("./optional.js").CentralStatement} central
  * @param {Caps} caps
@@ -259,7 +259,7 @@ function checkPromise({ releases, reportsEach }, { lifetimeMicro, rollingMicro, 
 }
 
 /**
- * Read the kernel and check its certificate: what the name of the mechanism says is the server's business.
+ * Read the kernel and check its certificate. Only the server uses the name of the mechanism.
  *
  * @param {Packable} field
  * @param {Domain} domain

@@ -1,33 +1,33 @@
 /**
- * How a batch gets to the server: one POST, its status and its `Retry-After`.
+ * Sending a batch to the server: one POST, its status and its `Retry-After`.
  *
- * @typedef {object} Request what a client wants to be sent; it holds nothing about the device
+ * @typedef {object} Request a request of a client; it holds nothing about the device
  * @property {string} url
  * @property {Record<string, string>} headers
  * @property {Uint8Array} body
  *
  * @typedef {object} Answer
- * @property {number} status the server's; 0 when there is none
+ * @property {number} status the server's status; 0 without an answer
  * @property {string | null} retryAfter
- * @property {string} [trouble] why there is no status, for people
+ * @property {string} [trouble] the reason for a missing status, for people
  *
- * @typedef {object} Transport what a client sends with
- * @property {(request: Request, timeout: number, keepalive: boolean) => Promise<Answer>} post sends within so many
- *     seconds; with `keepalive` the request may outlive the page. What it rejects with counts as no answer
- * @property {(request: Request) => number} weigh bytes of the body that goes out
- * @property {string} [relay] where requests go instead of to the server
- * @property {(requests: Request[]) => void} [prepare] is told in a page, after each report, what would be sent if it
- *     were left now
+ * @typedef {object} Transport the interface that a client sends with
+ * @property {(request: Request, timeout: number, keepalive: boolean) => Promise<Answer>} post sends a request within
+ *     `timeout` seconds; with `keepalive` the request may outlive the page. A rejection counts as no answer
+ * @property {(request: Request) => number} weigh bytes of the body as sent
+ * @property {string} [relay] the URL that requests go to instead of the server
+ * @property {(requests: Request[]) => void} [prepare] called in a page after each report, with the requests that would
+ *     be sent if the page were left now
  */
 
 /**
- * The library and nothing about the device. A browser sends its own user agent, whatever a page says.
+ * The library's name, and nothing about the device. A browser always sends its own user agent instead.
  *
  * @type {Record<string, string>}
  */
 const OWN_HEADERS = /** @type {any} */ (globalThis).process?.versions?.node ? { "User-Agent": "arcwise-js/0.1.0" } : {};
 
-/** @type {typeof globalThis.fetch} the one of the moment, which a page may have replaced */
+/** @type {typeof globalThis.fetch} the current global fetch, which a page may have replaced */
 export const globalFetch = (...request) => globalThis.fetch(...request);
 
 /**
@@ -44,7 +44,7 @@ export function post(fetch, { url, headers, body }, timeout, keepalive) {
     body: /** @type {BodyInit} */ (body),
     cache: "no-store",
     keepalive,
-    credentials: "omit", // no cookie; Chromium obeys NEL of an answer all the same
+    credentials: "omit", // no cookies; Chromium still obeys the NEL header of an answer
     redirect: "manual",
     referrerPolicy: "no-referrer",
     signal: AbortSignal.timeout(Math.round(timeout * 1000)),
@@ -52,7 +52,7 @@ export function post(fetch, { url, headers, body }, timeout, keepalive) {
 }
 
 /**
- * Straight to the server.
+ * Sends batches directly to the server.
  *
  * @implements {Transport}
  */
@@ -72,7 +72,7 @@ export class FetchTransport {
    */
   async post(request, timeout, keepalive) {
     const response = await post(this.#fetch, request, timeout, keepalive);
-    await response.body?.cancel().catch(() => {}); // a wrapper of fetch may have read it
+    await response.body?.cancel().catch(() => {}); // a wrapper around fetch may have read it
     return { status: response.status, retryAfter: response.headers.get("Retry-After") };
   }
 

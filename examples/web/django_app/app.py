@@ -1,7 +1,7 @@
 """A Django app that reports on behalf of its users: ``python app.py runserver``, or its WSGI `application`.
 
-Settings, addresses and views are in this one file, as in no real app. DATABASE_URL is its PostgreSQL and
-REPORTS_URL an arcwise server.
+Unlike in a real app, settings, URLs and views are in this one file. DATABASE_URL is the app's PostgreSQL
+database, and REPORTS_URL an arcwise server.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ settings.configure(
 
 
 def user_of(request: HttpRequest) -> str:
-    """Return who asks. A real app has signed the user in: ``str(request.user.pk)``."""
+    """Return the user of a request. A real app has signed the user in: ``str(request.user.pk)``."""
     return str(request.headers["X-User"])
 
 

@@ -1,4 +1,4 @@
-"""What the app reports with: one uplink per process, made when it is first needed, and a client per user."""
+"""The app's reporting: one uplink per process, made on first use, and a client per user."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def ledgers() -> PostgresLedgers:
 
 @cache
 def uplink() -> Uplink:
-    """Return the uplink, whose thread starts with the first report; the end of the process flushes it."""
+    """Return the uplink; its thread starts with the first report, and the process flushes it on exit."""
     return Uplink(os.environ.get("REPORTS_URL", "http://127.0.0.1:8000"), ledger=ledgers(), interval=1.0)
 
 
 def client_of(user: str) -> Client:
-    """Return a client of one user, for one request."""
+    """Return a client for one user, for use in one request."""
     return Client(uplink(), tasks=[HEADING], ledger=ledgers().account(user))

@@ -1,6 +1,6 @@
-"""From counts to estimates, plans and designs. Needs the extra ``arcwise[analysis]``, and no server.
+"""Estimates, plans and designs from counts. Needs the extra ``arcwise[analysis]``, but no server.
 
-A name is imported when it is asked for.
+Each name is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks and counts of reports, checked before anything is computed from them."""
+"""Checks of tasks and of counts of reports, made before any computation."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
 
 def checked_task(task: object, name: str = "task") -> Task:
-    """Return a task, or raise `ParameterError` that says how to come by one."""
+    """Return a task, or raise `ParameterError` that says how to get one."""
     if not isinstance(task, Task):
         raise ParameterError(f"{name} must be a Task, such as Task.load(FILE) returns, got {shown(task)}")
     return task
 
 
 def mechanism_of(task: object) -> Mechanism:
-    """Return a mechanism, or that of a task; raise `ParameterError` for anything else."""
+    """Return a mechanism, or the mechanism of a task; raise `ParameterError` for anything else."""
     return task if isinstance(task, Mechanism) else checked_task(task).mechanism
 
 
 def shape_error(name: str, codes: int, got: object) -> ParameterError:
-    """Return the error about counts of a wrong shape, which says where right ones come from."""
+    """Return the error about counts of a wrong shape, which says how to count reports."""
     return ParameterError(
         f"{name} must have the shape ({codes},), one number per code; got {got}. task.count(codes) counts "
         "codes, which task.randomize(values) returns"
@@ -38,7 +38,7 @@ def shape_error(name: str, codes: int, got: object) -> ParameterError:
 
 
 def check_counts(counts: ArrayLike, codes: int, name: str = "counts") -> FloatArray:
-    """Return counts as floats, shape (K,), or raise `ParameterError` that names them and what is wrong."""
+    """Return counts as floats, shape (K,), or raise `ParameterError` with their name and the problem."""
     array = np.asarray(counts)
     if array.shape != (codes,):
         raise shape_error(name, codes, array.shape if array.shape else shown(counts))
@@ -55,14 +55,14 @@ def check_counts(counts: ArrayLike, codes: int, name: str = "counts") -> FloatAr
 
 
 def same_units(task: Task, other: Task) -> bool:
-    """Return whether the values of two tasks are in one unit, as far as both name theirs."""
+    """Return whether the values of two tasks have the same unit, if both name one."""
     return task.unit == other.unit or None in {task.unit, other.unit}
 
 
 def same_codes(task: Task, other: Task) -> bool:
-    """Return whether a code says the same of a value in both tasks: its counts may be added up.
+    """Return whether a code means the same in both tasks, so that their counts may be added up.
 
-    One kernel is not enough: "inset" and "clamp" may have the same one for other values.
+    Comparing kernels is not enough: "inset" and "clamp" may have the same kernel for different values.
     """
     one, two = (
         (each.domain, each.mechanism.name, each.mechanism.placement, each.mechanism.kernel)

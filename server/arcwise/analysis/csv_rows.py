@@ -1,4 +1,4 @@
-"""CSV that spreadsheets open without running it: what every CSV of the server is written by."""
+"""CSV that is safe to open in a spreadsheet: every CSV of the server is written here."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 (as wide as two, and as good)
-"""What a spreadsheet takes for the beginning of a formula, which may run programs or send cells away."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 (full width works, too)
+"""First characters that make a cell a formula in a spreadsheet, which may run programs or send cells away."""
 
 
 def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a line of column names and a line for each row; a value that is absent or None is an empty cell.
+    """Write a line of column names and a line for each row; an absent or None value is an empty cell.
 
-    A text that a spreadsheet would take for a formula gets an apostrophe in front, and so does one that
-    begins with an apostrophe: removing one from each text that has it restores the original. Numbers stay
-    numbers, with all their digits. The file must be opened with ``newline=""``.
+    A text that a spreadsheet would read as a formula gets an apostrophe in front, and so does a text that
+    begins with an apostrophe: removing one leading apostrophe from each text restores the original. Numbers
+    stay numbers, with all their digits. The file must be opened with ``newline=""``.
     """
     writer = csv.writer(file, lineterminator="\r\n")
     writer.writerow(_cell(name) for name in columns)
@@ -26,7 +26,7 @@ def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Mapping[str,
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write the same to a file."""
+    """Write the rows to a file, as `write_rows` does."""
     with path.open("w", encoding="utf-8", newline="") as file:
         write_rows(file, columns, rows)
 

@@ -1,4 +1,4 @@
-"""The JSON objects of results: what estimates and series begin with, and errors of those that are read."""
+"""The JSON objects of results: common first keys of estimates and series, and errors of reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPTIONAL = ("unit", "description")
 
 
 def head_to_dict(result: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the JSON object that begins an estimate's or a series': whose it is, and its domain."""
+    """Return the first keys of an estimate's or a series' JSON object: its task and its domain."""
     head = {name: getattr(result, name) for name in names}
     if result.delta:
         head["delta"] = result.delta
@@ -39,7 +39,7 @@ def head_from_dict(document: Mapping[str, Any], names: Iterable[str]) -> dict[st
 
 
 def checked_document(kind: str, read: Callable[[], Read]) -> Read:
-    """Return what `read` makes of a document, or raise `ParameterError` where it is of another form."""
+    """Return the result of `read` for a document; raise `ParameterError` if the document has another form."""
     try:
         return read()
     except KeyError as error:
@@ -56,5 +56,5 @@ def words_of_domain(domain: Domain, unit: str | None) -> str:
 
 
 def words_of_loss(epsilon: float, delta: float) -> str:
-    """Return the privacy loss of a report in words, with its delta where there is one."""
+    """Return the privacy loss of a report in words, with its delta if it has one."""
     return f"epsilon {rounded_up(epsilon)}" + (f", delta {rounded_up(delta, 3)}" if delta else "")

@@ -1,4 +1,4 @@
-"""Where a mechanism's nodes stand on the unit domain, and the cell or the values that each speaks for."""
+"""Positions of a mechanism's nodes on the unit domain, and the cell or the values of each node."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 SINGLE_VALUES = 24
-"""Values of a lattice up to which each is a bin of its own."""
+"""Size of a lattice up to which each value is a bin of its own."""
 
 
 class Values(NamedTuple):
-    """The values of a lattice on which nothing is rounded, by the cells of `cell_edges`.
+    """The values of a lattice on which nothing is rounded, in the order of the cells of `cell_edges`.
 
-    `first` and `last`, shape (N,), are the numbers of the first and the last value of each cell, and are
+    `first` and `last`, shape (N,), are the numbers of the first and the last value of each cell; they are
     equal except in the end zones of the clamp placement. `size` is the number of values, and `steps` the
     length of the domain in steps.
     """
@@ -33,9 +33,10 @@ class Values(NamedTuple):
     steps: int
 
     def covered(self, low: int, high: int, *, outer: bool) -> FloatArray:
-        """Return 1 for each cell whose values are all from `low` to `high`, 0 for one with none, shape (N,).
+        """Return 1 for each cell with values only from `low` to `high`, 0 for one without any, shape (N,).
 
-        Where it has some, `outer` says whether it counts. On a circle `high` may be beyond the last value.
+        For a cell with some of these values, `outer` says whether it counts. On a circle `high` may be beyond
+        the last value.
         """
         if self.size == self.steps:  # a circle, where a cell is one value
             return ((self.first - low) % self.size <= high - low).astype(np.float64)
@@ -43,18 +44,18 @@ class Values(NamedTuple):
         return ((least <= high) & (low <= most)).astype(np.float64)
 
     def between(self, first: float, last: float) -> tuple[int, int]:
-        """Return the numbers of the first and the last value from one unit position to another, included."""
+        """Return the numbers of the first and the last value from one unit position to another, inclusive."""
         return math.ceil(first * self.steps - TOLERANCE), math.floor(last * self.steps + TOLERANCE)
 
     def units(self, places: IntArray | int) -> FloatArray:
-        """Return where values stand on the unit domain."""
+        """Return the positions of values on the unit domain."""
         return np.asarray(places, np.float64) / self.steps
 
 
 def values_of(mechanism: Mechanism) -> Values | None:
-    """Return the values of a lattice with a node each; None where values are rounded between nodes.
+    """Return the values of a lattice with a node each, or None if values are rounded to nodes.
 
-    None also on a lattice with the rounding "stochastic", and on one that is too large for a node each.
+    Also None on a lattice with the rounding "stochastic", and on a lattice that is too large for a node each.
     """
     lattice, kernel = mechanism.lattice, mechanism.kernel
     if lattice is None or mechanism.rounds:
@@ -67,15 +68,15 @@ def values_of(mechanism: Mechanism) -> Values | None:
 
 
 def first_cell(mechanism: Mechanism) -> int:
-    """Return the node whose cell comes first in `cell_edges`; the others follow in order, modulo N."""
+    """Return the node of the first cell in `cell_edges`; the others follow in order, modulo N."""
     return _first(mechanism)[0] if mechanism.kernel.circular else 0
 
 
 def cell_edges(mechanism: Mechanism) -> FloatArray:
     """Return the edges of the nodes' cells on the unit domain, shape (N+1,), increasing.
 
-    A cell reaches half way to the neighbours. On an interval the end cells reach to 0 and 1. On a circle the
-    cells start with that of `first_cell`, which holds 0, and span exactly 1.
+    A cell reaches half way to its neighbours. On an interval the end cells reach to 0 and 1. On a circle the
+    first cell is that of `first_cell`, which contains 0, and the cells span exactly 1.
     """
     kernel = mechanism.kernel
     if kernel.circular:
@@ -85,7 +86,7 @@ def cell_edges(mechanism: Mechanism) -> FloatArray:
 
 
 def bin_edges(mechanism: Mechanism) -> FloatArray:
-    """Return `cell_edges`, but with the end cells of a lattice on an interval as wide as the others."""
+    """Return `cell_edges`, but on a lattice on an interval make the end cells as wide as the others."""
     edges, values = cell_edges(mechanism), values_of(mechanism)
     if values is not None and not mechanism.kernel.circular:
         edges[[0, -1]] = -0.5 / values.steps, 1.0 + 0.5 / values.steps
@@ -93,9 +94,10 @@ def bin_edges(mechanism: Mechanism) -> FloatArray:
 
 
 def wave_phases(places: FloatArray, number: int, *, circular: bool) -> FloatArray:
-    """Return the phases of waves at places on the unit domain, the longest first, shape (number, M).
+    """Return the phases of waves at places on the unit domain, the longest wave first, shape (number, M).
 
-    Their cosines are whole and half turns of an interval; on a circle whole turns, of cosines and sines.
+    Their cosines make whole and half turns over an interval; on a circle their cosines and sines make whole
+    turns.
     """
     if circular:
         turns = np.arange(2, number + 2) // 2
@@ -104,26 +106,26 @@ def wave_phases(places: FloatArray, number: int, *, circular: bool) -> FloatArra
 
 
 def _first(mechanism: Mechanism) -> tuple[int, float]:
-    """Return the node whose cell holds 0 on a circle, and where that cell starts: in cells, from 0 to -1."""
+    """Return the node with the cell that contains 0 on a circle, and its start, in cells, from -1 to 0."""
     nodes = mechanism.kernel.nodes
-    # Cells start half a cell before their nodes, and node 0 stands at a multiple of half a cell or so.
+    # Cells start half a cell before their nodes, and node 0 is near a multiple of half a cell.
     edge = round(float(mechanism.node_units(np.zeros(1))[0]) * nodes - 0.5, 6)
     start = -(-edge % 1.0)
     return round(start - edge) % nodes, start
 
 
 def to_domain(domain: Domain, unit: float) -> float:
-    """Return a position on the unit domain, or outside it, in the unit of the domain: always finite."""
+    """Return a position on, or outside, the unit domain in the unit of the domain: always finite."""
     with np.errstate(over="ignore"):
         value = float(domain.from_unit(np.float64(unit)))
     return min(max(value, -sys.float_info.max), sys.float_info.max)
 
 
 def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
-    """Return notes on nodes that are not the values.
+    """Return notes on nodes that differ from the values.
 
-    There is one on a kernel of fewer than 32 nodes to which values are rounded, and one on a lattice that is
-    too large for a node each.
+    One note is about a kernel of fewer than 32 nodes to which values are rounded, and one is about a lattice
+    that is too large for a node each.
     """
     nodes, size = mechanism.kernel.nodes, mechanism.domain.size
     notes = []
@@ -137,15 +139,15 @@ def coarse_notes(mechanism: Mechanism) -> tuple[str, ...]:
 def arc_cover(edges: FloatArray, first: float, length: float) -> FloatArray:
     """Return the share of each cell that lies in the arc that starts at `first`, shape (M,).
 
-    All lengths are in turns. The edges, shape (M+1,), increase by 1 in all, from any start. An arc of the
-    length 1 or more is the whole circle, one of 0 or less is empty.
+    All lengths are in turns. The edges, shape (M+1,), increase by 1 in all, from any start. An arc of length
+    1 or more is the whole circle, one of 0 or less is empty.
     """
     if length >= 1.0:
         return np.ones(len(edges) - 1)
     left, right = edges[:-1], edges[1:]
     start = float(edges[0]) + (first - float(edges[0])) % 1.0
     part = np.zeros(len(left))
-    for begin in (start, start - 1.0):  # what passes the last edge comes in at the first
+    for begin in (start, start - 1.0):  # an arc beyond the last edge continues at the first
         part += np.maximum(np.minimum(right, begin + length) - np.maximum(left, begin), 0.0)
     cover: FloatArray = np.clip(part / (right - left), 0.0, 1.0)
     return cover

@@ -1,4 +1,4 @@
-"""Estimates from a server, as the objects that `estimate`, `series` and `compare_samples` return."""
+"""Read estimates from a server, as the objects that `estimate`, `series` and `compare_samples` return."""
 
 from __future__ import annotations
 
@@ -29,42 +29,42 @@ Time: TypeAlias = "str | int | date | datetime"
 """A date, a time (UTC unless it has an offset) or the number of an epoch."""
 
 _MAX_KEPT = 64
-"""Answers that are kept, to ask only whether they have changed."""
+"""Number of cached answers, for requests that only ask whether an answer has changed."""
 
 _MAX_SAID = 300
-"""Characters of an answer that is no problem document, in an error."""
+"""Most characters of an answer that an error quotes, if the answer is not a problem document."""
 
 
 class Reader:
     """Reads tasks and estimates from a server.
 
-    Answers are kept: when the same is asked again, and nothing was reported, the server says so in a few
-    bytes. It may be used from several threads.
+    Answers are cached: if the same is asked again and no report has arrived, the server says so in a few
+    bytes. A `Reader` may be used from several threads.
 
     Parameters
     ----------
     url
         The base URL of the server: "https://reports.example".
     key
-        A read key, of ``arcwise key new --scope read``; None where the server requires none.
+        A read key, from ``arcwise key new --scope read``; None if the server requires none.
     timeout
-        Seconds to wait for a connection, and for each part of an answer; an estimate with bands of a large
-        task takes a few.
+        Seconds to wait for a connection, and for each part of an answer; an estimate of a large task with
+        bands takes a few seconds.
     insecure
-        True: use http:// to another machine too, because something else encrypts.
+        True: allow http:// to other machines too, because the connection is encrypted otherwise.
     client
-        An `httpx.Client` whose connections to use: its proxies, its TLS, its pool. Nothing else of it takes
-        part, so its authentication cannot go out in place of the key. It is left open.
+        An `httpx.Client` that provides the connections: its proxies, its TLS, its pool. Nothing else of it is
+        used, so its authentication cannot be sent in place of the key. It is left open.
 
     Raises
     ------
     ParameterError
-        When the URL or the key is not valid, or without `insecure`, the URL is http:// to another machine or
-        the key for an http:// URL of this machine could leave it by a proxy of the client.
+        If the URL or the key is not valid. Without `insecure`, also if the URL is http:// to another machine,
+        or if a proxy of the client could send the key for an http:// URL of this machine elsewhere.
 
     Notes
     -----
-    Every method raises `AnswerError` with the server's words where it refuses, or there is no answer.
+    Every method raises `AnswerError` if the server refuses, with its words, or if there is no answer.
 
     Examples
     --------
@@ -103,14 +103,14 @@ class Reader:
         self._kept: dict[str, tuple[str, bytes]] = {}
 
     def tasks(self) -> list[Task]:
-        """Return the tasks that the server has and the key may read, closed ones among them."""
+        """Return the server's tasks that the key may read, including closed ones."""
         tasks = self._document("/v1/tasks", ()).get("tasks")
         if not isinstance(tasks, list):
             raise AnswerError("the answer is not that of an arcwise server: it has no tasks", status=200)
         return [_task(each) for each in tasks]
 
     def task(self, task: Task | str) -> Task:
-        """Return a task by its id, or by its name where exactly one open task has it."""
+        """Return a task by its id, or by its name if exactly one open task has it."""
         found = _task(self._document(_path(task), ()))
         if isinstance(task, Task) and found != task:
             raise AnswerError("the server returned another task than the one that was asked for")
@@ -130,16 +130,16 @@ class Reader:
         bands: bool = False,
         origin: float | None = None,
     ) -> Estimate:
-        """Return the estimate of a task; of no report it has ``n == 0`` and no values.
+        """Return the estimate of a task; without reports it has ``n == 0`` and no values.
 
         Parameters
         ----------
         task
-            The task, its id, or its name where exactly one open task has it.
+            The task, its id, or its name if exactly one open task has it.
         start, end
-            From the reports of epochs that start then or later, and before then; None: of all.
+            Use the reports of epochs that start at `start` or later, and before `end`; None sets no limit.
         level, between, target, reports_per_device, memoised, bands, origin
-            As of `arcwise.analysis.estimate`.
+            As for `arcwise.analysis.estimate`.
         """
         asked = _times("from", "to", start, end)
         asked += _asked(
@@ -174,11 +174,11 @@ class Reader:
         Parameters
         ----------
         task, start, end
-            As of `estimate`.
+            As for `estimate`.
         every
-            "epoch", "day", "week", "month", or how many epochs a point has.
+            "epoch", "day", "week", "month", or the number of epochs of a point.
         level, simultaneous, between, quantiles, origin, target, reports_per_device, memoised
-            As of `arcwise.analysis.series`.
+            As for `arcwise.analysis.series`.
         """
         asked = [("every", str(every)), *_times("from", "to", start, end)]
         asked += _asked(
@@ -210,16 +210,16 @@ class Reader:
         bands: bool = False,
         origin: float | None = None,
     ) -> Comparison:
-        """Return how other reports differ from a task's: of another task, or of other epochs.
+        """Return how other reports, of another task or of other epochs, differ from a task's reports.
 
         Parameters
         ----------
         task, start, end
-            As of `estimate`.
+            As for `estimate`.
         other, other_start, other_end
             The other reports; None: the same task, all epochs.
         level, between, target, reports_per_device, memoised, bands, origin
-            As of `arcwise.analysis.compare_samples`.
+            As for `arcwise.analysis.compare_samples`.
         """
         asked = _times("from", "to", start, end)
         asked += _times("against_from", "against_to", other_start, other_end)
@@ -239,12 +239,12 @@ class Reader:
     def document(
         self, task: Task | str, kind: str = "estimate", asked: Iterable[tuple[str, str]] = ()
     ) -> dict[str, Any]:
-        """Return the JSON object of an answer, with what the server adds: what it withholds, for example.
+        """Return the JSON object of an answer, with the server's additions, such as what it withholds.
 
         Parameters
         ----------
         task
-            As of `estimate`.
+            As for `estimate`.
         kind
             The last part of the path: "estimate", "series", "difference", "fit" or "plan".
         asked
@@ -253,7 +253,7 @@ class Reader:
         return self._document(f"{_path(task)}/{quote(kind, safe='')}", asked)
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         own, self._own = self._own, None
         if own is not None:
             own.close()
@@ -297,7 +297,7 @@ def _path(task: Task | str) -> str:
     text = task.id if isinstance(task, Task) else task
     if not isinstance(text, str) or not text:
         raise ParameterError(f"task must be a Task, an id or a name, got {task!r}")
-    # A name of dots alone would be a step in the path to whoever normalises it.
+    # Software that normalises paths would treat a name of only dots as a step in the path.
     return "/v1/tasks/" + (quote(text, safe="") if text.strip(".") else text.replace(".", "%2E"))
 
 
@@ -313,7 +313,7 @@ def _time(time: Time) -> str:
 
 
 def _asked(share: Iterable[tuple[float, float]], **options: Any) -> list[tuple[str, str]]:
-    """Return the parameters of what differs from its default; numbers keep all their digits."""
+    """Return the parameters that differ from their defaults; numbers keep all their digits."""
     shares = [("share", f"{float(low)!r}:{float(high)!r}") for low, high in share]
     return shares + [
         (name, str(checked_bool(name, value)).lower() if name in _FLAGS else str(value))

@@ -1,4 +1,4 @@
-"""How results show themselves: as a picture, as a table of pandas or Polars, as HTML in notebooks."""
+"""Displays of results: a picture, a table of pandas or Polars, or HTML in notebooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Shown:
-    """What can be drawn and put into a table: estimates, time series and comparisons."""
+    """Base of results that can be drawn and put into a table: estimates, time series and comparisons."""
 
     @overload
     def plot(self, *, ax: None = None, width: float | None = None, fit: Fit = "modes") -> Picture: ...
@@ -35,21 +35,21 @@ class Shown:
         ----------
         ax
             Axes to draw onto, one or several, instead of a new figure; they are returned. The parts of the
-            picture take them in order: density and distribution function of an estimate on an interval; its
-            rose on a circle, for axes with ``projection="polar"``; a series' estimates; a comparison's
-            differences and those of its shares. Parts that are left over are not drawn.
+            picture take them in order. An estimate on an interval has a density and a distribution function;
+            on a circle it has a rose, for axes with ``projection="polar"``. A series has its estimates; a
+            comparison has its differences and those of its shares. Further parts are not drawn.
         width
-            Of a new figure, in inches. Below 6, parts that stand side by side stand one below the other.
+            Width of a new figure, in inches. Below 6, parts are drawn below each other, not side by side.
         fit
-            How the distribution of an estimate is drawn: "modes" with as many modes as the reports show
+            Drawing of an estimate's distribution: "modes" with as many modes as the reports show
             (`Distribution.modes`), "raw" with every peak of the fit, of which most are noise.
 
         Raises
         ------
         MissingExtraError
-            When matplotlib is not installed: the extra is `plots`.
+            If matplotlib is not installed: the extra is `plots`.
         ParameterError
-            When `ax` has too many axes, a rose gets axes that are not polar, or `fit` is another word.
+            If `ax` has too many axes, a rose gets axes that are not polar, or `fit` is another word.
         """
         from arcwise.analysis.plotting.pictures import picture
 
@@ -58,30 +58,30 @@ class Shown:
         return picture(self._raw() if fit == "raw" else self, ax=ax, width=width)
 
     def to_frame(self, library: Literal["pandas", "polars"] | None = None) -> Any:
-        """Return the tidy table: a row for each number, as `arcwise.analysis.tidy_rows` gives them.
+        """Return the tidy table: a row for each number, as `arcwise.analysis.tidy_rows` yields them.
 
         Parameters
         ----------
         library
-            "pandas" or "polars", whose DataFrame is returned. Unless given: pandas where it is installed,
-            else Polars.
+            "pandas" or "polars", the library of the DataFrame. Unless given: pandas if installed, else
+            Polars.
 
         Raises
         ------
         MissingExtraError
-            When the library, or both, are not installed.
+            If the library, or both, are not installed.
         ParameterError
-            When `library` is another.
+            If `library` is another name.
         """
         return frame(list(tidy_rows(self._document())), library)
 
     def _repr_html_(self) -> str:
-        """Return HTML for notebooks: the picture, where there is something to draw, and a table."""
+        """Return HTML for notebooks: the picture, if there is one, and a table."""
         from arcwise.analysis.charts import charts_of, svg
 
         result: Any = self
         charts = charts_of(result)
-        # Of the text that the id refers to, which another picture of the same page may have too.
+        # The id is a checksum of the text that it refers to, so pictures with the same text may share it.
         ident = f"chart-{crc32(' '.join(chart.summary for chart in charts).encode()):08x}"
         return self._form().html(svg(charts, ident=ident, standalone=True, style=False) if charts else "")
 
@@ -95,11 +95,11 @@ class Shown:
         return result.to_dict()  # type: ignore[no-any-return]
 
     def _form(self) -> Form:
-        """Return what notebooks show beside the picture."""
+        """Return the form in which notebooks show the result next to the picture."""
         raise NotImplementedError
 
 
 def short_repr(result: Any, values: Mapping[str, Any]) -> str:
-    """Return one line that shows what a result is, of how many reports, and its first value."""
+    """Return a one-line description of a result: its kind, its number of reports, and its first value."""
     first = next((f": {name} {value}" for name, value in values.items()), "")
     return f"<{type(result).__name__} of {result.task!r}, {counted(result.n, 'report')}{first}>"

@@ -1,7 +1,7 @@
-"""One thread of linear algebra for all that the server and the command line compute.
+"""One thread of linear algebra for all computations of the server and the command line.
 
-They multiply small matrices, hundreds of times: more threads would wait for one another, taking ten times the
-processor, and take the other cores from whoever collects reports meanwhile.
+They multiply small matrices hundreds of times. More threads would wait for one another, use ten times the
+processor time, and take the other cores from processes that collect reports.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let the linear algebra libraries take one thread: a context, and a decorator as ``@one_thread()``."""
+    """Limit the linear algebra libraries to one thread: a context, or a decorator as ``@one_thread()``."""
     with _controller().limit(limits=1, user_api="blas"):
         yield
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    # Those that are loaded later would not be limited, and scipy has one of its own.
+    # Libraries that are loaded later would not be limited, and scipy has its own.
     import scipy.linalg  # noqa: F401
 
-    # Looking for the libraries takes most of a millisecond; once is enough, they stay loaded.
+    # Finding the libraries takes most of a millisecond; once is enough because they stay loaded.
     return ThreadpoolController()

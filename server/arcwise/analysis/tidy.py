@@ -1,7 +1,6 @@
-"""Results as one tidy table: a row for each number, alike for estimates, time series and comparisons.
+"""Results as one tidy table: a row for each number, in the same form for all kinds of results.
 
-The rows are made from JSON objects, so that those of the command line, of a server and of `to_frame` are the
-same.
+The rows are made from JSON objects, so the command line, a server and `to_frame` give the same rows.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ COLUMNS = (
 """The columns of the table, in order; docs/explanation/estimation.md explains them."""
 
 FAMILIES = {"quantiles": "quantile", "shares": "share", "bins": "bin", "cdf": "cdf"}
-"""Attributes and JSON keys that hold several values, and what one of them is called."""
+"""Attributes and JSON keys that hold several values, and the name of one value."""
 
 _COMPARISONS = ("difference", "reference")
 
@@ -47,27 +46,27 @@ _IN_UNIT = (
     "mode",
     "quantile",
 )
-"""Estimates in the unit of the values; the variance is in its square, and everything else has no unit."""
+"""Estimates in the unit of the values; the variance is in its square, and all others have no unit."""
 
 _LIBRARIES = ("pandas", "polars")
 
 
 @explained
 def tidy_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield a row for each number of a result, a value for each of `COLUMNS`.
+    """Yield a row for each number of a result, with a value for each of `COLUMNS`.
 
     Parameters
     ----------
     document
-        The JSON object of an estimate or a time series: of `to_dict`, of ``arcwise estimate --json``, or as a
-        server answers.
+        The JSON object of an estimate, a time series or a comparison: from `to_dict`, from ``arcwise estimate
+        --json``, or from a server.
 
     Yields
     ------
     dict
         `estimate` names the number: "mean", "quantile 0.5", "share 0:30", "bin 0:10" (from 0 to 10), "cdf 25"
-        (of the band at 25), "cell 24.5:25.5" of the fitted distribution ("cell 25" of a value of a lattice).
-        Numbers of a comparison begin with "difference" or "reference". What does not apply is None.
+        (of the band at 25), "cell 24.5:25.5" of the fitted distribution ("cell 25" for a value of a lattice).
+        Names of a comparison begin with "difference" or "reference". Columns that do not apply are None.
     """
     unit, level = document.get("unit"), document.get("level")
     epochs = document.get("epochs", {})
@@ -122,7 +121,7 @@ def _band(band: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def in_unit(name: str, unit: str | None) -> str | None:
-    """Return the unit of an estimate of `tidy_rows`, by its name; None where it has none."""
+    """Return the unit of an estimate of `tidy_rows`, by its name; None if it has none."""
     words = [word for word in name.split(" ") if word not in _COMPARISONS]
     if unit is not None and words[0] == "variance":
         return f"{unit}^2" if unit.isalnum() else f"({unit})^2"
@@ -130,7 +129,7 @@ def in_unit(name: str, unit: str | None) -> str | None:
 
 
 def frame(rows: Sequence[Mapping[str, Any]], library: str | None = None) -> Any:
-    """Return rows of `tidy_rows` as a DataFrame; times are in UTC, and the rest as `Shown.to_frame` says."""
+    """Return rows of `tidy_rows` as a DataFrame, as described in `Shown.to_frame`; times are in UTC."""
     if library not in {None, *_LIBRARIES}:
         raise ParameterError(f"library must be pandas, polars or None, got {shown(library)}")
     wanted = _LIBRARIES if library is None else (library,)

@@ -1,8 +1,8 @@
-"""The `arcwise` command. It alone may use all parts together, and needs the extra ``arcwise[server]``."""
+"""The `arcwise` command. Only this package may use all the others; it needs the extra ``arcwise[server]``."""
 
 from __future__ import annotations
 
-import arcwise.server  # noqa: F401 (says what is missing of its extra, which has the command's libraries too)
+import arcwise.server  # noqa: F401 (reports a missing extra, which includes the command's libraries)
 from arcwise.cli.main import main
 
 __all__ = ["main"]

@@ -1,4 +1,4 @@
-"""``python -m arcwise.cli``: the `arcwise` command of this very interpreter."""
+"""``python -m arcwise.cli``: the `arcwise` command of this interpreter."""
 
 from arcwise.cli.main import main
 

@@ -1,4 +1,4 @@
-"""`arcwise audit`: a lower bound on the epsilon of any mechanism, from what it returns."""
+"""`arcwise audit`: a lower bound on the epsilon of any mechanism, from its outputs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("mechanism", required=False, metavar="[MODULE:FUNCTION | NAME]")
-@click.option("--task", "task_file", type=EXISTING, help="Audit the task of this file, with its own claim.")
+@click.option(
+    "--task", "task_file", type=EXISTING, help="Audit the task of this file, against its own claim."
+)
 @click.option(
     "--group", "group_file", type=EXISTING, help="Audit the whole report of the group of this file."
 )
 @click.option("--epsilon", type=float, help="The claimed epsilon.")
 @click.option(
-    "--delta", type=float, help="The claimed delta, 0 unless given; with a NAME the delta that it aims at."
+    "--delta", type=float, help="The claimed delta, 0 unless given; with a NAME the delta that it aims for."
 )
 @domain_options
 @lattice_options
@@ -47,13 +49,15 @@ if TYPE_CHECKING:
     callback=whole_number,
     default=str(SAMPLES),
     show_default=True,
-    help="Calls in all: half to choose what to test, half to test it.",
+    help="Total number of calls: half to choose a test, half to run it.",
 )
 @click.option("--level", type=float, default=LEVEL, show_default=True, help="Confidence of the bound.")
 @click.option(
     "--vectorised", is_flag=True, help="The function takes an array of n values and returns n outputs."
 )
-@click.option("--seed", type=int, help="Repeat an audit; functions may draw from their parameter rng.")
+@click.option(
+    "--seed", type=int, help="Seed, to repeat an audit; functions may draw from their parameter rng."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 def audit(  # noqa: PLR0917 (click calls it by keyword)
     mechanism: str | None,
@@ -71,12 +75,12 @@ def audit(  # noqa: PLR0917 (click calls it by keyword)
 ) -> None:
     """Audit a mechanism: find a lower bound on its epsilon, and outputs that only some inputs reach.
 
-    MODULE:FUNCTION is imported from the current folder or from what is installed: a function of one value
-    that returns a float, an int, a string or a tuple of these, or a mechanism, a task or a group of arcwise.
-    NAME is a mechanism of arcwise.
+    MODULE:FUNCTION is imported from the current folder or from an installed package. It is a function of one
+    value that returns a float, an int, a string or a tuple of these, or it is a mechanism, a task or a group
+    of arcwise. NAME is a mechanism of arcwise.
 
-    Exits with 1 when epsilon is above the claim at the confidence level. A mechanism whose claim is true is
-    found to be above it with a probability of at most 1 - level. Nothing found proves nothing.
+    Exits with 1 if epsilon is above the claim at the confidence level. If the claim is true, this happens
+    with a probability of at most 1 - level. Finding nothing proves nothing.
 
     \b
     arcwise audit mymodule:noisy --epsilon 1 --domain 0:1
@@ -115,7 +119,7 @@ def audit(  # noqa: PLR0917 (click calls it by keyword)
                 seed=seed,
                 progress=progress,
             )
-    except ArcwiseError as error:  # exits with 2: 1 says that epsilon is above the claim
+    except ArcwiseError as error:  # exits with 2: exit code 1 means that epsilon is above the claim
         raise click.UsageError(str(error)) from error
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else str(found))
     if found.above:
@@ -133,7 +137,7 @@ def _named(name: str, domain: Domain | None, epsilon: float | None, delta: float
 
 
 def _imported(text: str) -> Any:
-    """Return what MODULE:NAME names, from the current folder as `python -m` would."""
+    """Return the object that MODULE:NAME names, with imports from the current folder as with `python -m`."""
     module, _, names = text.partition(":")
     if "" not in sys.path:
         sys.path.insert(0, "")

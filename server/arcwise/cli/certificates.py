@@ -1,4 +1,4 @@
-"""The certificate's claim checked on the integers themselves: what `arcwise task verify` does."""
+"""Check a certificate on the integers themselves, for `arcwise task verify`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WRONG_ROW = "a row does not sum to 2**64, or has a negative weight"
 
 
 def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]]) -> None:
-    """Print what `verified` says of each file, and exit with 1 where a file does not hold."""
+    """Print the output of `verified` for each file, and exit with 1 if a file fails."""
     failed = 0
     for path in files:
         try:
@@ -33,7 +33,7 @@ def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]
                 found = list(verified(path))
             for words in found:
                 click.echo(f"ok      {path}: {words}")
-        except ArcwiseError as error:  # noqa: PERF203 (one bad file must not hide the others)
+        except ArcwiseError as error:  # noqa: PERF203 (check the other files too)
             failed += 1
             click.echo(f"FAILED  {error}", err=True)  # the error names the file
     if failed:
@@ -43,9 +43,9 @@ def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]
 def verified(task: Task) -> str:
     """Check every row and every code of a task, and for a delta every pair of rows; return a summary.
 
-    The kernel's own arithmetic is not used: only its rows, or the integers that a window's rows are made of.
-    Raises `CertificateError` when the rows do not satisfy the certificate, or the counts the central
-    statement.
+    The kernel's own arithmetic is not used, only its rows, or the integers that make up a window's rows.
+    Raises `CertificateError` if the rows do not satisfy the certificate, or the counts do not keep the
+    central statement.
     """
     kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
     largest, smallest = window_extremes(kernel) if type(kernel) is WindowKernel else extremes(kernel)
@@ -67,7 +67,7 @@ def verified(task: Task) -> str:
 
 
 def extremes(kernel: Kernel) -> tuple[list[int], list[int]]:
-    """Return the largest and the smallest weight of each code, from all rows, or raise if a sum is wrong."""
+    """Return the largest and smallest weight of each code over all rows; raise if a row's sum is wrong."""
     largest = smallest = kernel.row(0)
     for node in range(kernel.nodes):
         row = kernel.row(node)
@@ -78,11 +78,11 @@ def extremes(kernel: Kernel) -> tuple[list[int], list[int]]:
 
 
 def window_extremes(kernel: WindowKernel) -> tuple[list[int], list[int]]:
-    """Return the same of a window kernel from its integers: a fine grid has billions of weights.
+    """Return `extremes` of a window kernel from its integers, as a fine grid has billions of weights.
 
-    Row s gives each of K codes the weight b, each of the first L one more, and each of the W codes from s on,
-    modulo K, g more. As W < K these are W different codes: all rows have the sum ``K b + L + W g``. Each code
-    is inside the window of one row and outside that of another.
+    Row s gives each of K codes the weight b, adds 1 to each of the first L codes, and adds g to each of the W
+    codes from s on, modulo K. As W < K these are W different codes, so all rows have the sum ``K b + L + W
+    g``. Each code is inside the window of one row and outside that of another.
     """
     codes, window, background, extra = kernel.codes, kernel.window, kernel.background, kernel.extra
     leftover = UNIT - codes * background - window * extra
@@ -95,7 +95,7 @@ def window_extremes(kernel: WindowKernel) -> tuple[list[int], list[int]]:
 
 
 def _delta(rows: list[list[int]], bound: Fraction) -> Fraction:
-    """Return the largest ``sum_j max(0, w[s][j] - e^epsilon w[t][j])`` of all pairs of rows, exactly."""
+    """Return the largest ``sum_j max(0, w[s][j] - e^epsilon w[t][j])`` over all pairs of rows, exactly."""
     top, bottom = bound.numerator, bound.denominator
     raised = [[weight * top for weight in row] for row in rows]
     scaled = [[weight * bottom for weight in row] for row in rows]

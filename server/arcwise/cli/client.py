@@ -1,4 +1,4 @@
-"""`arcwise client`: a device's ledger, as ``python -m arcwise.client`` without the server's extra."""
+"""`arcwise client`: a device's ledger, also as ``python -m arcwise.client`` without the server's extra."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def client() -> None:
 def show(file: Path, as_json: bool) -> None:
     """Show what the ledger FILE holds: charges, the queue, and what became of reports.
 
-    The file may be in use. It holds no values; nothing in it changes.
+    The file may be in use. It holds no values, and this command does not change it.
     """
     found = inspect(file)
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found)
@@ -33,9 +33,9 @@ def show(file: Path, as_json: bool) -> None:
 @client.command()
 @click.argument("file", type=_FILE)
 def create(file: Path) -> None:
-    """Create FILE, the ledger of a device, once in its life.
+    """Create FILE, the ledger of a device. Do this once in the device's life.
 
-    A second one would grant the whole budget again.
+    A second ledger would grant the whole budget again.
     """
     FileLedger(file, create=True).close()
     click.echo(f"created the ledger {file}; nothing is spent yet")

@@ -39,12 +39,12 @@ _SORT_OF_DATA = "mean-squared"
     type=float,
     default=DEFAULT_DELTA,
     show_default=True,
-    help="The delta that approximate mechanisms aim at; the table shows the exact one.",
+    help="The delta that approximate mechanisms aim for; the table shows the exact delta of each.",
 )
 @click.option(
     "--nodes",
     type=int,
-    help="Number of nodes, where a mechanism lets it be chosen; its default unless given.",
+    help="Number of nodes, for mechanisms that let you choose; the mechanism's default unless given.",
 )
 @click.option(
     "--sort",
@@ -123,7 +123,7 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
         f"Mean:\nover {average}. All summed over the integer rows, none simulated."
     )
     if circular:
-        click.echo("d: circular distance. rho_1: by how much the mean vector of the reports shrinks.")
+        click.echo("d: circular distance. rho_1: factor by which the mean vector of the reports shrinks.")
     else:
         click.echo(
             "Optimal-piecewise: inset, the default, is the Piecewise Mechanism; clamp is the published "
@@ -131,7 +131,7 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
         )
         click.echo("Bias: largest |E y - x|. Truncated: y moved into the domain, as a single answer.")
     if any(row.delta for row in rows):
-        click.echo("† spends a delta as well: (epsilon, delta)-LDP, the delta exact, rounded up to 2^-64.")
+        click.echo("† also spends a delta: (epsilon, delta)-LDP, the delta exact, rounded up to 2^-64.")
 
 
 def _cells(row: MechanismRow, circular: bool) -> list[str]:

@@ -1,4 +1,4 @@
-"""`arcwise count`: counts of reports that lie in files, in a lake or in a warehouse."""
+"""`arcwise count`: count the reports in files, in a lake or in a warehouse."""
 
 from __future__ import annotations
 
@@ -43,16 +43,18 @@ if TYPE_CHECKING:
     type=click.Choice(["columns", "bodies"]),
     default="columns",
     show_default=True,
-    help="What the rows are: task_id, epoch, batch_id and codes, or raw wire bodies in `body`.",
+    help="The layout of the rows: task_id, epoch, batch_id and codes, or raw wire bodies in `body`.",
 )
 @click.option(
     "--engine",
     metavar="URL",
-    help="What counts: an embedded DuckDB unless given; spark, or postgresql://USER@HOST/DATABASE, or "
-    "another URL of Ibis. SOURCE is a table's name then, or Parquet files that the engine can read.",
+    help="Engine that counts, in place of an embedded DuckDB: spark, postgresql://USER@HOST/DATABASE, or "
+    "another URL of Ibis. SOURCE is then a table's name, or Parquet files that the engine can read.",
 )
-@click.option("--memory-limit", metavar="SIZE", help="Of the embedded DuckDB, for example 1GB.")
-@click.option("--threads", type=click.IntRange(min=1), help="Of the embedded DuckDB; all cores unless given.")
+@click.option("--memory-limit", metavar="SIZE", help="Memory of the embedded DuckDB, for example 1GB.")
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Threads of the embedded DuckDB; all cores unless given."
+)
 @click.option(
     "--output",
     "-o",
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
     help="Write the counts to this file: .csv, or JSON, for `arcwise estimate --counts`.",
 )
 @click.option("--force", is_flag=True, help="Replace the file of --output if it exists.")
-@click.option("--into", metavar="STORE", help="Put the counts into this store, as those of --source.")
+@click.option("--into", metavar="STORE", help="Put the counts into this store, under the name of --source.")
 @click.option("--source", metavar="NAME", help="Name of the source in the store of --into.")
 def count(  # noqa: PLR0917 (click calls it by keyword)
     sources: tuple[str, ...],
@@ -83,18 +85,18 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     arcwise count public.reports --engine postgresql://me@db/lake --task delay.json -o counts.csv
     arcwise estimate delay.json --counts counts.json --by day
 
-    A batch whose id was counted is not counted again. What was not counted stands below the counts, by
-    reason. Counts of --into replace those that the source had of the same task and epoch, so a source that
-    has grown is counted anew, and batches that the server has counted too are refused. Put the password of
-    a database into ~/.pgpass or PGPASSWORD: others can see a command line.
+    Each batch id is counted once. Reports that are not counted are listed below the counts, by reason. With
+    --into, counts replace those that the source had of the same task and epoch, so you can count a source
+    again when it has grown. Batches that the server itself has counted are refused. Put the password of a
+    database into ~/.pgpass or PGPASSWORD: others can see a command line.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     check_extra("lake", "ibis", "pyarrow", user="arcwise count")
     if (into is None) != (source is None):
         raise click.UsageError("--into and --source go together")
     if source is not None:
-        checked_name(source)  # before a long count, and before a store is made
+        checked_name(source)  # before the long count, and before a store is created
     if output is not None:
-        new_path("counts", output, force)  # before the engine takes its time
+        new_path("counts", output, force)  # fail before the engine runs
     tasks = [
         task for path in task_files for task in (load_tasks(path) if path.is_dir() else [Task.load(path)])
     ]
@@ -134,7 +136,7 @@ def _print(result: BatchCounts) -> None:
 
 
 def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
-    """Return what became of the source, and warnings where these seem to be counts of a part of it."""
+    """Put the counts into the store; return a summary, and warnings if they seem to be part of a source."""
     with closing(open_store(url)) as opened:
         check_new(opened, result.tasks)
         opened.register(result.tasks)
@@ -154,7 +156,7 @@ def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
         lost = sum(change.before - change.after for change in shrunk)
         warnings.append(
             f"{_epochs(shrunk)} of source {name} shrank, by {lost:,} reports: counts replace those that the "
-            "source had. Give parts of a lake that are counted one by one a source name each"
+            "source had. If you count parts of a lake one by one, give each part its own source name"
         )
     tasks = {task.id for task in result.tasks}
     present = report.unchanged + sum(change.after > 0 for change in report.changed)

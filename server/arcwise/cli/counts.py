@@ -1,11 +1,11 @@
-"""Where a command's counts come from: a file of numbers, one of `arcwise count -o`, or a task in a store.
+"""Counts that a command reads: a file of numbers, a file of `arcwise count -o`, or a task in a store.
 
-Files of `arcwise count` hold counts by task and epoch. As JSON, with all codes of an epoch in a list::
+Files of `arcwise count` hold counts by task and epoch. JSON has a list of all codes for each epoch::
 
     {"arcwise_counts": 1, "tasks": [{"task": "delay", "task_id": "...", "epochs": {"20000": [3, 0, ...]}}],
      "rejected": [{"reason": "replayed", "batches": 2, "reports": 200}]}
 
-As CSV, with a line for each code that was reported: task, task_id, epoch, code, reports.
+CSV has a line for each code that was reported: task, task_id, epoch, code, reports.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LARGEST = np.iinfo(np.int64).max
 
 
 class CountFile:
-    """Counts by task and epoch as a file has them, checked against a task when they are asked for.
+    """Counts by task and epoch from a file, checked against a task when they are requested.
 
     `option` is the option that named the file, for errors.
     """
@@ -60,7 +60,7 @@ class CountFile:
 
     @staticmethod
     def begins(text: str) -> bool:
-        """Return whether a file is meant to be of this kind, and not bare numbers."""
+        """Return whether a file looks like this kind, and not like bare numbers."""
         csv_head = ",".join(_COLUMNS)
         return text.lstrip("\ufeff").startswith(csv_head) or bool(re.match(r'\s*{\s*"arcwise_counts"', text))
 
@@ -105,10 +105,13 @@ class CountFile:
 
 
 def opened_counts(file: TextIO, option: str) -> str | CountFile:
-    """Return a file of `arcwise count`, or the text of another, for `read_counts`; `option` named it."""
+    """Return a file of `arcwise count`, or the text of any other file, for `read_counts`.
+
+    `option` is the option that named the file.
+    """
     try:
         text = file.read()
-    except ValueError:  # bytes that are no text
+    except ValueError:  # not text
         raise _no_counts(option) from None
     return CountFile(text, option) if CountFile.begins(text) else text
 
@@ -135,12 +138,12 @@ def _no_counts(option: str) -> click.ClickException:
 def stored_counts(
     url: str, asked: Iterable[tuple[Task, Span]], step: str | None = None
 ) -> Iterator[dict[int, IntArray]]:
-    """Yield the counts of the epochs that are asked for of each task, over one connection to the store.
+    """Yield, for each task, the counts of its requested epochs, over one connection to the store.
 
-    They are added up in the store, under the first epoch of each point of a series; without a step, all
-    but the last epoch's under the first. So memory is bounded by the points, whatever the number of epochs.
+    The store adds counts up. The sum is under the first epoch of each point of a series; without a step, all
+    but the last epoch are added up under the first. So memory depends on the number of points, not of epochs.
     """
-    # An empty store helps nobody who mistyped its name.
+    # Do not create a store if its name is mistyped.
     with closing(open_store(url, create=False)) as store:
         for task, span in asked:
             epochs = list(store.reports_by_epoch(task, *span))
@@ -150,7 +153,7 @@ def stored_counts(
                 yield {}
                 continue
             if shows_closed_epochs(store, task):
-                click.echo(f"{task.name}: live counts, of epochs that are not released, too", err=True)
+                click.echo(f"{task.name}: live counts, including epochs that are not released", err=True)
             point_of = {**dict.fromkeys(epochs, epochs[0]), epochs[-1]: epochs[-1]}
             if step is not None:
                 every = epochs_in_step(task, step, "--by")
@@ -164,7 +167,7 @@ def stored_counts(
 def read_span(
     task: Task, start: str | None, end: str | None, *, options: tuple[str, str] = ("--from", "--to")
 ) -> Span:
-    """Return the epochs of a task that start at one time or later, and before another; there may be none."""
+    """Return the epochs of a task from one time on and before another; the span may be empty."""
     first = None if start is None else read_epoch(task, start, options[0])
     last = None if end is None else read_epoch(task, end, options[1]) - 1
     return Span(first, last)

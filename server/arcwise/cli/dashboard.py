@@ -1,4 +1,4 @@
-"""`arcwise dashboard`: the pages of a server on a store, for this machine, without a server."""
+"""`arcwise dashboard`: a server's pages for a store, on this machine, without a server."""
 
 from __future__ import annotations
 
@@ -36,18 +36,20 @@ _REMEMBERED = ("min_reports", "min_reports_days")
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     envvar="ARCWISE_CONFIG",
-    help="TOML file of the server's settings, of which min_reports and min_reports_days count.",
+    help="TOML file of the server's settings; only min_reports and min_reports_days are used.",
 )
-@click.option("--min-reports", type=int, help="Least number of reports in everything that is shown.")
-@click.option("--min-reports-days", type=int, help="With it: days whose epochs are shown together.")
+@click.option("--min-reports", type=int, help="Least number of reports behind every number shown.")
+@click.option(
+    "--min-reports-days", type=int, help="With --min-reports: days whose epochs are shown together."
+)
 def dashboard(
     store: str, *, port: int, open_browser: bool, config: Path | None, **options: int | None
 ) -> None:
-    """Show the estimates of STORE in a browser on this machine, and change nothing.
+    """Show the estimates of STORE in a browser on this machine, without changing the store.
 
     STORE is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE. Nothing is written to it, servers may
-    go on writing, and no reports are taken. It is shown as its server shows it, to this machine alone and
-    without a login. End it with Ctrl-C.
+    go on writing, and no reports are accepted. It shows what the store's server shows, to this machine only
+    and without a login. Stop it with Ctrl-C.
     """
     url = store if "://" in store else f"sqlite:///{checked_path(store)}"
     given = read_settings({name: value for name, value in options.items() if value is not None}, config)
@@ -61,7 +63,7 @@ def dashboard(
         for line in assumed:
             click.echo(line)
         click.echo(f"the dashboard of {shown_url(url)} is at {at}/ until Ctrl-C")
-        if open_browser:  # which may take its time
+        if open_browser:  # which may take a while
             threading.Thread(target=webbrowser.open, args=(f"{at}/",), daemon=True).start()
 
     run(app, listener, settings, started=say)
@@ -70,14 +72,14 @@ def dashboard(
 def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the settings that withhold estimates, and notes on them for the user.
 
-    Raises `ParameterError` when more would be shown than the server of the store shows.
+    Raises `ParameterError` if they would show more than the server of the store does.
     """
     with closing(open_store(url, read_only=True)) as opened:
         known = {name: opened.recall(name) for name in _REMEMBERED}
         closed = bool(opened.recall("closed_epochs"))
     limits = {name: given[name] for name in _REMEMBERED if given.get(name) is not None}
     if closed or given.get("release") == CLOSED_EPOCHS:
-        limits["release"] = CLOSED_EPOCHS  # as its server shows it
+        limits["release"] = CLOSED_EPOCHS  # like the store's server
     least, days = known["min_reports"], known["min_reports_days"]
     if least is None or days is None:
         if limits:
@@ -88,12 +90,11 @@ def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         ]
     if limits.get("min_reports", least) < least:
         raise ParameterError(
-            f"min_reports must be at least {least}, like that of this store's server; got "
-            f"{limits['min_reports']}"
+            f"min_reports must be at least {least}, as on this store's server; got {limits['min_reports']}"
         )
     if least and limits.get("min_reports_days", days) != days:
         raise ParameterError(
-            f"min_reports_days must be {days}, like that of this store's server: otherwise the difference of "
-            f"what the two show can be of fewer than min_reports; got {limits['min_reports_days']}"
+            f"min_reports_days must be {days}, as on this store's server: otherwise the difference of "
+            f"the two can reveal fewer than min_reports; got {limits['min_reports_days']}"
         )
     return {"min_reports": least, "min_reports_days": days} | limits, []

@@ -1,4 +1,4 @@
-"""What a task or a group asks of devices, in words and numbers: what `show` prints of it."""
+"""Descriptions of tasks and groups in words and numbers, as `show` prints them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _SHORT_SECONDS = 3_600
 
 
 def describe(task: Task, power: float | None = None) -> str:
-    """Describe a task in words, with a line for each fact.
+    """Describe a task in words, one fact a line.
 
-    `power` is that of the loss that its mechanism is optimal for, if known.
+    `power` is the exponent of the loss that the task's mechanism is optimal for, if known.
     """
     mechanism = task.mechanism
     certificate = mechanism.certificate()
@@ -55,7 +55,7 @@ def describe(task: Task, power: float | None = None) -> str:
 
 
 def describe_group(group: Group) -> str:
-    """Return what a group asks of devices, a line for each fact and for each task."""
+    """Describe a group in words, with a line for each fact and for each task."""
     epsilon, delta = group.epsilon, group.charge.delta_units
     count = len(group.tasks)
     lines = {
@@ -64,9 +64,9 @@ def describe_group(group: Group) -> str:
         "a round": (
             f"every one of the {count} tasks"
             if group.sample is None
-            else f"{group.sample} of the {count} tasks, drawn by the device whatever its values are"
+            else f"{group.sample} of the {count} tasks, drawn by the device independently of its values"
         ),
-        "epsilon": f"{rounded_up(epsilon, 7)} a round, also where a value is missing",
+        "epsilon": f"{rounded_up(epsilon, 7)} a round, also if a value is missing",
         "delta": f"{rounded_up(delta / UNIT)} a round" if delta else "",
         "caps": caps_words(group.caps, "round"),
         "warning": short_epoch(*group.tasks),
@@ -83,13 +83,13 @@ def describe_group(group: Group) -> str:
 
 
 def short_epoch(*tasks: Task) -> str:
-    """Return what the shortest epoch of these tasks gives away, "" where it is an hour or longer."""
+    """Return a warning about the shortest epoch of these tasks, or "" if that is an hour or longer."""
     seconds = min(task.epoch_seconds for task in tasks)
     if seconds >= _SHORT_SECONDS:
         return ""
     return (
-        f"the number of the epoch tells when a report was made, to within {duration(seconds)}: a relay, or "
-        "whoever has other times of a device, can link it to that device; a longer epoch tells less"
+        f"the number of the epoch reveals when a report was made, to within {duration(seconds)}: a relay, or "
+        "anyone who knows other times of a device, can link it to that device; a longer epoch reveals less"
     )
 
 
@@ -115,7 +115,7 @@ def _delta(task: Task) -> str:
     if not units:
         return ""
     capped = caps.lifetime_delta is not None or caps.rolling_delta is not None
-    return f"{rounded_up(units / UNIT)} per report" + ("" if capped else ": its caps do not bound it")
+    return f"{rounded_up(units / UNIT)} per report" + ("" if capped else ": its caps do not bound delta")
 
 
 def _name(mechanism: Mechanism) -> str:
@@ -128,7 +128,7 @@ def _name(mechanism: Mechanism) -> str:
             if mechanism.kernel == optimum.kernel:
                 return f"{words}: the optimum of Zheng, Mishra and Hu for a single value on a circle{error}"
         width = mechanism.kernel.window / mechanism.kernel.codes
-        return f"{words}: the optimum's shape with another window, {width:.3g} of the circle"
+        return f"{words}: the same shape as the optimum with another window, {width:.3g} of the circle"
     if not isinstance(mechanism, OptimalPiecewise):
         return words
     if mechanism.placement == "clamp":
@@ -138,7 +138,7 @@ def _name(mechanism: Mechanism) -> str:
 
 
 def _is_piecewise(mechanism: Mechanism) -> bool:
-    """Return whether devices sample from the rows of the Piecewise Mechanism on as many nodes."""
+    """Return whether the kernel equals that of the Piecewise Mechanism with the same number of nodes."""
     if not isinstance(mechanism, (OptimalPiecewise, Piecewise)) or mechanism.placement != "inset":
         return False
     same = Piecewise(mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes)
@@ -152,11 +152,11 @@ def _kernel(mechanism: Mechanism) -> str:
         inside = kernel.window * (kernel.background + kernel.extra) / UNIT
         return (
             f"{size}, window of {kernel.window}: "
-            f"a report lies in the true value's window with probability {inside:.3f}"
+            f"a report lies in the window of the true value with probability {inside:.3f}"
         )
     if isinstance(mechanism, CircularMechanism):
         return (
-            f"{size}, one row that is turned with the value: a report keeps {mechanism.attenuation():.3f} "
+            f"{size}, one row that is rotated to the value: a report keeps {mechanism.attenuation():.3f} "
             "of the first trigonometric moment"
         )
     return f"{size}, a table of {kernel.nodes * kernel.codes:,} weights"
@@ -171,7 +171,7 @@ def _outputs(mechanism: Mechanism) -> str:
     elif mechanism.end_zones:
         means = "biased: values near an end give the same reports, and means are ranges"
     else:
-        means = "biased: the server's numbers per code correct for it, or bound it"
+        means = "biased: the server corrects for it, or bounds it, with its own numbers per code"
     return f"from {low:.6g} to {high:.6g}, {means}"
 
 

@@ -1,4 +1,4 @@
-"""`arcwise design`: what designed mechanisms reach, beside what none can and the best published one."""
+"""`arcwise design`: designed mechanisms, compared with a lower bound and the best published mechanism."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _EPSILONS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 _CLAIMS = ((2.0, 0.015), (4.0, 0.05))
-"""Up to an epsilon the excess over the bound is at most this share."""
+"""Pairs: up to this epsilon, the excess over the bound is at most this share."""
 _LESS_FROM = 0.5
-"""From this epsilon on a design is better than everything published, below it at least as good."""
+"""From this epsilon on, a design is better than everything published; below it, at least as good."""
 _BIAS = 1e-9
 
 
@@ -34,9 +34,10 @@ _BIAS = 1e-9
 def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> None:
     """Design mechanisms for means and check the claims about them.
 
-    Values in an interval of length 1. The bound is recomputed: no epsilon-LDP mechanism has a smaller
-    worst-case variance. Exits with 1 when the excess over it is more than 1.5 % at an epsilon up to 2 or 5 %
-    up to 4, when the best published mechanism is better, or as good from epsilon 0.5 on.
+    Values lie in an interval of length 1. The bound is recomputed: no epsilon-LDP mechanism has a smaller
+    worst-case variance. The excess of a design over the bound is claimed to be at most 1.5 % up to epsilon 2
+    and 5 % up to 4. A design is claimed to be at least as good as the best published mechanism, and better
+    from epsilon 0.5 on. Exits with 1 if a claim fails.
 
     \b
     arcwise design --epsilon 0.5 1 2 4
@@ -54,7 +55,7 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
 
 
 def broken_claims(row: Figure) -> list[str]:
-    """Return in words what is claimed of a design and does not hold of this row."""
+    """Return, in words, the claims that do not hold for this row."""
     broken = []
     at = f"at epsilon {rounded_up(row.epsilon)}"
     limit = next((share for most, share in _CLAIMS if row.epsilon <= most), None)
@@ -91,5 +92,5 @@ def _print(rows: Sequence[Figure]) -> None:
     wide_console(120).print(table, highlight=False)
     click.echo(
         "\nUsers: how many times as many the other mechanism needs for the same error of a mean.\n"
-        "Seconds: near 0 where the design was on disk; --no-cache makes it anew."
+        "Seconds: near 0 if the design was on disk; --no-cache recomputes it."
     )

@@ -1,4 +1,4 @@
-"""`arcwise estimate`: estimates from a store or from a bare file of counts, and comparisons of these."""
+"""`arcwise estimate`: estimate from a store or from a file of counts, and compare estimates."""
 
 from __future__ import annotations
 
@@ -53,35 +53,36 @@ _against_options = together(
     click.option(
         "--against",
         type=click.File("r"),
-        help="Counts of other devices, as for --counts: how far their estimates are from these, with "
-        "intervals, and a test whether both come from one population.",
+        help="Counts of other devices, in the format of --counts. Shows how far their estimates differ from "
+        "these, with intervals, and tests whether both come from one population.",
     ),
     click.option(
         "--against-task",
         type=EXISTING,
-        help="The task of the other devices, on the same domain; alone with --store, its reports there.",
+        help="The task of the other devices, on the same domain; its reports are in --store unless --against "
+        "has them.",
     ),
     click.option(
         "--against-from",
         metavar="TIME",
-        help="With --store: the other reports are those of epochs that start then or later.",
+        help="With --store: the other reports are those of epochs that start at this time or later.",
     ),
     click.option(
         "--against-to",
         metavar="TIME",
-        help="With --store: the other reports are those of epochs that start before then.",
+        help="With --store: the other reports are those of epochs that start before this time.",
     ),
     click.option(
         "--reference",
         metavar="DISTRIBUTION",
-        help='A given population such as "normal:40,12" (see arcwise simulate --help): how far it is from '
-        "these estimates, and a test whether the reports come from it.",
+        help='A given population such as "normal:40,12" (see arcwise simulate --help). Shows how far it is '
+        "from these estimates, and tests whether the reports come from it.",
     ),
 )
 
 
 class _Against(NamedTuple):
-    """What the estimates are compared with: the values of `_against_options`, by their names."""
+    """The values of `_against_options`: other reports, or a reference, to compare estimates with."""
 
     against: TextIO | None
     against_task: Path | None
@@ -90,11 +91,11 @@ class _Against(NamedTuple):
     reference: str | None
 
     def given(self) -> dict[str, Any]:
-        """Return the options as they are written, with what was given."""
+        """Return the values by option names, such as ``--against-task``."""
         return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
 
     def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray, int] | None:
-        """Return the task of the other reports, these and their epochs; None with none to compare with.
+        """Return the task, the counts and the number of epochs of the other reports, or None without any.
 
         `task`, `span` and `store` are those of the first sample; no report may be in both samples.
         """
@@ -123,7 +124,7 @@ class _Against(NamedTuple):
         if task == other_task and both:
             raise click.UsageError(
                 f"no report may be in both samples, but those of {utc(epoch_start(task, both[0]))} are: give "
-                "--from and --to, or --against-from and --against-to, that leave out the other sample"
+                "--from and --to, or --against-from and --against-to, to separate the samples"
             )
         if not counts.any():
             raise click.ClickException(
@@ -134,7 +135,7 @@ class _Against(NamedTuple):
     def comparisons(
         self, task: Task, counts: IntArray, span: Span, store: str | None, **options: Any
     ) -> dict[str, Comparison]:
-        """Return the comparisons that were asked for, by name; `options` are those of `compare_samples`."""
+        """Return the requested comparisons by name; `options` are those of `compare_samples`."""
         found = {}
         other = self.others(task, span, store)
         if other is not None:
@@ -148,7 +149,7 @@ class _Against(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """As JSON, in words, and what can draw itself: nothing where there were no reports."""
+    """A result as JSON, in words, and as a drawing; the drawing is missing if there were no reports."""
 
     document: dict[str, Any]
     words: str
@@ -167,17 +168,17 @@ class Outcome(NamedTuple):
 @click.option(
     "--counts",
     type=click.File("r"),
-    help="File with the number of reports per code: a JSON array, or one number a line; or of "
+    help="File with the number of reports per code: a JSON array, one number a line, or the output of "
     "`arcwise count -o`, by task and epoch; - reads stdin.",
 )
-@click.option("--from", "start", metavar="TIME", help="Only epochs that start then or later, see below.")
-@click.option("--to", "end", metavar="TIME", help="Only epochs that start before then.")
+@click.option("--from", "start", metavar="TIME", help="Only epochs that start at TIME or later, see below.")
+@click.option("--to", "end", metavar="TIME", help="Only epochs that start before TIME.")
 @click.option(
-    "--by", "step", metavar="STEP", help="Estimates over time: every epoch, day, week, month or N epochs."
+    "--by", "step", metavar="STEP", help="Estimates over time, by epoch, day, week, month or N epochs."
 )
 @click.option("--simultaneous", is_flag=True, help="With --by: the level holds for all points together.")
 @click.option(
-    "--quantiles", is_flag=True, help="With --by: quantiles of every point, too (on a circle: --origin)."
+    "--quantiles", is_flag=True, help="With --by: also quantiles of every point (on a circle: --origin)."
 )
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals.")
 @click.option(
@@ -191,8 +192,8 @@ class Outcome(NamedTuple):
     "--reports-per-device",
     type=float,
     metavar="M",
-    help="The most reports that one device may have sent, with --by in a point: intervals allow for it. 1 "
-    "unless given, and a note says where caps allow more.",
+    help="The most reports that one device may have sent (with --by: in one point); intervals allow for it. "
+    "1 unless given; a note warns if caps allow more.",
 )
 @click.option(
     "--memoised",
@@ -203,22 +204,22 @@ class Outcome(NamedTuple):
     "--bands",
     is_flag=True,
     help="Also a band around the distribution function, bins and the mode with intervals, and quantiles of a "
-    "circle; --plot brings them too.",
+    "circle; included with --plot.",
 )
-@click.option("--origin", type=float, help="On a circle: quantiles counted upwards from here; implies them.")
+@click.option("--origin", type=float, help="On a circle: show quantiles, counted upwards from this origin.")
 @click.option(
     "--share",
     "between",
     multiple=True,
     metavar="LOW:HIGH",
-    help="Also estimate the share of values in between. Repeatable.",
+    help="Also estimate the share of values between LOW and HIGH. Repeatable.",
 )
 @_against_options
 @click.option(
     "--weights",
     type=click.File("r"),
     help="Treat the tasks as strata of one population, and estimate the whole. A JSON object with the "
-    'weight of each task in the population, as {"ios": 3, "android": 7}.',
+    'weight of each task in the population, such as {"ios": 3, "android": 7}.',
 )
 @click.option(
     "--plot",
@@ -231,12 +232,10 @@ class Outcome(NamedTuple):
     "--fit-test",
     "tested",
     is_flag=True,
-    help="Test whether honest devices explain the counts, and bound what liars could do; takes a second at "
-    "128 nodes, minutes at 1,000.",
+    help="Test whether honest devices explain the counts, and bound the effect of false reports; takes a "
+    "second at 128 nodes, minutes at 1,000.",
 )
-@click.option(
-    "--csv", "csv_file", type=NEW, help="Write the tidy table, a line for each number, to this file."
-)
+@click.option("--csv", "csv_file", type=NEW, help="Write a tidy table, a line for each number, to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, as the server's API does.")
 def estimate(  # noqa: PLR0917 (click calls it by keyword)
     task_files: tuple[Path, ...],
@@ -274,8 +273,8 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
     arcwise estimate ios.json android.json --store sqlite:///arcwise.db --weights devices.json
 
     TIME is a date or a time in UTC, or the number of an epoch. Several tasks need --store, or a file of
-    `arcwise count`; with --json they are an array. A task without reports says so, and the exit code is 1
-    only when no task has any. Where devices draw the tasks of a group, --target users is all devices of the
+    `arcwise count`; with --json they are an array. A task without reports gets a notice; the exit code is 1
+    only if no task has any. If devices draw the tasks of a group, --target users means all devices of the
     group.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     if (store is None) == (counts is None):
@@ -357,7 +356,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
 
 
 def _nothing(task: Task, span: Span, **options: Any) -> Outcome:
-    """Return that a task has no reports in these epochs; `options` are those of `empty_estimate`."""
+    """Return a no-reports notice for a task in these epochs; `options` are those of `empty_estimate`."""
     words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
     return Outcome(empty_estimate(task, **options).to_dict() | _epochs(task, span), words)
 
@@ -365,7 +364,7 @@ def _nothing(task: Task, span: Span, **options: Any) -> Outcome:
 def _estimated(
     task: Task, span: Span, result: Estimate, comparisons: Mapping[str, Comparison], fit: FitTest | None
 ) -> Outcome:
-    """Return an estimate from these epochs, with the comparisons, by name, and the test asked for."""
+    """Return an estimate from these epochs, with the comparisons by name and the fit test, if requested."""
     document, words = result.to_dict() | _epochs(task, span), str(result)
     if epochs := _words(task, span):
         words += f"\n  {'epochs':<18} {epochs}"
@@ -386,7 +385,7 @@ def _epochs(task: Task, span: Span) -> dict[str, Any]:
 
 
 def _words(task: Task, span: Span) -> str:
-    """Return a range of epochs in words, "" for all of them."""
+    """Return a range of epochs in words, or "" for all epochs."""
     ends = span_to_dict(task, span)
     start = "" if ends["start"] is None else f"from {ends['start']}"
     return start if ends["end"] is None else f"{start} to before {ends['end']}".strip()
@@ -397,9 +396,9 @@ def _weighted(
 ) -> Outcome:
     """Return the estimate for the population that the populations of some tasks make up.
 
-    Each task comes with its counts by epoch and the epochs that are asked for. `file` holds a JSON object
-    with the name of each task and its weight in the population; `options` are those of `post_stratify`, which
-    takes the task whose caps allow a device the most reports.
+    Each task comes with its counts by epoch and the requested epochs. `file` holds a JSON object with the
+    name of each task and its weight in the population. `options` are those of `post_stratify`, which takes
+    the task whose caps allow a device the most reports.
     """
     try:
         weights = json.load(file)
@@ -407,7 +406,7 @@ def _weighted(
         weights = None
     if not isinstance(weights, dict):
         raise click.ClickException(
-            '--weights must hold a JSON object of task names and numbers, as {"ios": 3, "android": 7}'
+            '--weights must hold a JSON object of task names and numbers, such as {"ios": 3, "android": 7}'
         )
     strata: dict[str, IntArray] = {}
     asked: list[tuple[Task, Span]] = []
@@ -418,7 +417,7 @@ def _weighted(
         first = asked[0][0]
         if not (same_codes(task, first) and same_units(task, first)):
             raise click.UsageError(
-                "--weights takes tasks of one domain, unit and mechanism: "
+                "--weights takes tasks of the same domain, unit and mechanism: "
                 f"{task.name} and {first.name} differ"
             )
         if task.name in strata:
@@ -430,7 +429,7 @@ def _weighted(
 
 
 def _printed(outcomes: Iterator[Outcome], total: int, *, as_json: bool) -> list[Outcome]:
-    """Return the outcomes; print each once it is computed, and show meanwhile how far the command is."""
+    """Return the outcomes; print each when it is computed, and show a progress bar meanwhile."""
     found: list[Outcome] = []
     for done in range(total):
         with progress_bar("estimating", counted=total > 1) as show:
@@ -461,13 +460,13 @@ def _asked(task_files: Sequence[Path], group_file: Path | None) -> tuple[Group |
             raise click.UsageError("Missing argument 'TASK_FILE...', or option '--group'.")
         return None, [Task.load(path) for path in task_files]
     if task_files:
-        raise click.UsageError("--group has tasks of its own: leave the task files out")
+        raise click.UsageError("--group already names its tasks: leave the task files out")
     group = Group.load(group_file)
     return group, group.tasks
 
 
 def _check_step(step: str | None, over_time: Mapping[str, Any], single: Mapping[str, Any]) -> None:
-    """Refuse options that need --by without it, and options that do not go with it."""
+    """Refuse options that need --by without it, and options that cannot be combined with it."""
     if step is None:
         _refuse({f"--{name}": value for name, value in over_time.items()}, "needs --by")
     else:
@@ -498,7 +497,7 @@ def _all_counts(
     *,
     step: str | None,
 ) -> Iterator[tuple[Task, dict[int, IntArray], Span]]:
-    """Yield each task with its counts by point and the epochs that are asked for."""
+    """Yield each task with its counts by point and the requested epochs."""
     if isinstance(counts, str):
         yield tasks[0], {0: read_counts(counts, "--counts")}, Span()
         return

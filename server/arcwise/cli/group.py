@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _Options(CapOptions):
-    """What `arcwise group new` is asked for, as it was typed."""
+    """The values of the options of `arcwise group new`, as typed."""
 
     tasks: tuple[str, ...]
     clip: bool
@@ -65,14 +65,18 @@ def group() -> None:
     multiple=True,
     required=True,
     metavar="NAME=DOMAIN",
-    help="A task and where its values lie: speed=0:180, heading=circle:360. Given for each task.",
+    help="A task and the domain of its values: speed=0:180, heading=circle:360. Give one for each task.",
 )
 @click.option("--clip", is_flag=True, help="Move values outside an interval to its nearer end.")
 @click.option(
-    "--step", "steps", multiple=True, metavar="NAME=STEP", help="A task's step, as of arcwise task new."
+    "--step", "steps", multiple=True, metavar="NAME=STEP", help="A task's step, as in arcwise task new."
 )
 @click.option(
-    "--rounding", "roundings", multiple=True, metavar="NAME=WORD", help="A task's rounding, likewise."
+    "--rounding",
+    "roundings",
+    multiple=True,
+    metavar="NAME=WORD",
+    help="A task's rounding, as in arcwise task new.",
 )
 @click.option("--epsilon", type=float, required=True, help="Privacy loss of a round of the group.")
 @click.option(
@@ -81,32 +85,36 @@ def group() -> None:
     show_default=True,
     metavar="K",
     help="Tasks that a device reports in a round: a number, all, auto (the rule of Wang et al. 2019), or "
-    "best (the least error of estimates, computed).",
+    "best (computed, for the smallest error of the estimates).",
 )
 @click.option(
-    "--goal", "goals", multiple=True, metavar="NAME=GOAL", help="A task's goal, as of arcwise task new."
+    "--goal", "goals", multiple=True, metavar="NAME=GOAL", help="A task's goal, as in arcwise task new."
 )
 @click.option(
     "--weight",
     "weights",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="Of every task, with --sample all: shares of epsilon are proportional to these.",
+    help="Weight of a task, with --sample all: shares of epsilon are proportional to these.",
 )
 @click.option(
     "--split",
     type=click.Choice(("equal", "estimate", "value", "average")),
     default="equal",
     show_default=True,
-    help="With --sample all: shares of epsilon that are equal, or that make the summed error least: of "
-    "estimates, of the worst single value, or of values on average (the latter two with goal value).",
+    help="With --sample all: equal shares of epsilon, or those that minimise the summed error: of estimates, "
+    "of the worst single value, or of values on average (the latter two with goal value).",
 )
 @epoch_option
 @click.option(
-    "--unit", "units", multiple=True, metavar="NAME=TEXT", help="A task's unit, as of arcwise task new."
+    "--unit", "units", multiple=True, metavar="NAME=TEXT", help="A task's unit, as in arcwise task new."
 )
 @click.option(
-    "--description", "descriptions", multiple=True, metavar="NAME=TEXT", help="What a task asks, likewise."
+    "--description",
+    "descriptions",
+    multiple=True,
+    metavar="NAME=TEXT",
+    help="A task's description, as in arcwise task new.",
 )
 @caps_options
 @save_options
@@ -119,7 +127,7 @@ def new(name: str, output: Path | None, force: bool, **options: Unpack[_Options]
         --sample all --split value
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     bounds = read_caps(options)
-    path = new_path(name, output, force)  # before a solver takes its time
+    path = new_path(name, output, force)  # fail before the solver runs
     with progress_bar("making the group", counted=False):
         made = _made(name, options, bounds)
         words = describe_group(made)
@@ -141,13 +149,13 @@ def show(files: tuple[Path, ...]) -> None:
 def verify(files: tuple[Path, ...]) -> None:
     """Check the certificate of each task in each FILE in exact arithmetic: all rows, or a window's integers.
 
-    Exits with 1 when one does not hold.
+    Exits with 1 if a certificate does not hold.
     """
     verify_files(files, lambda path: (f"{task.name}: {verified(task)}" for task in Group.load(path).tasks))
 
 
 def _made(name: str, options: _Options, caps: Caps) -> Group:
-    """Return the group; raises `click.UsageError` where the text of an option is not valid."""
+    """Return the group; raises `click.UsageError` if the text of an option is not valid."""
     texts = _pairs("--task", options["tasks"])
     steps = _numbers("--step", options["steps"])
     roundings = _pairs("--rounding", options["roundings"])
@@ -178,7 +186,7 @@ def _made(name: str, options: _Options, caps: Caps) -> Group:
     if options["split"] != "equal":
         if weights is not None or sample not in (None, len(domains)):
             raise click.UsageError(f"--split {options['split']} goes with --sample all and without --weight")
-        if options["split"] != "estimate":  # reports for averages are never near single values
+        if options["split"] != "estimate":  # goal value keeps reports near single values
             values = {name: "value" for name, domain in domains.items() if not domain.circular}
             goals = values | goals
         weights = best_shares(
@@ -219,7 +227,7 @@ def _numbers(option: str, texts: tuple[str, ...]) -> dict[str, float]:
 
 
 def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
-    """Return NAME=TEXT pairs; the name is what stands before the last equals sign."""
+    """Return NAME=TEXT pairs; the name is the text before the last equals sign."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, separator, value = text.rpartition("=")
@@ -232,13 +240,13 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _texts(option: str, texts: tuple[str, ...], tasks: Iterable[str]) -> dict[str, str]:
-    """Return NAME=TEXT pairs, in which a text may hold equals signs: the name is the longest that fits."""
+    """Return NAME=TEXT pairs; as texts may hold equals signs, the name is the longest that is a task."""
     pairs: dict[str, str] = {}
     for text in texts:
         name = max((task for task in tasks if text.startswith(f"{task}=")), key=len, default=None)
         if name is None:
             raise click.UsageError(
-                f"{option} takes NAME=TEXT, NAME that of a --task, one of {', '.join(tasks)}; got {text!r}"
+                f"{option} takes NAME=TEXT with the NAME of a --task, one of {', '.join(tasks)}; got {text!r}"
             )
         if name in pairs:
             raise click.UsageError(f"{option} must name a task once, got {name!r} twice")

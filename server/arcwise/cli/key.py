@@ -32,7 +32,7 @@ _store = click.option(
     default="sqlite:///arcwise.db",
     show_default=True,
     envvar="ARCWISE_STORE",
-    help="The server's store, also as ARCWISE_STORE.",
+    help="The server's store, or set ARCWISE_STORE.",
 )
 
 
@@ -49,7 +49,7 @@ def key() -> None:
     "--scope",
     type=click.Choice(SCOPES),
     required=True,
-    help="ingest sends reports, read reads tasks and estimates, metrics reads /metrics, admin reads both and "
+    help="ingest sends reports; read reads tasks and estimates; metrics reads /metrics; admin reads both and "
     "makes tasks and keys.",
 )
 @click.option(
@@ -68,7 +68,7 @@ def new(*, scope: str, tasks: tuple[str, ...], label: str, url: str) -> None:
     """
     ids = _task_ids(url, tasks) if tasks else None
     secret, stored = new_key(scope, tasks=ids, label=label, now=time.time())
-    with closing(open_store(url)) as store:  # made only now, when nothing that was given is wrong
+    with closing(open_store(url)) as store:  # created only now, when all arguments are checked
         audited(store, f"make {scope} key", stored.id, lambda: store.add_key(stored), now=stored.created)
     click.echo(secret)
     click.echo(f"The key {stored.id} is shown once. arcwise key revoke {stored.id} revokes it.", err=True)
@@ -104,9 +104,9 @@ def revoke(*, key_id: str, url: str) -> None:
 
     This cannot be undone.
 
-    ID is the key's id, as `arcwise key list` shows it; a whole key works too.
+    ID is the key's id, as `arcwise key list` shows it; the key itself works too.
     """
-    # Whoever has the key at hand and nothing else, must be able to end it.
+    # People who have only the key itself must be able to revoke it.
     name = key_id.split("_")[2] if key_id.count("_") == 3 else key_id
     with closing(open_store(url, create=False)) as store:
         keys = store.keys()
@@ -121,19 +121,19 @@ def revoke(*, key_id: str, url: str) -> None:
 
 @key.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--rotate", is_flag=True, help="Put a new key first in a FILE that exists.")
+@click.option("--rotate", is_flag=True, help="Add a new key at the start of an existing FILE.")
 @click.option(
     "--keep-days",
     type=click.IntRange(0, 36_500),
     default=730,
     show_default=True,
     metavar="DAYS",
-    help="With --rotate: for how long the key before still opens requests. Apps that ship with it need that.",
+    help="With --rotate: days for which the previous key opens requests, for apps that ship with it.",
 )
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
-    help="Where to write what apps ship with, application/ohttp-keys.  [default: FILE.ohttp-keys]",
+    help="File to write for apps to ship with, application/ohttp-keys.  [default: FILE.ohttp-keys]",
 )
 def gateway(*, file: Path, rotate: bool, keep_days: int, config: Path | None) -> None:
     """Make or rotate the keys with which a server opens oblivious requests.
@@ -147,9 +147,9 @@ def gateway(*, file: Path, rotate: bool, keep_days: int, config: Path | None) ->
     made = keys.rotate(time.time(), keep_seconds=keep_days * DAY) if rotate else keys.make()
     public = config or file.with_name(f"{file.name}.ohttp-keys")
     public.write_bytes(encode_key_configs([made.config]))
-    click.echo(f"wrote key {made.key_id} to {file}, and what apps ship with to {public}")
+    click.echo(f"wrote key {made.key_id} to {file}, and the file that apps ship with to {public}")
     if rotate:
-        click.echo(f"the key before opens requests for {counted(keep_days, 'more day')}")
+        click.echo(f"the previous key opens requests for {counted(keep_days, 'more day')}")
 
 
 def _task_ids(url: str, texts: Sequence[str]) -> list[str]:
@@ -159,7 +159,7 @@ def _task_ids(url: str, texts: Sequence[str]) -> list[str]:
     except StoreError:
         if not all(Path(text).is_file() for text in texts):
             raise
-        stored = []  # of task files a key can be made before there is a store
+        stored = []  # keys for task files can be made before a store exists
     return [_task_id(stored, text) for text in texts]
 
 

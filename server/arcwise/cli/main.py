@@ -1,4 +1,4 @@
-"""The command group: each command stands in its own module and is loaded when it is called."""
+"""The command group. Each command has its own module, which is loaded when the command is called."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _COMMANDS = {
     "compare": "Compare every mechanism that serves a domain, at one epsilon.",
     "conformance": "Check a client in any language against the golden vectors.",
     "count": "Count the reports in each SOURCE by task and epoch: Parquet, CSV or JSON lines, or a table.",
-    "dashboard": "Show the estimates of STORE in a browser on this machine, and change nothing.",
-    "demo": "Collect a year of flights privately, and show the estimates beside the truth.",
+    "dashboard": "Show the estimates of STORE in a browser on this machine, without changing the store.",
+    "demo": "Collect a year of flights privately, and show the estimates next to the truth.",
     "design": "Design mechanisms for means and check the claims about them.",
     "estimate": "Estimate from the counts of the task in each TASK_FILE, or of the tasks of a group.",
     "group": "Make, show and verify groups of tasks that share a budget.",
     "key": "Make, list and revoke the keys of a server, and make those of its gateway.",
-    "plan": "Plan a survey: give two of --epsilon, --error and --reports, and the third is found.",
+    "plan": "Plan a survey: give two of --epsilon, --error and --reports, and the third is computed.",
     "quickstart": "Write a Python file with a device, a server and an estimate, to run and to change.",
     "randomize": "Randomise a column of FILE (Parquet, CSV or JSON lines) and write a file of reports.",
     "reproduce": 'Recompute a table or figure of a publication; the NAME "all" recomputes every one.',
@@ -33,15 +33,15 @@ _COMMANDS = {
     "store": "Inspect and maintain a store: sqlite:///FILE or postgresql://USER@HOST/DATABASE.",
     "task": "Make, show and verify task files, and report on their privacy.",
 }
-"""The first sentence of each command's help, which is shown without loading the command's module."""
+"""The first sentence of each command's help, kept here to list the commands without loading their modules."""
 
 
 _COMPUTING = frozenset({"audit", "compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
-"""Commands that take one thread of linear algebra; the others do not load it."""
+"""Commands that limit linear algebra to one thread; the others do not load it."""
 
 
 class CommandGroup(click.Group):
-    """A group that lists its commands without cutting their words; click itself cuts them to one line."""
+    """A group that lists its commands with whole first sentences; click would cut them to one line."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands."""
@@ -51,7 +51,7 @@ class CommandGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command; say what there is where there is none of that name."""
+        """Find the command; if it does not exist, fail with a suggestion or with the list of commands."""
         name = args[0] if args else ""
         if args and not name.startswith("-") and self.get_command(ctx, name) is None:
             known = self.list_commands(ctx)
@@ -66,7 +66,7 @@ class CommandGroup(click.Group):
 
 
 class _MissingExtra(click.ClickException):
-    exit_code = 2  # nothing was tried, as with a mistake in the options
+    exit_code = 2  # nothing was run, as with a mistake in the options
 
 
 class _Group(CommandGroup):
@@ -106,4 +106,4 @@ class _Group(CommandGroup):
 @click.version_option(__version__, prog_name="arcwise")
 def main() -> None:
     """Local differential privacy for bounded and circular numbers."""
-    warnings.simplefilter("ignore", CoarseGridWarning)  # a command that makes a task says it in its output
+    warnings.simplefilter("ignore", CoarseGridWarning)  # commands that make tasks print it themselves

@@ -1,4 +1,4 @@
-"""The mechanism of a new task: one of the registry by its name, or one that is designed for its goal."""
+"""The mechanism of a new task: a registered mechanism by its name, or one designed for the task's goal."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.sta
 NAMES = tuple(_NEWEST)
 
 _DESIGNS_ARE_BEST_TO = 8.0
-"""`arcwise design` checks up to this epsilon that nothing published is better."""
+"""Up to this epsilon, `arcwise design` checks that nothing published is better."""
 _WORTH_DESIGNING = 0.99
-"""A design for single values is taken where its error is below this share of the usual mechanism's."""
+"""A design for single values is used if its error is below this share of the usual mechanism's error."""
 _BETWEEN = 8
 """Numbers tried between two values."""
 _FINE = ("piecewise-sub", "piecewise-opt", "piecewise-transformation", "randomized-response")
-"""The published mechanisms whose error keeps falling with epsilon, on grids that grow finer."""
+"""The published mechanisms with an error that keeps falling with epsilon, on grids that grow finer."""
 
 
 def mechanism_for(
@@ -49,7 +49,7 @@ def mechanism_for(
     nodes: int | None = None,
     power: float | None = None,
 ) -> Mechanism | None:
-    """Return the mechanism that was asked for, or None where the task's goal is to pick it."""
+    """Return the requested mechanism, or None if the task picks the one of its goal."""
     if populations and (name is not None or goal != "mean" or domain.circular):
         raise click.UsageError("--population is for --goal mean on an interval, without --mechanism")
     if name is None:
@@ -64,7 +64,7 @@ def mechanism_for(
 
 
 def _named(name: str, domain: Domain, epsilon: float, options: dict[str, Any]) -> Mechanism:
-    """Return a mechanism of the registry with these options, None where they are not given."""
+    """Return a mechanism of the registry with these options; an option of None is not given."""
     cls: Any = MECHANISMS[name, _NEWEST[name]]
     takes = inspect.signature(cls).parameters
     given = {option: value for option, value in options.items() if value is not None}
@@ -89,7 +89,7 @@ def _of_goal(
     goal = checked_goal(goal, domain, None)
     if goal == "mean":
         raise click.UsageError(
-            "--nodes and --power are not for --goal mean, whose mechanism is designed: in Python "
+            "--nodes and --power are not for --goal mean, which designs its mechanism: in Python "
             "arcwise.analysis.design.minimax takes nodes"
         )
     return goal_mechanism(goal, domain, epsilon, nodes=nodes, power=power)
@@ -100,7 +100,7 @@ def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) ->
     if domain.discrete and not designable(domain):
         raise click.UsageError(
             f"--goal mean has no design with a node for each of {domain.size} values: leave --goal out, as "
-            "the default goal's mean is unbiased too, or leave --step out"
+            "the mean of the default goal is unbiased too, or leave --step out"
         )
     designed = _solved(domain, epsilon, "mean", populations)
     if populations:
@@ -108,10 +108,10 @@ def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) ->
         right = _variance(general, populations) / _variance(designed, populations)
         wrong = worst_unit_variance(designed) / worst_unit_variance(general)
         click.echo(
-            f"note: without --population {right:.3g} times as many reports are needed there; at values where "
-            f"it has nobody up to {wrong:.3g} times as many are needed with it\n"
-            "note: the task is public, and says what the population is: one taken from collected data "
-            "reveals it",
+            f"note: without --population, {right:.3g} times as many reports are needed in this population; "
+            f"with it, up to {wrong:.3g} times as many are needed at values where the population has nobody\n"
+            "note: the task is public and reveals the population: do not take it from collected data unless "
+            "it may be revealed",
             err=True,
         )
     if epsilon > _DESIGNS_ARE_BEST_TO:
@@ -120,14 +120,14 @@ def _designed(domain: Interval, epsilon: float, populations: tuple[str, ...]) ->
 
 
 def _variance(mechanism: Mechanism, populations: tuple[str, ...]) -> float:
-    """Return the variance of a report: the average over the populations, or for the worst value."""
+    """Return the variance of a report: the average over the populations, or the worst case without them."""
     if not populations:
         return worst_unit_variance(mechanism)
     return MeanCurve(mechanism, as_populations(populations, mechanism.domain), "population").variance
 
 
 def _nearest(domain: Interval, epsilon: float) -> Mechanism | None:
-    """Return a design for single values on a lattice, where its worst error is below the usual mechanism's.
+    """Return a design for single values on a lattice, if its worst error is below the usual mechanism's.
 
     None leaves the mechanism to the goal.
     """
@@ -144,7 +144,7 @@ def _nearest(domain: Interval, epsilon: float) -> Mechanism | None:
 
 
 def _solved(domain: Interval, epsilon: float, goal: str, populations: tuple[str, ...] = ()) -> Mechanism:
-    """Return the mechanism that the solver designs, and show how far it is."""
+    """Return the mechanism that the solver designs, and show a progress bar meanwhile."""
     from arcwise.analysis.design import minimax
 
     with progress_bar("designing the mechanism", counted=False) as progress:
@@ -160,7 +160,7 @@ def _solved(domain: Interval, epsilon: float, goal: str, populations: tuple[str,
 def _warn_where_others_are_better(
     designed: Mechanism, domain: Interval, epsilon: float, populations: tuple[str, ...]
 ) -> None:
-    """Say so where a published mechanism on a finer grid needs fewer reports than a table of few codes."""
+    """Warn if a published mechanism on a finer grid needs fewer reports than a table of few codes."""
     others: dict[str, float] = {}
     for name in _FINE:
         cls: Any = MECHANISMS[name, _NEWEST[name]]

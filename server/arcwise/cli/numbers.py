@@ -1,4 +1,4 @@
-"""Numbers that people have in a file, and what they say of a domain: `--data` and `--from-data`."""
+"""Read numbers from a file of the user's, for `--data` and `--from-data`."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 def read_numbers(
     path: Path, column: str | None, *, option: str = "--data", missing: bool = False
 ) -> FloatArray:
-    """Return the numbers of a file, shape (n,), at least one; NaN where a value is missing.
+    """Return the numbers of a file, shape (n,), at least one; missing values are NaN.
 
-    The file has one number a line; a column of CSV, whose name may be left out where there is one column; a
-    JSON array; JSON lines; or a column of Parquet. Where JSON holds objects, `column` is the key. The path
-    "-" is stdin; the suffix says only whether the file is Parquet, or separated by tabs. Empty fields of a
-    CSV file are left out, or are missing values if `missing` allows them. `option` is the option that named
-    the file, for errors.
+    The file has one number a line; a column of CSV, whose name may be left out if it is the only one; a JSON
+    array; JSON lines; or a column of Parquet. If JSON holds objects, `column` is the key. The path "-" is
+    stdin; the suffix matters only for Parquet and for files separated by tabs. Empty fields of a CSV file are
+    left out, or are missing values if `missing` allows them. `option` is the option that named the file, for
+    errors.
     """
     if path.suffix.lower() in PARQUET:
         values = _of_parquet(path, column, option)
@@ -69,7 +69,7 @@ def _of_parquet(path: Path, column: str | None, option: str) -> FloatArray:
 
 
 class _Text:
-    """The numbers of a text: JSON where it starts like that, lines or CSV otherwise."""
+    """The numbers of a text: JSON if it starts like JSON, lines or CSV otherwise."""
 
     def __init__(self, path: Path, column: str | None, option: str, *, missing: bool) -> None:
         self._path, self._column, self._option, self._missing = path, column, option, missing
@@ -80,7 +80,7 @@ class _Text:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
             raise click.ClickException(f"{self._option} cannot be read: {error}") from None
-        stripped = text.removeprefix("\ufeff").lstrip()  # a mark that stdin has is no encoding's
+        stripped = text.removeprefix("\ufeff").lstrip()  # decoding does not remove this mark from stdin
         try:
             if stripped.startswith("["):
                 return self._of_items(json.loads(stripped))
@@ -142,7 +142,7 @@ class _Text:
         return present
 
     def _of_cell(self, row: list[str], place: int, line: int) -> float | None:
-        """Return the number of a field; None for an empty one where no value may be missing."""
+        """Return the number of a field; None for an empty field if missing values are not allowed."""
         if not self._missing and place < len(row) and not row[place].strip():
             return None
         cell = row[place] if place < len(row) else ""

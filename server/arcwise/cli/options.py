@@ -1,7 +1,7 @@
-"""Options that several commands share, and what their values mean.
+"""Options that several commands share, and functions that read their values.
 
-A command takes the values of such a set as ``**options``, of the `TypedDict` of the set, and hands them on as
-one object.
+A command takes the values of such a set as ``**options``, typed by the set's `TypedDict`, and passes them on
+as one object.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DomainOptions(TypedDict):
 
 
 class DataOptions(DomainOptions):
-    """Values of the user's own, of `data_options`, and their domain."""
+    """The user's own values, of `data_options`, and their domain."""
 
     data: Path | None
     column: str | None
@@ -96,7 +96,7 @@ lattice_options = together(
     click.option(
         "--step",
         type=float,
-        help="Values are low, low + STEP, ..., high (on a circle 0, STEP, ...): each is a value of its own.",
+        help="Values are low, low + STEP, ..., high (on a circle 0, STEP, ...); each is a value of its own.",
     ),
     click.option(
         "--rounding",
@@ -110,17 +110,19 @@ data_options = together(
         "--data",
         type=NUMBERS,
         metavar="FILE",
-        help="Values of your own: numbers, one a line, a column of CSV, JSON, JSON lines or Parquet; - reads "
+        help="Your own values: numbers, one a line, a column of CSV, JSON, JSON lines or Parquet; - reads "
         "stdin. Rows without a value are left out.",
     ),
     click.option(
-        "--column", metavar="NAME", help="The column or the key of the values, when --data has several."
+        "--column", metavar="NAME", help="The column or the key of the values, if --data has several."
     ),
 )
 
 caps_options = together(
     click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in all."),
-    click.option("--rolling-cap", type=float, help="Epsilon that it may spend within any --rolling-window."),
+    click.option(
+        "--rolling-cap", type=float, help="Epsilon that one device may spend within any --rolling-window."
+    ),
     click.option(
         "--rolling-window",
         type=int,
@@ -130,7 +132,9 @@ caps_options = together(
     ),
     click.option("--lifetime-delta-cap", type=float, help="Delta that one device may spend in all."),
     click.option(
-        "--rolling-delta-cap", type=float, help="Delta that it may spend within any --rolling-window."
+        "--rolling-delta-cap",
+        type=float,
+        help="Delta that one device may spend within any --rolling-window.",
     ),
 )
 
@@ -138,17 +142,17 @@ central_options = together(
     click.option(
         "--central",
         type=float,
-        help="Central epsilon that is promised to those who see released counts alone; needs --reports.",
+        help="Central epsilon that is promised against readers of released counts only; needs --reports.",
     ),
     click.option(
         "--releases",
         type=int,
-        help="With --central: epochs that one device reports in, at most; 1 unless given.",
+        help="With --central: most epochs that one device reports in; 1 unless given.",
     ),
     click.option(
         "--reports-each",
         type=int,
-        help="With --central: reports of one device in an epoch, at most; 1 unless given.",
+        help="With --central: most reports of one device in an epoch; 1 unless given.",
     ),
     click.option(
         "--honest",
@@ -170,9 +174,9 @@ save_options = together(
 
 
 def checked_picture(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Return the path of a `--plot` option, after checking its suffix and that a picture can be drawn."""
+    """Return the path of a `--plot` option, after checking its suffix and the library that draws it."""
     if path is not None:
-        from arcwise.analysis.plotting.style import PICTURES  # what draws is for those who plot
+        from arcwise.analysis.plotting.style import PICTURES  # loads the drawing library only if needed
 
         if path.suffix not in PICTURES:
             raise click.UsageError(f"--plot takes a file that ends in .png, .svg or .pdf; got {str(path)!r}")
@@ -190,7 +194,7 @@ plot_option = click.option(
 
 
 def read_domain(options: DomainOptions, *, clip: bool = False) -> Domain:
-    """Return the domain that the options name; raises `click.UsageError` where they name none."""
+    """Return the domain of the options; raises `click.UsageError` without one."""
     text, circle, step, rounding = (
         options["domain_text"],
         options["circle"],
@@ -219,7 +223,7 @@ def read_domain(options: DomainOptions, *, clip: bool = False) -> Domain:
 
 
 def read_caps(options: CapOptions) -> Caps:
-    """Return the caps that the options name."""
+    """Return the caps of the options."""
     return Caps(
         options["lifetime_cap"],
         options["rolling_cap"],
@@ -232,7 +236,7 @@ def read_caps(options: CapOptions) -> Caps:
 def read_statement(
     options: CentralOptions, delta: float | None, reports: int | None
 ) -> CentralStatement | None:
-    """Return the central statement that the options name, or None without --central."""
+    """Return the central statement of the options, or None without --central."""
     epsilon = options["central"]
     asked = {name: options.get(name) for name in ("honest", "reports_each", "releases")}
     beside: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Values of the user's own: reads them, proposes a domain, a step and bounds, says what that reveals."""
+"""Values of the user's own: read them, propose a domain, a step and bounds, and say what these reveal."""
 
 from __future__ import annotations
 
@@ -21,26 +21,28 @@ if TYPE_CHECKING:
     from arcwise.cli.options import DataOptions
     from arcwise.typing import FloatArray
 
-_REVEALS = "a task is public: a mechanism that is chosen by these values reveals something of them, too"
+_REVEALS = "a task is public: a mechanism that is chosen by these values reveals something about them"
 
 _FEWEST = 20
-"""Values from which on a step is proposed: of fewer, too many are multiples of something by chance."""
+"""Number of values from which on a step is proposed: among fewer, multiples may be chance."""
 
 _NEARLY_ALL = 0.99
 _OF_DISTINCT = 0.9
-"""Shares of the values, and of the different ones among them, that must be multiples of a step. Many equal
-values, such as zeros, are multiples of everything."""
+"""Shares of the values, and of the distinct values, that must be multiples of a step.
+
+The second is needed because many equal values, such as zeros, are multiples of everything.
+"""
 
 _TAIL = 0.005
 _TOO_LONG = 3.0
-"""The bounds leave out half a per cent on either side where the whole range is this many times as long."""
+"""The bounds leave out half a per cent on either side if the whole range is this many times as long."""
 
 _MANTISSAS = (6.0, 5.0, 3.0, 2.5, 2.0, 1.5, 1.0)
-"""Of steps, times powers of ten; half hours and quarters of an hour in minutes among them."""
+"""Candidate steps, times powers of ten; they include half hours and quarters of an hour in minutes."""
 
 
 def read_own_numbers(path: Path, column: str | None) -> FloatArray:
-    """Return the numbers of a file of `--data`, shape (n,); says on stderr how many rows have none."""
+    """Return the numbers of a file of `--data`, shape (n,); report rows without a value on stderr."""
     values = read_numbers(path, column, missing=True)
     present = values[~np.isnan(values)]
     if absent := values.size - present.size:
@@ -49,7 +51,7 @@ def read_own_numbers(path: Path, column: str | None) -> FloatArray:
 
 
 def read_population(options: DataOptions) -> tuple[Domain, FloatArray | None]:
-    """Return the domain that the options name or the values of --data propose, and these values."""
+    """Return the domain from the options or proposed from the values of --data, and these values."""
     if options["data"] is not None:
         return read_own_data(options["data"], options)
     if options["column"] is not None:
@@ -58,11 +60,10 @@ def read_population(options: DataOptions) -> tuple[Domain, FloatArray | None]:
 
 
 def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> tuple[Domain, FloatArray]:
-    """Return the domain that the options name, or one that the values of a file propose, and these values.
+    """Return the values of a file, and the domain that the options name or else the values propose.
 
     Values outside the domain are clipped. Notes on stderr say what is proposed, and that it reveals something
-    of the values. With `stepped`, a step is proposed together with bounds for values that are multiples of
-    one.
+    about the values. With `stepped`, proposed bounds come with a step if the values are multiples of one.
     """
     values = read_own_numbers(path, options["column"])
     notes: list[str] = []
@@ -89,7 +90,7 @@ def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> 
 
 
 class Proposal(NamedTuple):
-    """A domain, and what should be known of it, a sentence each."""
+    """A domain, and notes on it, a sentence each."""
 
     domain: Domain
     notes: tuple[str, ...]
@@ -103,7 +104,7 @@ def proposed(
     rounding: str | None,
     stepped: bool = True,
 ) -> Proposal:
-    """Return a proposal of a domain for values like these.
+    """Propose a domain for values like these.
 
     The bounds of a domain that is `given` without a step are kept, and so are a `step` and a `rounding`;
     those that are None are proposed. Without `stepped`, no step is proposed together with bounds.
@@ -134,14 +135,14 @@ def proposed(
     notes += words
     if taken is not None or words:
         notes.append(
-            "a domain taken from data reveals something of the data: take a public sample, or what is known "
-            "without one"
+            "a domain taken from data reveals something about the data: use a public sample, or known bounds "
+            "instead"
         )
     return Proposal(domain, tuple(notes))
 
 
 def _outside(values: FloatArray, low: float, high: float) -> int:
-    """Return how many values lie outside of bounds."""
+    """Return the number of values outside the bounds."""
     return int(((values < low) | (values > high)).sum())
 
 
@@ -155,14 +156,14 @@ def _range(values: FloatArray) -> tuple[float, float, bool]:
 
 
 def _outward(low: float, high: float, step: float | None) -> tuple[float, float]:
-    """Return the bounds moved outward to round numbers, and whole steps."""
+    """Return the bounds moved outward to round numbers and whole steps."""
     unit = _round_up((high - low) / 10.0)
     if step is not None:
         unit = step * max(1.0, math.floor(unit / step + 0.5))
-    # A number of units that floats put a hair above a whole one is that whole one.
+    # Rounding errors may put a whole number of units slightly above it.
     first, last = math.floor(low / unit + 1e-9), math.ceil(high / unit - 1e-9)
     if 0 < first <= 2:
-        first = 0  # what begins near 0 is what begins at 0
+        first = 0  # a range that begins near 0 begins at 0
     return float(f"{first * unit:.12g}"), float(f"{last * unit:.12g}")
 
 
@@ -173,9 +174,9 @@ def _round_up(number: float) -> float:
 
 
 def _step_of_line(values: FloatArray, length: float, *, whole: bool = False) -> float | None:
-    """Return the largest round step that nearly all values are multiples of, where there is one.
+    """Return the largest round step that nearly all values are multiples of, or None if there is none.
 
-    With `whole` only one that divides the length.
+    With `whole`, the step must divide the length.
     """
     top = math.floor(math.log10(length))
     for power in range(top, top - 5, -1):
@@ -212,10 +213,10 @@ def _fits(places: FloatArray) -> bool:
 def _with_step(
     domain: Domain, values: FloatArray, step: float | None, rounding: str | None
 ) -> tuple[Domain, list[str]]:
-    """Return the domain with its step, where there is one and not too many values, and what to say."""
+    """Return the domain with its step, if there is one with few enough values, and a note on it."""
     if step is None:
         if rounding is not None:
-            raise click.UsageError("--rounding is for a domain with a step, and these values have none")
+            raise click.UsageError("--rounding is for a domain with a step, and these values have no step")
         return domain, []
     low = domain.start
     places = (values - low) / step
@@ -223,7 +224,7 @@ def _with_step(
     size = math.floor(domain.length / step + 0.5) + (not domain.circular)
     if size > MOST_VALUES:
         return domain, [
-            f"values are multiples of {step:g}, and {size:,} of these are more than have a node each "
+            f"values are multiples of {step:g}, but {size:,} values are more than can have a node each "
             f"({MOST_VALUES:,}): no step"
         ]
     if rounding is None:

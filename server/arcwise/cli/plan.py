@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Options(DataOptions, CentralOptions):
-    """What the shared options give."""
+    """The values of the shared options."""
 
 
 @click.command()
@@ -54,8 +54,8 @@ class _Options(DataOptions, CentralOptions):
     "populations",
     multiple=True,
     metavar="LINE",
-    help="Distribution of the values, as for `arcwise simulate --distribution`; the worst unless given. "
-    "Several weigh the same.",
+    help="Distribution of the values, as for `arcwise simulate --distribution`; the worst case unless given. "
+    "Repeatable, with equal weights.",
 )
 @data_options
 @click.option("--length", type=float, help="Resultant length of a direction's population; 0.5 unless given.")
@@ -66,11 +66,11 @@ class _Options(DataOptions, CentralOptions):
     show_default=True,
     help="Target: the mean of the population, or of the users who report.",
 )
-@click.option("--level", default=0.95, show_default=True, help="Level of the interval beside the error.")
+@click.option("--level", default=0.95, show_default=True, help="Level of the interval shown with the error.")
 @click.option(
     "--delta",
     type=float,
-    help="Compare mechanisms that spend this delta, too; with --central the promise's delta, 1e-8 "
+    help="Also compare mechanisms that spend this delta; with --central the delta of the promise, 1e-8 "
     "unless given.",
 )
 @central_options
@@ -94,7 +94,7 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     plot_file: Path | None,
     **options: Unpack[_Options],
 ) -> None:
-    """Plan a survey: give two of --epsilon, --error and --reports, and the third is found.
+    """Plan a survey: give two of --epsilon, --error and --reports, and the third is computed.
 
     \b
     arcwise plan --domain 0:180 --epsilon 1 --error 0.5
@@ -105,24 +105,24 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     arcwise plan --data survey.csv --column age --epsilon 1 --error 1%
     arcwise plan --domain 0:180 --central 1 --reports 1e4 --releases 30 --goal distribution
 
-    With --central and --reports, the largest local epsilon is found at which the counts of so many reports
-    keep a central epsilon, and its error.
+    With --central and --reports, it computes the largest local epsilon at which the counts of this many
+    reports keep a central epsilon, and the error at that epsilon.
 
     With --data, those values are the population, and bounds are taken from them unless given.
 
     Errors of means and directions are computed from the integers that devices sample from. Those of
-    distributions are simulated, which takes ten seconds to a minute of one core, longer for smaller errors;
-    with --no-compare a quarter of it.
+    distributions are simulated, which takes ten seconds to a minute of one core, and longer for smaller
+    errors. With --no-compare it takes a quarter of that time.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     central = read_statement(options, delta, reports)
     if central is not None:
         if epsilon is not None or error is not None:
             raise click.UsageError(
-                "--central takes --reports, without --epsilon and --error, which are found"
+                "--central takes --reports, without --epsilon and --error, which are computed"
             )
         epsilon = reports = delta = None
     elif sum(value is not None for value in (epsilon, error, reports)) != 2:
-        raise click.UsageError("give two of --epsilon, --error and --reports: the third is found")
+        raise click.UsageError("give two of --epsilon, --error and --reports: the third is computed")
     if populations and options["data"] is not None:
         raise click.UsageError("give one of --data and --population")
     domain, values = read_population(options)
@@ -161,7 +161,7 @@ def _print(made: Plan) -> None:
     if len(made.rows) > 1:
         click.echo()
         wide_console(120).print(_table(made), highlight=False)
-        click.echo("* what a task with this goal gets")
+        click.echo("* the default for this goal")
     for label, reason in made.left_out.items():
         click.echo(f"Left out: {label}: {reason}.")
 
@@ -185,6 +185,6 @@ def _table(made: Plan) -> Table:
             *cells, f"{row.relative:.3f}", style="bold" if row.chosen else "yellow" if row.delta else None
         )
     if any(row.delta for row in made.rows):
-        table.caption = "† spends a delta as well"
+        table.caption = "† also spends a delta"
         table.caption_justify = "left"
     return table

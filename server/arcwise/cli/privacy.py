@@ -1,6 +1,6 @@
 """The privacy report of a task or a group: one page that a privacy officer can read and sign.
 
-The numbers are computed here; the words stand in `privacy.html`.
+The numbers are computed here; the words are in `privacy.html`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ _PERIODS = {3600: "the hour", 86_400: "the day", 604_800: "the week"}
 
 
 def privacy_page(asked: Task | Group, file: str) -> str:
-    """Return the privacy page of a task or group as HTML, without a script and with nothing from outside.
+    """Return the privacy page of a task or group as HTML, without scripts and external content.
 
-    `file` is the name of its file, for the command on the page that checks it.
+    `file` is the name of its file, which the page quotes in the command to check it.
     """
     group = asked if isinstance(asked, Group) else None
     tasks = [asked] if isinstance(asked, Task) else list(asked.tasks)
-    shown = max(tasks, key=lambda task: task.epsilon)  # whose reports reveal most
+    shown = max(tasks, key=lambda task: task.epsilon)  # its reports reveal most
     once = "report" if group is None else "round"
     epsilon, delta = asked.epsilon, asked.charge.delta_units
     capped = limits(asked.caps, asked.charge)
@@ -77,7 +77,7 @@ def privacy_page(asked: Task | Group, file: str) -> str:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    """Return what the page says of a task."""
+    """Return the values that the page shows of a task."""
     certificate, kernel = task.mechanism.certificate(), task.mechanism.kernel
     ratio = certificate.ratio
     if task.domain.circular:
@@ -108,7 +108,7 @@ def _task(task: Task) -> dict[str, Any]:
 class Limit(NamedTuple):
     """A cap on answers, and the epsilon and delta that `most` answers spend.
 
-    `period` is "in all, for ever" or "within any 24 hours", and `most` is at least 1.
+    `period` is "in all, for ever" or, for example, "within any 24 hours", and `most` is at least 1.
     """
 
     period: str
@@ -118,7 +118,7 @@ class Limit(NamedTuple):
 
 
 def limits(caps: Caps, charge: Charge) -> list[Limit]:
-    """Return what each cap comes to: for ever, then within the window; without caps nothing."""
+    """Return a limit for each cap, first for ever, then within the window; empty without caps."""
     window = duration(caps.window).removeprefix("1 ")  # "within any day"
     pairs = (
         ("in all, for ever", caps.lifetime_micro, caps.lifetime_delta_units),
@@ -139,7 +139,7 @@ def limits(caps: Caps, charge: Charge) -> list[Limit]:
 
 
 class Belief(NamedTuple):
-    """How sure an observer can become: before, and after so much epsilon, as texts."""
+    """How sure an observer can become: before the answers, and after an epsilon, as texts."""
 
     before: str
     after: tuple[str, ...]
@@ -160,7 +160,7 @@ def beliefs(epsilons: list[float]) -> list[Belief]:
 
 
 def percent(share: float) -> str:
-    """Return a share as a percentage, rounded up: a bound stays one."""
+    """Return a share as a percentage, rounded up so that a bound stays a bound."""
     up = math.ceil(share * 1000 - 1e-9) / 10
     return "more than 99.9 %" if up >= 100 else f"{up:g} %"
 
@@ -184,8 +184,8 @@ def output_chart(task: Task) -> Chart:
         "density",
         task.name,
         "What a device sends, for two values",
-        f"Probability of each of the {kernel.codes} answers where the value is {values[0]}{unit} and where "
-        f"it is {values[1]}{unit}: hardly any answer tells which of the two it was.",
+        f"Probability of each of the {kernel.codes} answers if the value is {values[0]}{unit} and if "
+        f"it is {values[1]}{unit}: hardly any answer reveals which of the two it was.",
         (("answer", *names), table),
         Axis("answer that is sent (a code)", 0.0, float(kernel.codes)),
         Axis("probability in percent", 0.0, 1.1 * max(map(max, rows))),

@@ -1,6 +1,6 @@
-"""`arcwise quickstart`: writes the program of `quickstart.txt`, which README.md shows too.
+"""`arcwise quickstart`: write the program of `quickstart.txt`, which README.md also shows.
 
-The program is no module here: importing it would run it.
+The program is not a module because importing it would run it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`arcwise randomize`: reports of a column of values, from file to file, for `arcwise count`."""
+"""`arcwise randomize`: turn a file of values into a file of reports, for `arcwise count`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     Batch = tuple[int, bytes, NDArray[Any]]
 
 _BATCH = 1 << 16
-"""Most codes of a batch, far below what a server takes."""
+"""Most codes of a batch, far below what a server accepts."""
 
 _TOGETHER = 64
-"""Batches that are written at once: row groups of up to four million codes."""
+"""Batches per write: row groups of up to four million codes."""
 
 
 @click.command()
@@ -55,15 +55,15 @@ _TOGETHER = 64
     "--time",
     "time_column",
     metavar="NAME",
-    help="A column of times, which decide the epochs: times or dates (UTC where they do not say), or Unix "
-    "seconds. Without it all reports are of now.",
+    help="A column of times, which decide the epochs: times or dates (UTC if they have no zone), or Unix "
+    "seconds. Without it all reports get the current epoch.",
 )
 @click.option(
     "--missing",
     type=click.Choice(["error", "drop"]),
     default="error",
     show_default=True,
-    help="What to do with rows without a value, or without a time: stop, or leave them out.",
+    help="Rows without a value or a time: stop with an error, or leave them out.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the output if it exists.")
 def randomize(  # noqa: PLR0917 (click calls it by keyword)
@@ -83,20 +83,20 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
         --task heading.json -o reports.parquet
 
     Run it where the values may be read: on the device of one person, or in a pipeline that people trust with
-    theirs. The reports are private, FILE is not. No budget is charged: whoever randomises a value again
-    spends the task's epsilon again.
+    their data. The reports are private, FILE is not. No budget is charged: randomising a value a second time
+    spends the task's epsilon a second time.
 
     The output has a row for each batch: task_id, epoch, batch_id and codes, a list in ascending order. CSV
-    has a row for each report, with an id of its own. It appears when it is whole. Parquet needs pyarrow, from
-    the extra lake; CSV and JSON lines do not.
+    has a row for each report, with an id of its own. The output appears only when it is complete. Parquet
+    needs pyarrow, from the extra lake; CSV and JSON lines do not.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     task = Task.load(task_file)
     path = new_path(task.name, output, force)
     if path.exists() and path.samefile(file):
-        raise click.ClickException("--output is FILE itself, whose values would be lost; name another file")
+        raise click.ClickException("--output is FILE itself, which would lose the values; name another file")
     for name, known in ((file, READABLE), (path, _WRITABLE)):
         if name.suffix.lower() not in known:
-            raise click.UsageError(f"{name} must end with {', '.join(known)}, which says what is in it")
+            raise click.UsageError(f"{name} must end with {', '.join(known)}, which gives its format")
         if name.suffix.lower() in PARQUET:
             check_extra("lake", "pyarrow", user=f"arcwise randomize of {name.name}")
     sieve = _Sieve(task, missing, time.time())
@@ -115,7 +115,7 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
 
 
 class _Sieve:
-    """Randomises the rows that have a value, and counts those that have none."""
+    """Randomises the rows that have a value and a time, and counts the others."""
 
     def __init__(self, task: Task, missing: str, now: float) -> None:
         self._task, self._missing, self._now = task, missing, now
@@ -131,9 +131,9 @@ class _Sieve:
             if absent.any() and self._first_absent is None:
                 self._first_absent = rows.first + int(absent.argmax())
             self.seen, self.absent = self.seen + len(numbers), self.absent + int(absent.sum())
-            # Where values are missing and must not be, the rest is only counted.
+            # If values are missing and that is an error, the remaining rows are only counted.
             wanted = numbers[~absent] if self._missing == "drop" or not self.absent else numbers[:0]
-            # Errors name a value by its place among all rows, missing ones too.
+            # Check all rows, missing ones too, so that errors give the place of a value among all rows.
             domain = self._task.domain
             domain.to_unit_many(np.where(np.isnan(numbers), domain.start, numbers))
             return self._task.randomize(wanted), self._epochs(seconds[~absent][: len(wanted)])
@@ -155,7 +155,7 @@ class _Sieve:
         return epochs.astype(np.int64)
 
     def check(self, file: Path, column: str) -> None:
-        """Refuse a file in which values are missing, where they must not be, or that has no values."""
+        """Refuse a file with missing values, unless they may be dropped, or without any values."""
         if self.absent and self._missing == "error":
             raise click.ClickException(
                 f"{file}: {self.absent:,} of {self.seen:,} rows have no value in {column!r} or no time, the "
@@ -176,7 +176,7 @@ class _Reports:
 
     @property
     def epochs(self) -> int:
-        """How many epochs there are reports of."""
+        """The number of epochs that have reports."""
         return len(self._sizes)
 
     def add(self, codes: NDArray[Any], epochs: IntArray) -> None:
@@ -191,13 +191,13 @@ class _Reports:
                 self._flush(epoch, whole=True)
 
     def close(self) -> None:
-        """Write all that is left."""
+        """Write the remaining codes."""
         for epoch in sorted(self._waiting):
             self._flush(epoch, whole=False)
         self._write_batches()
 
     def _flush(self, epoch: int, *, whole: bool) -> None:
-        """Make batches of the codes of an epoch; with `whole` only full ones."""
+        """Make batches of the codes of an epoch; with `whole`, only full ones."""
         codes = np.concatenate(self._waiting.pop(epoch))
         end = len(codes) - len(codes) % _BATCH if whole else len(codes)
         for start in range(0, end, _BATCH):
@@ -220,7 +220,7 @@ def _parquet(path: Path, task: Task) -> Iterator[Callable[[list[Batch]], None]]:
     import pyarrow as pa
     from pyarrow import parquet
 
-    # Plain types, which every engine has; dictionaries make a byte of each code.
+    # Plain types, which every engine supports; the dictionary encoding shrinks each code to a byte.
     schema = pa.schema(
         {
             "task_id": pa.string(),
@@ -280,4 +280,4 @@ _WRITABLE: dict[str, Any] = {
     ".json": _json,
     ".csv": _csv,
 }
-"""Writers by the suffix of a file."""
+"""Writers by file suffix."""

@@ -1,6 +1,6 @@
-"""Columns of files, block by block: Parquet and CSV by pyarrow, JSON lines by the standard library.
+"""Read columns of files block by block: Parquet and CSV with pyarrow, JSON lines with the standard library.
 
-Without pyarrow the standard library reads CSV too, several times as slowly.
+Without pyarrow the standard library also reads CSV, several times as slowly.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ MISSING = frozenset(
         *("1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
     )
 )
-"""Cells of CSV that hold no value: those of pyarrow."""
+"""Cells of CSV that count as missing, the same as in pyarrow."""
 
 PARQUET = (".parquet", ".pq")
-"""Suffixes of files that pyarrow alone reads."""
+"""Suffixes of files that need pyarrow."""
 
 _IN_UNIT = "--column must hold numbers in the unit of the domain, such as 6.25 for 06:15"
 _BLOCK = 1 << 16
-"""Rows that are in memory at once."""
+"""Rows that are in memory together."""
 
 
 class Rows(NamedTuple):
     """Some rows of a file.
 
-    `first` is the number of the first row, from 1 on, headings not counted. `times` is None where no times
-    are asked for. `done` and `total` say how far the file has been read, in a unit of its own.
+    `first` is the number of the first row, from 1 on, without headings. `times` is None if no time column is
+    requested. `done` and `total` show how far the file has been read, in a unit that depends on the format.
     """
 
     first: int
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
 
 
 def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows]:
-    """Yield the rows of a file, in the form that its suffix names."""
+    """Yield the rows of a file in the format of its suffix."""
     names = [column] if time_column is None else [column, time_column]
     first = 1
     with _reading(path):
@@ -69,11 +69,11 @@ def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows
 
 
 def read_seconds(times: Any) -> FloatArray:
-    """Return times as Unix seconds, NaN where one is missing.
+    """Return times as Unix seconds, NaN for missing ones.
 
     `times` is an Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless
     they name an offset; dates, times and offsets may be mixed). Raises `DomainError` for anything else,
-    naming the first text that is no time.
+    naming the first invalid text.
     """
     if not installed("pyarrow"):
         return _plain_seconds(times)
@@ -102,7 +102,7 @@ def read_seconds(times: Any) -> FloatArray:
 
 
 def _plain_seconds(times: list[Any]) -> FloatArray:
-    """Return `read_seconds` of texts or numbers, of which CSV and JSON lines are."""
+    """Return `read_seconds` of texts or numbers, the types of CSV and JSON lines."""
     texts = [time is None or isinstance(time, str) for time in times]
     if not all(texts):
         if any(isinstance(time, str) for time in times):
@@ -112,7 +112,7 @@ def _plain_seconds(times: list[Any]) -> FloatArray:
 
 
 def _seconds(index: int, text: str | None) -> float:
-    """Return the Unix seconds of one text of a column whose texts pyarrow cannot read alike."""
+    """Return the Unix seconds of one text, for columns of mixed formats, which pyarrow cannot read."""
     if text is None:
         return math.nan
     with suppress(ValueError):
@@ -160,7 +160,7 @@ def _csv(path: Path, names: list[str]) -> Iterator[tuple[Any, Any, int, int]]:
             _check_name(path, name, heads)
         reader = csv.open_csv(
             file,
-            # In a file of one column an empty line is a value that is missing.
+            # In a file with one column, an empty line is a missing value.
             parse_options=csv.ParseOptions(
                 delimiter=delimiter, newlines_in_values=True, ignore_empty_lines=len(heads) > 1
             ),
@@ -242,7 +242,7 @@ def _json_rows(path: Path, file: BinaryIO, names: list[str]) -> Iterator[list[An
 
 
 def _in_blocks(path: Path, file: BinaryIO, rows: Iterator[list[Any]]) -> Iterator[tuple[Any, Any, int, int]]:
-    """Yield the columns of the rows of a file, each a value and perhaps a time, block by block."""
+    """Yield the columns of the rows of a file, with times if requested, block by block."""
     total = path.stat().st_size
     while block := list(islice(rows, _BLOCK)):
         values, *times = (list(column) for column in zip(*block, strict=True))
@@ -258,7 +258,7 @@ READABLE: dict[str, Callable[[Path, list[str]], Iterator[tuple[Any, Any, int, in
     ".ndjson": _json,
     ".json": _json,
 }
-"""Readers by the suffix of a file: they yield values, times, how much was read, and of how much."""
+"""Readers by file suffix: they yield values, times, the amount read, and the total."""
 
 
 def _check_name(path: Path, name: str, names: list[str]) -> None:
@@ -271,7 +271,7 @@ def _check_name(path: Path, name: str, names: list[str]) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with a file into a message that names it."""
+    """Turn errors of reading a file into a message that names the file."""
     errors: tuple[type[Exception], ...] = (OSError,)
     if installed("pyarrow"):
         import pyarrow as pa

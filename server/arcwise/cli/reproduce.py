@@ -1,4 +1,4 @@
-"""`arcwise reproduce`: the tables and figures of the sources, as CSV files and pictures."""
+"""`arcwise reproduce`: recompute the tables and figures of publications, as CSV files and pictures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from arcwise.papers import Outcome, Reproduction
 
 _ON_DATA = "opm-distribution"
-"""The reproduction that takes other values in place of its populations."""
+"""The reproduction that accepts other values in place of its populations."""
 
 
 @click.command()
@@ -51,7 +51,7 @@ _ON_DATA = "opm-distribution"
     metavar="LOW:HIGH",
     help="Range of the values of --data; taken from them unless given.",
 )
-@click.option("--full", is_flag=True, help="Use the size of the publication where the default is a sample.")
+@click.option("--full", is_flag=True, help="Use the size of the publication if the default is a sample.")
 def reproduce(  # noqa: PLR0917 (click calls it by keyword)
     name: str | None,
     listed: bool,
@@ -64,14 +64,14 @@ def reproduce(  # noqa: PLR0917 (click calls it by keyword)
 ) -> None:
     """Recompute a table or figure of a publication; the NAME "all" recomputes every one.
 
-    Writes CSV files and a picture, prints the largest deviation from the published values where there are
-    any, and says where the publication errs.
+    Writes CSV files and a picture, prints the largest deviation from any published values, and reports errors
+    of the publication.
 
     \b
     arcwise reproduce opm-interval
     arcwise reproduce opm-distribution --data survey.csv --column age
 
-    With --data, the experiment on distributions has a user for each of those values.
+    With --data, the experiment on distributions has one user for each value.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     console = wide_console(160)
     if listed or name is None:
@@ -133,7 +133,7 @@ def _run(console: Console, one: Reproduction, output: Path, picture: str, full: 
 
 
 def _say(console: Console, text: str) -> None:
-    """Print a line: wrapped between words on a terminal, whole where a program may read it."""
+    """Print a line: wrapped between words on a terminal, unwrapped otherwise, for programs."""
     console.print(text, highlight=False, markup=False, soft_wrap=not console.is_terminal)
 
 
@@ -161,7 +161,7 @@ def _print_checks(console: Console, outcome: Outcome) -> None:
 
 
 def _counted(outcome: Outcome) -> str:
-    """Return how many values and how many formulas, limits and claims are checked, in words."""
+    """Return the numbers of values and of formulas, limits and claims that are checked, in words."""
     formulas = sum(check.formula for check in outcome.checks)
     values = len(outcome.checks) - formulas
     parts = [
@@ -174,7 +174,7 @@ def _counted(outcome: Outcome) -> str:
 
 def _print_list(console: Console) -> None:
     table = Table(box=None, pad_edge=False)
-    table.add_column("name", no_wrap=True)  # it is there to be typed
+    table.add_column("name", no_wrap=True)  # users type it
     table.add_column("source")
     table.add_column("shows")
     for one in reproductions().values():

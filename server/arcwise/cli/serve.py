@@ -1,4 +1,4 @@
-"""`arcwise serve`: the app under uvicorn, with the settings of options, environment and file."""
+"""`arcwise serve`: run the app under uvicorn, with settings from options, environment and file."""
 
 from __future__ import annotations
 
@@ -57,17 +57,17 @@ def _with_options(command: click.Command) -> click.Command:
 def serve(*, config: Path | None, **options: Any) -> None:
     """Collect reports and serve estimates.
 
-    Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: accepted batches are
-    stored first.
+    Batches are acknowledged after a durable commit. Stop it with Ctrl-C or SIGTERM: it first stores the
+    batches that it has accepted.
 
-    Options override the environment (ARCWISE_STORE, ARCWISE_PORT and so on), which overrides the
-    file of --config.
+    Options override the environment (ARCWISE_STORE, ARCWISE_PORT and so on), which overrides the file of
+    --config.
     """
     given = {name: value for name, value in options.items() if value is not None and value != ()}
     settings = configure(given, config)
     configure_logs(settings.log_format, settings.log_level)
     for unknown in unknown_variables():
-        _log.warning("no setting has this name, so the variable of the environment is ignored: %s", unknown)
+        _log.warning("no setting has this name, so the environment variable is ignored: %s", unknown)
     app = create_app(settings)
     with progress_bar("opening the store", counted=False):
         _check_open(settings)
@@ -78,9 +78,9 @@ _with_options(serve)
 
 
 def _check_open(settings: ProcessSettings) -> None:
-    """Say what is wrong with the store, new tasks or the archive before anything listens.
+    """Report problems of the store, new tasks or the archive before the server listens.
 
-    A server that everybody reaches must not be open by accident.
+    A server that others can reach must not be open by accident.
     """
     with closing(open_store(settings.store)) as store:
         if not (settings.open or is_loopback(settings.host) or store.keys()):

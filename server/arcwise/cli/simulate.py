@@ -1,4 +1,4 @@
-"""`arcwise simulate`: the counts of devices that do not exist, and what is estimated from them."""
+"""`arcwise simulate`: draw the counts of simulated devices, and estimate from them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POPULATIONS = f"""
 \b
 A DISTRIBUTION is one part, or several parts with weights, in the unit of the domain:
   uniform  uniform:LOW,HIGH  atom:PLACE  comb:FIRST,STEP,COUNT (equal atoms)
-  on an interval  beta:A,B (over the domain), and given that they are in the domain:
+  on an interval  beta:A,B (over the domain), and restricted to the domain:
                   normal:MEAN,SD  lognormal:MEDIAN,SIGMA  pareto:LEAST,SHAPE
                   by name (data sets of studies):
                   {"  ".join(INTERVAL)}
@@ -61,7 +61,7 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
 
 @click.command(epilog=_POPULATIONS)
 @click.argument("task_file", type=EXISTING)
-@click.option("--distribution", help="What devices' values are drawn from, see below.")
+@click.option("--distribution", help="Distribution of the devices' values, see below.")
 @data_options
 @click.option(
     "--reports",
@@ -72,14 +72,14 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
 @click.option(
     "--fixed",
     is_flag=True,
-    help="Each row of --data is the same number of devices, and only their randomness varies.",
+    help="Give each row of --data to the same number of devices, and vary only their randomness.",
 )
 @click.option(
-    "--seed", type=click.IntRange(min=0), help="Repeats the same counts; new ones each time unless given."
+    "--seed", type=click.IntRange(min=0), help="Seed, to repeat the same counts; random unless given."
 )
 @click.option("--output", "-o", type=NEW, help="Write the counts to this file.")
 @click.option("--lines", is_flag=True, help="Write one count a line in place of a JSON array.")
-@click.option("--estimate", "estimated", is_flag=True, help="Print the truth beside the estimates.")
+@click.option("--estimate", "estimated", is_flag=True, help="Print the truth next to the estimates.")
 @click.option("--level", default=0.95, show_default=True, help="Level of the intervals of --estimate.")
 def simulate(  # noqa: PLR0917 (click calls it by keyword)
     task_file: Path,
@@ -96,8 +96,8 @@ def simulate(  # noqa: PLR0917 (click calls it by keyword)
 ) -> None:
     """Draw the counts of the task in TASK_FILE for any number of devices, up to 10^12.
 
-    The counts are written as `arcwise estimate TASK_FILE --counts FILE` reads them. With --estimate they go
-    only to --output, and the estimates from them are printed beside the truth.
+    The counts have the format that `arcwise estimate TASK_FILE --counts FILE` reads. With --estimate they go
+    only to --output, and the estimates from them are printed next to the truth.
     """
     if (distribution is None) == (data is None):
         raise click.UsageError("give one of --distribution and --data")
@@ -153,8 +153,8 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
     console.print(table, highlight=False)
     if fixed:
         click.echo(
-            "Intervals of mean, direction and resultant length are for these devices; those of quantiles are "
-            "for a population that devices were drawn from, and wider than fixed devices need."
+            "Intervals of mean, direction and resultant length are for these devices. Those of quantiles are "
+            "for the population that devices were drawn from, and wider than fixed devices need."
         )
 
 
@@ -164,7 +164,7 @@ def _rows(
     """Return name, truth, estimate and period of every number in the estimate."""
     if domain.circular:
         moment = population.trigonometric_moment()
-        # Without a direction no interval is right but the whole circle.
+        # Without a direction, the only correct interval is the whole circle.
         turn = float(np.angle(moment)) / (2 * math.pi) % 1.0 if abs(moment) > NO_DIRECTION else math.nan
         rows = [
             ("mean direction", turn * domain.period, result.direction, domain.period),

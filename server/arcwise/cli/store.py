@@ -1,4 +1,4 @@
-"""`arcwise store`: look after a store; move it, and put several into one."""
+"""`arcwise store`: maintain a store, move it, and merge several into one."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def store() -> None:
 @store.command()
 @_URL
 def info(url: str) -> None:
-    """Show what a store holds: its tasks, reports and epochs, keys and size."""
+    """Show the contents of a store: its tasks, reports and epochs, keys and size."""
     with _existing(url) as opened:
         tasks = opened.tasks()
         for each in tasks:
@@ -61,7 +61,7 @@ def info(url: str) -> None:
                 click.echo(f"  epochs    {epochs[0]} to {epochs[-1]}, {len(epochs):,} with reports")
             if each.open_from > 0:
                 click.echo(f"  refused   epochs before {each.open_from}, whose batch ids were deleted")
-        good = sum(key.revoked is None for key in opened.keys())  # noqa: SIM118 (a store is no dict)
+        good = sum(key.revoked is None for key in opened.keys())  # noqa: SIM118 (a store is not a dict)
         if isinstance(opened, StagingStore) and (waiting := opened.staged_size()).batches:
             click.echo(f"{waiting.batches:,} batches wait for the archive")
         click.echo(f"{counted(len(tasks), 'task')}, {counted(good, 'key')}, {opened.size:,} bytes")
@@ -76,8 +76,9 @@ def info(url: str) -> None:
 def migrate(url: str, to: int | None, dry_run: bool) -> None:
     """Bring the tables of an older arcwise up to date.
 
-    All steps are one transaction: they succeed, or the store is unchanged. Only a backup leads back, so make
-    one first, and stop the servers on the store: an older arcwise cannot use the new tables.
+    All steps are one transaction: they succeed, or the store is unchanged. Only a backup can undo a
+    migration, so make one first. Also stop the servers on the store: an older arcwise cannot use the new
+    tables.
     """
     with progress_bar("migrating", counted=False):
         steps = migrate_store(url, to=to, dry_run=dry_run)
@@ -92,7 +93,7 @@ def migrate(url: str, to: int | None, dry_run: bool) -> None:
 @store.command()
 @_URL
 def check(url: str) -> None:
-    """Read everything in a store and say what is wrong with it; exit with 1 if anything is."""
+    """Read everything in a store and report problems; exit with 1 if there are any."""
     with _existing(url) as opened, progress_bar("reading the store", counted=False):
         problems = opened.check()
         known = [] if problems else opened.keys()
@@ -112,8 +113,8 @@ def check(url: str) -> None:
 def vacuum(url: str) -> None:
     """Reclaim the space of deleted batch ids.
 
-    SQLite rewrites the file: that takes as much free disk again, and servers wait meanwhile. PostgreSQL keeps
-    the space and uses it again; the counts of ended workers are put together.
+    SQLite rewrites the file, which needs as much free disk space again, and servers wait meanwhile.
+    PostgreSQL keeps the space and reuses it; the counts of ended workers are combined.
     """
     with _existing(url) as opened:
         before = opened.size
@@ -125,18 +126,16 @@ def vacuum(url: str) -> None:
 @store.command()
 @_URL
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option(
-    "--ids", is_flag=True, help="Include batch ids, by which a replay is recognised: 35 bytes a batch."
-)
+@click.option("--ids", is_flag=True, help="Include batch ids, which identify replays: 35 bytes a batch.")
 @click.option(
     "--released", is_flag=True, help="Only released epochs, as readers see them; without it, live counts."
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def export(url: str, file: Path, ids: bool, released: bool, force: bool) -> None:
-    """Write the tasks and counts of a store to a file, all of one moment; servers go on meanwhile.
+    """Write the tasks and counts of a store to a file, as of one moment, while servers go on.
 
-    The file is JSON lines, for `arcwise store merge` and for people. Keys are not in it. Without --ids,
-    a store that merges the file cannot recognise batches that are sent again.
+    The file is JSON lines, for `arcwise store merge` and for people. It contains no keys. Without --ids, a
+    store that merges the file cannot recognise batches that are sent again.
     """
     if ids and released:
         raise click.UsageError("--ids does not go with --released: the ids of closed epochs are forgotten")
@@ -155,28 +154,30 @@ def export(url: str, file: Path, ids: bool, released: bool, force: bool) -> None
 
 
 def _private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read: batch ids are in it."""
+    """Open a file that only its owner may read, as it may hold batch ids."""
     return os.open(path, flags, 0o600)
 
 
 @store.command()
 @click.argument("target", metavar="STORE")
 @click.argument("others", metavar="OTHER...", nargs=-1, required=True)
-@click.option("--without-ids", is_flag=True, help="Ignore batch ids, if batches are in both stores.")
+@click.option(
+    "--without-ids", is_flag=True, help="Ignore batch ids: batches that are in both stores count twice."
+)
 def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
-    """Add the reports of other stores to STORE, which is made if it does not exist.
+    """Add the reports of other stores to STORE, which is created if it does not exist.
 
-    OTHER is a file of `arcwise store export` or the URL of a store. Each is added whole or not at all, and
-    once: a store that was merged is known ever after, under whatever name. Stop the servers on it first, and
-    send its devices to STORE: what it takes after the merge cannot be merged any more.
+    OTHER is a file of `arcwise store export` or the URL of a store. Each is added completely or not at all,
+    and only once: STORE recognises a merged store later under any name. Before you merge, stop the servers on
+    OTHER and send its devices to STORE: reports that OTHER accepts after the merge cannot be merged.
 
-    A batch that is in both stores is found while both have its id: of epochs whose ids either has deleted it
-    counts twice. Without batch ids (an export without --ids) a batch that a device sends again, to STORE this
-    time, counts twice; so wait until the devices have nothing of the other store left to send. Keys are not
-    merged.
+    A merge is refused if a batch is in both stores. This is noticed only while both have its id: in epochs
+    whose ids one of them has deleted, the batch counts twice. Without batch ids (an export without --ids), a
+    batch that a device sends again, now to STORE, counts twice; so wait until the devices have nothing left
+    to send to OTHER. Keys are not merged.
     """
     for other in others:
-        _check_readable(other)  # before STORE is made: a mistyped name must not leave an empty one behind
+        _check_readable(other)  # before STORE is created: a mistyped name must not leave an empty store
     with closing(open_store(target)) as opened:
         for other in others:
             tally = _Tally()
@@ -194,9 +195,9 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
 @store.command()
 @_URL
 def sources(url: str) -> None:
-    """List the sources of a store: what they have of each task, and when they were replaced.
+    """List the sources of a store: their counts of each task, and when they were replaced.
 
-    A source is made by `arcwise count --into STORE --source NAME`, and replaced by the same command.
+    `arcwise count --into STORE --source NAME` creates a source, or replaces an existing one.
     """
     with _existing(url) as opened:
         names = {each.task.id: each.task.name for each in opened.tasks()}
@@ -217,7 +218,7 @@ def sources(url: str) -> None:
     "--closed-too", is_flag=True, help="Also drop counts of closed epochs, which cannot be counted again."
 )
 def drop_source(url: str, name: str, closed_too: bool) -> None:
-    """Take the counts of a source out of a store, and forget the ids of its batches."""
+    """Remove the counts of a source from a store, and forget the ids of its batches."""
     with _existing(url) as opened:
         reports = opened.drop_source(name, closed_too=closed_too)
     click.echo(f"dropped source {name}: {counted(reports, 'report')}")
@@ -225,12 +226,12 @@ def drop_source(url: str, name: str, closed_too: bool) -> None:
 
 @store.command()
 @_URL
-@click.option("--most", type=click.IntRange(1), default=100, show_default=True, help="Entries at most.")
+@click.option("--most", type=click.IntRange(1), default=100, show_default=True, help="Most entries to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def audit(url: str, most: int, as_json: bool) -> None:
-    """List who made, closed and opened tasks, made and revoked keys, and logged in to do so, newest first.
+    """List, newest first, who made, closed and opened tasks, made and revoked keys, and logged in to do so.
 
-    Servers delete entries after audit_retention_days. An outcome "unknown" is one of a process that died.
+    Servers delete entries after audit_retention_days. An outcome "unknown" means that the process died.
     """
     with _existing(url) as opened:
         names = {each.task.id: each.task.name for each in opened.tasks()}
@@ -244,9 +245,9 @@ def audit(url: str, most: int, as_json: bool) -> None:
 
 
 def _check_readable(other: str) -> None:
-    """Open a store or an export and read its header; raise as reading all of it would.
+    """Open a store or an export and read its header; raise the same errors as reading all of it.
 
-    Not a pipe, which can be read only once.
+    A pipe is skipped because it can be read only once.
     """
     if not Path(other).is_fifo():
         with _records(other, ids=False) as records:
@@ -261,14 +262,14 @@ _WRITING_SECONDS = 10.0
 def forget_archive(url: str) -> None:
     """Let the next `arcwise serve --archive` begin another archive, in a new folder.
 
-    What waits in the store goes there. Workers that still run with the old folder write nothing more to it
-    and are to be restarted. A file that was being written, by a server that crashed or for more than ten
-    seconds, may be in the old folder too.
+    Batches that wait in the store go to the new archive. Workers that still run with the old folder write
+    nothing more to it; restart them. A file that was being written, by a server that crashed or for more than
+    ten seconds, may also be in the old folder.
     """
     with _existing(url) as opened:
         until = time.monotonic() + _WRITING_SECONDS
         while not staging(opened).forget_archive(begun_too=time.monotonic() >= until):
-            time.sleep(0.05)  # a server ends its files meanwhile
+            time.sleep(0.05)  # servers finish their files meanwhile
         batches = staging(opened).staged_size().batches
     click.echo(f"the archive is forgotten; {batches:,} batches wait for another one")
 
@@ -280,14 +281,14 @@ def forget_archive(url: str) -> None:
     "--archive",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Also delete the task's files in this archive, where servers wrote one.",
+    help="Also delete the task's files in this archive, if servers wrote one.",
 )
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
-    """Delete what was reported to a closed task, for ever: counts, batch ids, and its files in an archive.
+    """Delete all data of a closed task permanently: counts, batch ids, and its files in an archive.
 
     TASK is its name or its id. Stop servers that write an archive first. The task itself stays, closed, so
-    that devices which still have reports are told to drop them; so do the entries of the audit log.
+    that devices that still hold reports of it learn to drop them. The entries of the audit log stay too.
     """
     with _existing(url) as opened:
         found = named_task(opened.tasks(), task, "TASK")
@@ -306,13 +307,13 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
         if not yes:
             where = "" if archive is None else f" and in {archive}"
             click.confirm(
-                f"Delete {counted(reports, 'report')} of task {name} ({task_id}) in {url}{where}, for ever?",
+                f"Delete {counted(reports, 'report')} of task {name} ({task_id}) in {url}{where} for ever?",
                 abort=True,
             )
 
         def delete() -> DeletedData:
             if folder is not None:
-                folder.remove_task(task_id)  # first: a store that says that all is gone must not be early
+                folder.remove_task(task_id)  # first: the store must not record the deletion too early
             return opened.delete_data(task_id)
 
         try:
@@ -330,7 +331,7 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
             opened.vacuum()
         except StoreError as error:
             raise click.ClickException(
-                f"no command reads it any more, but its bytes are still on the disk: {error}. Run `arcwise "
+                f"no command can read the data, but its bytes are still on the disk: {error}. Run `arcwise "
                 "store vacuum` until it succeeds"
             ) from error
     if folder is None:
@@ -339,20 +340,20 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
         copies = "copies of the archive, and tables that were made of it"
     pages = "the database's free pages, write-ahead log, archive and replicas, until they are overwritten"
     left = [copies, *_STAYS, *([] if url.startswith("sqlite:") else [pages])]
-    click.echo("\n  ".join(["not deleted, and not in reach of this command:", *left]))
+    click.echo("\n  ".join(["not deleted, and out of reach of this command:", *left]))
 
 
 _STAYS = (
     "backups, exports, and other stores that this one was merged into",
     "estimates that were downloaded, and logs of servers and proxies",
     "entries of the audit log, until audit_retention_days have passed; keys that were made for the task",
-    "what waits on devices: they drop it when the server answers that the task is closed",
+    "reports that wait on devices: they drop them when the server answers that the task is closed",
     "freed sectors of the disk",
 )
 
 
 def _archive(path: Path, opened: Store) -> Folder:
-    """Return the folder of an archive that is this store's; raise before anything is asked or deleted."""
+    """Return the folder of this store's archive; raise before anything is asked or deleted."""
     from arcwise.server.archive.folder import Folder
 
     archived = staging(opened)
@@ -380,7 +381,7 @@ def _records(other: str, *, ids: bool) -> Iterator[Iterable[Record]]:
 
 
 class _Tally:
-    """Counts the records that pass by, and shows how far they are."""
+    """Counts the records that pass through, and shows the progress."""
 
     def __init__(self) -> None:
         self.tasks = self.reports = self.batches = 0

@@ -1,4 +1,4 @@
-"""Tasks in a store: which one an argument names, and what else commands ask of them."""
+"""Tasks in a store: find the one that an argument names, and answer commands' questions about it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> StoredTask | None:
-    """Return the task of a store with this name or id, or None where there is none.
+    """Return the task of a store with this name or id, or None if there is none.
 
     Raises `ParameterError`, with the argument and the ids, when several tasks have the name.
     """
@@ -29,14 +29,14 @@ def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> Stored
 
 
 def shows_closed_epochs(store: Store, task: Task) -> bool:
-    """Return whether readers see closed epochs of a task alone: it says so, or the server that ran last."""
+    """Return whether readers see only closed epochs of a task, by its own rule or the last server's."""
     return bool(task.releases_closed_epochs or store.recall("closed_epochs") or store.decided(task).before)
 
 
 def reports_of_namesakes(store: Store, task: Task) -> str:
-    """Return that a store has reports only of other tasks of this name; "" if that is not so.
+    """Return a message if a store has reports only of other tasks of this name, otherwise "".
 
-    A new version of a task is another task, and its file may have replaced that of the one with reports.
+    A new version of a task is another task, and its file may have replaced the file of the task with reports.
     """
     if store.report_count(task):
         return ""

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class _Options(DomainOptions, CapOptions, CentralOptions):
-    """What the shared options give."""
+    """The values of the shared options."""
 
 
 _REPLACED = frozenset(
@@ -71,7 +71,8 @@ def task() -> None:
 @click.option(
     "--epsilon",
     type=float,
-    help="Privacy loss of one report, 0.01 to 20; with --central the largest that keeps it, unless given.",
+    help="Privacy loss of one report, 0.01 to 20; with --central the largest that keeps the promise, unless "
+    "given.",
 )
 @click.option(
     "--goal", help="Interval: distribution (default), mean, value. Circle: direction (default), distribution."
@@ -103,7 +104,7 @@ def task() -> None:
 @click.option(
     "--lateness-seconds",
     type=int,
-    help="For how long after its epoch a batch is taken; the server's unless given.",
+    help="Seconds that batches are accepted after the end of their epoch; the server's unless given.",
 )
 @click.option(
     "--nodes",
@@ -113,7 +114,7 @@ def task() -> None:
 @click.option(
     "--power",
     type=float,
-    help="Exponent of the loss that single reports are to have least of, for the goals value and direction; "
+    help="Exponent of the loss that single reports minimise, for the goals value and direction; "
     "1 unless given.",
 )
 @click.option(
@@ -121,8 +122,8 @@ def task() -> None:
     "populations",
     multiple=True,
     metavar="LINE",
-    help="With --goal mean: design for the variance in this population, written as `arcwise simulate "
-    "--distribution` takes it, in place of the worst. Repeatable, with equal weights.",
+    help="With --goal mean: design for the variance in this population, in place of the worst case. Written "
+    "as for `arcwise simulate --distribution`. Repeatable, with equal weights.",
 )
 @click.option(
     "--from-data",
@@ -137,7 +138,7 @@ def task() -> None:
 @click.option(
     "--expected-reports",
     type=int,
-    help="Reports that are expected: from a million on, distributions get a finer grid.",
+    help="Expected number of reports: from a million on, distributions get a finer grid.",
 )
 @epoch_option
 @click.option("--unit", metavar="TEXT", help="Unit of the values, for people: min, km/h.")
@@ -184,11 +185,11 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     arcwise task new age --from-data survey.csv --column age --epsilon 1 --dry-run
     arcwise task new pulse --domain 40:200 --central 1 --reports 1e4 --releases 30
 
-    With --central the task promises what its released counts reveal, and gets the caps that keep the promise,
-    unless caps are given.
+    With --central the task promises a bound on what its released counts reveal. Unless caps are given, it
+    gets the caps that keep the promise.
 
-    The goal mean designs its mechanism by linear programming: that takes seconds, once. With a step so does
-    the goal value, where the design is nearer to single values than the usual mechanism.
+    For the goal mean, a linear program designs the mechanism, which takes seconds, once. The same holds for
+    the goal value with a step, if the design is better for single values than the usual mechanism.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     bounds = read_caps(options)
     central = read_statement(options, delta, reports)
@@ -204,7 +205,7 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
         raise click.UsageError("--column is for --from-data")
     else:
         domain = read_domain(options, clip=clip)
-    path = None if dry_run else new_path(name, output, force)  # before a solver takes its time
+    path = None if dry_run else new_path(name, output, force)  # fail before the solver runs
 
     def made_of(epsilon: float) -> Mechanism | None:
         return mechanism_for(
@@ -277,7 +278,7 @@ def show(files: tuple[Path, ...]) -> None:
 def verify(files: tuple[Path, ...]) -> None:
     """Check the certificate of each FILE in exact arithmetic: all rows, or a window's integers.
 
-    Exits with 1 when one does not hold.
+    Exits with 1 if a certificate does not hold.
     """
     verify_files(files, lambda path: [verified(Task.load(path))])
 
@@ -295,7 +296,8 @@ def report(files: tuple[Path, ...], output: Path | None, force: bool) -> None:
     """Write a page about the privacy of the task or group in each FILE, to read and to sign.
 
     The page is HTML without scripts; a browser prints it as a PDF of one or two pages. It says what is asked,
-    what an answer reveals at worst, what the caps add up to, what is not protected, and how to check it.
+    what an answer reveals at worst, what the caps add up to, what is not protected, and how to check all
+    this.
     """
     if output is not None and len(files) > 1:
         raise click.UsageError("--output is for one FILE; leave it out for several")
@@ -317,7 +319,7 @@ def report(files: tuple[Path, ...], output: Path | None, force: bool) -> None:
 
 
 def _proposed(name: str, sample: Path, column: str | None, clip: bool, options: DomainOptions) -> Domain:
-    """Return the domain that a sample proposes; print the command that names it, and notes on it."""
+    """Return the domain that a sample proposes; print the command with this domain, and notes on it."""
     given = None
     if options["domain_text"] is not None or options["circle"] is not None:
         given = read_domain({**options, "step": None, "rounding": None}, clip=clip)
@@ -334,7 +336,7 @@ def _proposed(name: str, sample: Path, column: str | None, clip: bool, options: 
 
 
 def _command_line(name: str, domain: Domain) -> str:
-    """Return the running command with this domain in place of the sample and of what it left open."""
+    """Return the running command with this domain in place of the sample and of the options that it set."""
     context = click.get_current_context()
     words = ["arcwise task new", shlex.quote(name), domain_words(domain)]
     if not domain.circular and domain.clip:

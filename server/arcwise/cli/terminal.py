@@ -1,4 +1,4 @@
-"""What commands share while they run: progress bars, tables, numbers, and the files that they write."""
+"""Helpers that commands share: progress bars, tables, numbers, and the files that they write."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
     from arcwise.tasks import Group, Task
 
 PATIENCE: Final = 2.0
-"""Seconds that a command may take without a word."""
+"""Seconds that a command may run without output."""
 
 _STARTED: Final = time.monotonic()
-"""When the command began: it loads this module."""
+"""When the command began: each command loads this module."""
 
 
 @contextmanager
 def progress_bar(
     words: str = "", *, counted: bool = True, console: Console | None = None
 ) -> Iterator[Callable[[float, float, str], None]]:
-    """Show a bar while the block runs, on a terminal only: on stderr, and gone when it is done.
+    """Show a bar on stderr while the block runs, if stderr is a terminal; the bar disappears at the end.
 
-    It appears once the command has taken two seconds. Nothing else may be printed meanwhile. Without a call
-    of what is yielded it says that something goes on, and for how long.
+    The bar appears once the command has run for two seconds. Nothing else may be printed meanwhile. If the
+    yielded function is never called, the bar shows only the time elapsed.
 
-    Yields what to call with the steps done, the steps in all, and words. Without `counted` the numbers are
+    Yields a function of the steps done, the total steps, and a description. Without `counted` the numbers are
     not shown.
     """
     console = Console(stderr=True) if console is None else console
@@ -73,13 +73,13 @@ def progress_bar(
 
 
 def wide_console(width: int) -> Console:
-    """Return the console of stdout; a file or a pipe, which has no width of its own, gets this one."""
+    """Return the console of stdout, with this width for a file or a pipe, which has no width of its own."""
     console = Console()
     return console if console.is_terminal else Console(width=width)
 
 
 def number_table(first: str, headings: Iterable[str], title: str | None = None) -> Table:
-    """Return a table without rows and lines: a column of names, unless `first` is "", then of numbers."""
+    """Return a table without rows and lines: a column of names, unless `first` is "", then number columns."""
     table = Table(box=None, pad_edge=False, title=title)
     if first:
         table.add_column(first, no_wrap=True)
@@ -98,7 +98,7 @@ def writing_files() -> Iterator[None]:
 
 
 def whole_number(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """Read a number of reports that may be written 1e6; its bounds are for others to check."""
+    """Read a number of reports, which may be written 1e6; callers check its bounds."""
     if text is None:
         return None
     try:
@@ -111,9 +111,9 @@ def whole_number(_context: click.Context, _option: click.Parameter, text: str | 
 
 
 def new_path(name: str, output: Path | None, force: bool, *, ending: str = ".json") -> Path:
-    """Return the file to write, NAME with `ending` unless given.
+    """Return the file to write: `output`, or NAME with `ending`.
 
-    Raises `click.ClickException` when it is taken.
+    Raises `click.ClickException` if the file exists and `force` is false.
     """
     path = output or Path(re.sub(r"[^\w.-]+", "-", name) + ending)
     with writing_files():
@@ -124,7 +124,7 @@ def new_path(name: str, output: Path | None, force: bool, *, ending: str = ".jso
 
 
 def write_new(made: Task | Group, path: Path) -> None:
-    """Save a task or a group, in folders that are made where they are missing."""
+    """Save a task or a group, and create missing folders."""
     with writing_files():
         path.parent.mkdir(parents=True, exist_ok=True)
         made.save(path)
@@ -133,10 +133,10 @@ def write_new(made: Task | Group, path: Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield the file to write, which becomes `path` when the block ends well; else nothing is left of it."""
-    part = path.with_name(path.name + ".part")  # a file of the right name is a whole one
+    """Yield a temporary file that replaces `path` if the block succeeds, and is deleted otherwise."""
+    part = path.with_name(path.name + ".part")  # a file of the final name is always complete
     try:
-        part.unlink(missing_ok=True)  # of a command that was killed: its mode would stay
+        part.unlink(missing_ok=True)  # left by a killed command: its mode would stay
         yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
@@ -148,7 +148,7 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens there, or say why none can."""
+    """Return a socket that listens on this host and port; raise `click.ClickException` if that fails."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
@@ -157,12 +157,12 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 def rendered(template: Path, **values: Any) -> str:
-    """Return a page of HTML: a template with these values, which are escaped unless it marks them as safe."""
+    """Render an HTML template with these values, which are escaped unless the template marks them as safe."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(template.parent),
-        autoescape=True,  # also of what people wrote into a task's file
+        autoescape=True,  # task files hold text that other people wrote
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -171,7 +171,7 @@ def rendered(template: Path, **values: Any) -> str:
 
 
 def reader_lines(task: Task, n: int) -> list[str]:
-    """Return what holds against whom for counts of `n` reports; nothing where a task promises nothing."""
+    """Return the promise to each kind of reader for counts of `n` reports; empty if the task makes none."""
     if task.central is None:
         return []
     lines = [f"Against {who}: {what}." for who, what in task.readers.items()]

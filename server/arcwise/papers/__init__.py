@@ -1,6 +1,6 @@
-"""The tables and figures of the sources, computed anew: `arcwise reproduce`.
+"""Recomputed tables and figures of the sources, for `arcwise reproduce`.
 
-One file or several for each source; each holds its reproductions, functions below `@reproduction`.
+Each source has one or several files, and each file holds its reproductions: functions below `@reproduction`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a reproduction is: a table or a figure of a source, computed anew, compared, written and drawn.
+"""Reproductions: tables and figures of a source that are recomputed, compared, written and drawn.
 
-A reproduction is one function in one of the files beside this one, with `reproduction` above it. It computes
-and says what it found; files are written here and pictures drawn in `pictures`, and messages are made by the
-command line.
+A reproduction is a function, with `reproduction` above it, in one of the other files of this package. It
+computes and returns its findings; files are written here, pictures are drawn in `pictures`, and messages are
+made by the command line.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from arcwise.papers.pictures import Picture
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with the steps that are done and their number in all."""
+"""Called with the number of finished steps and their total."""
 
 _Item = TypeVar("_Item")
 
 
 def steps(progress: Progress, items: Iterable[_Item]) -> Iterator[_Item]:
-    """Return the items one by one, and say before each how many are done."""
+    """Yield the items one by one, and report before each how many are done."""
     items = list(items)
     for done, item in enumerate(items):
         progress(done, len(items))
@@ -46,13 +46,13 @@ class Table:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Table:
-        """Return the table of these columns by heading, arrays of one length."""
+        """Return the table of these columns by heading, which are arrays of one length."""
         values = [np.asarray(column).tolist() for column in columns.values()]
         return cls(tuple(columns), list(zip(*values, strict=True)))
 
     @classmethod
     def stacked(cls, keys: str | tuple[str, ...], parts: Mapping[Any, Mapping[str, Any]]) -> Table:
-        """Return the table of several parts, columns by heading, each led by its key.
+        """Return the table of several parts: their columns by heading, with the part's key in front.
 
         `keys` are the headings of the keys, a tuple if the keys are tuples.
         """
@@ -74,12 +74,12 @@ def in_unit(unit: str, columns: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Check:
-    """One published value, formula, limit or claim beside the computed value.
+    """A published value, formula, limit or claim, with the computed value.
 
-    `what` names the value in words. `published` is as printed in the source, or follows from what is printed.
-    `tolerance` is the largest relative deviation that rounding in print explains. `erratum` says why the
-    published value is wrong, and is "" if it is right. `formula` means that the source prints no number, but
-    a formula, a limit or a claim that this value follows from.
+    `what` names the value in words. `published` is the value printed in the source, or a value that follows
+    from it. `tolerance` is the largest relative deviation that rounding in print explains. `erratum` says why
+    the published value is wrong, and is "" if it is right. `formula` means that the source prints no number,
+    but a formula, a limit or a claim that this value follows from.
     """
 
     what: str
@@ -91,7 +91,7 @@ class Check:
 
     @property
     def deviation(self) -> float:
-        """The relative deviation from the published value (absolute where that is 0)."""
+        """The relative deviation from the published value (absolute if that is 0)."""
         return abs(self.computed - self.published) / (abs(self.published) or 1.0)
 
     @property
@@ -101,13 +101,13 @@ class Check:
 
 
 def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratum: str = "") -> Check:
-    """Return the check of a value against its print, `text`, such as "199.92".
+    """Return the check of a value against its printed form, `text`, such as "199.92".
 
-    The value may differ by `units` units of the last digit: 1/2 if the source rounds, 1 if it cuts off.
+    The value may differ by `units` units of the last digit: 1/2 if the source rounds, 1 if it truncates.
     """
     published = float(text)
     decimals = len(text.partition(".")[2])
-    # A hair more than the units: halves are not exact in floats.
+    # Allow slightly more than the units, because halves are not exact in floats.
     tolerance = units * 10.0**-decimals / abs(published) * (1.0 + 1e-9)
     return Check(what, published, computed, tolerance, erratum)
 
@@ -115,12 +115,12 @@ def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratu
 def formula(
     what: str, expected: float, computed: float, tolerance: float = 5e-3, *, erratum: str = ""
 ) -> Check:
-    """Return the check of a value against what follows from a formula, a limit or a claim in print."""
+    """Return the check of a value against a consequence of a printed formula, limit or claim."""
     return Check(what, expected, computed, tolerance, erratum, formula=True)
 
 
 def listed(values: Iterable[float], form: str = "g") -> str:
-    """Return numbers in this format, with commas between them."""
+    """Return numbers in this format, separated by commas."""
     return ", ".join(f"{value:{form}}" for value in values)
 
 
@@ -139,15 +139,15 @@ class Outcome:
 
     @property
     def largest(self) -> Check | None:
-        """The check with the largest deviation among those whose source does not err; None without any."""
+        """The check with the largest deviation, among those without an erratum; None without any."""
         sound = [check for check in self.checks if not check.erratum]
         return max(sound, key=lambda check: check.deviation, default=None)
 
 
 def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "png") -> list[Path]:
-    """Write the tables and the picture ("png" or "svg") of an outcome into a folder, and return their paths.
+    """Write the tables and the picture ("png" or "svg") of an outcome into a folder; return their paths.
 
-    The folder must exist. The files' names start with `name`, that of the reproduction.
+    The folder must exist. The names of the files start with `name`, that of the reproduction.
     """
     paths = []
     for table_name, table in outcome.tables.items():
@@ -167,10 +167,10 @@ _Run: TypeAlias = Callable[[bool, Progress], Outcome]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One table or figure of a source, by its name for `arcwise reproduce NAME`: lower case, with hyphens.
+    """A table or figure of a source, with its name for `arcwise reproduce NAME`: lower case, with hyphens.
 
     `source` is the publication and the number of the table or figure in it, `title` a line on its content.
-    The first argument of `run` asks for the size of the publication where the default is a sample.
+    The first argument of `run` requests the size of the publication if the default is a sample.
     """
 
     name: str
@@ -180,5 +180,5 @@ class Reproduction:
 
 
 def reproduction(name: str, source: str, title: str) -> Callable[[_Run], Reproduction]:
-    """Make the function below it the reproduction of this name."""
+    """Turn the decorated function into the reproduction of this name."""
     return lambda run: Reproduction(name, source, title, run)

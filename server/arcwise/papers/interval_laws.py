@@ -1,9 +1,10 @@
-"""What the figures on optimal piecewise mechanisms on [0, 1] share: mechanisms, bounds and designs.
+"""Mechanisms, bounds and designs for the figures on optimal piecewise mechanisms on [0, 1].
 
-Epsilon and the power of the error are parameters too. Every law here is continuous, on the unit interval or
-the circle of circumference 1, and its error an exact integral: nothing is sampled, and the integer kernels
-are not used, which the tests compare with it. "Truncated" outputs are moved to the nearer end of [0, 1], as
-the source does with PM, SW, Laplace and staircase; "bounded" noise is restricted to it and scaled up.
+Epsilon and the power of the error are parameters. Every law here is continuous, on the unit interval or the
+circle of circumference 1, and its error is an exact integral. Nothing is sampled, and the integer kernels are
+not used; the tests compare them with these integrals. "Truncated" outputs are moved to the nearer end of [0,
+1], as the source does with PM, SW, Laplace and staircase; "bounded" noise is restricted to [0, 1] and scaled
+up.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ if TYPE_CHECKING:
 SOURCE = "Zheng, Mishra, Hu, slides"
 
 UNIT = "domain lengths, to the power"
-"""The unit of an error on [0, 1] whose power stands in its row."""
+"""The unit of an error on [0, 1]; its row gives the power."""
 
 POWERS = {1.0: "|y-x|", 2.0: "(y-x)^2"}
 """The errors, by their power."""
 
 EPSILONS = np.round(np.linspace(0.1, 8.0, 80), 12)
-"""Where curves over epsilon are computed."""
+"""Epsilons at which curves are computed."""
 
 BOUND_EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 _FULL_EPSILONS = (0.1, *(0.25 * i for i in range(1, 21)), 6.0, 7.0, 8.0)
@@ -69,7 +70,7 @@ def interval_error(
     k = power + 1.0
     inside = np.clip(edges, 0.0, 1.0) if truncate else edges
     primitive = np.copysign(np.abs(inside - x) ** k, inside - x) / k
-    if truncate:  # beyond an end the error stays what it is there
+    if truncate:  # beyond an end the error stays that of the end
         primitive = primitive + np.maximum(edges - 1.0, 0.0) * (1.0 - x) ** power
         primitive = primitive + np.minimum(edges, 0.0) * x**power
     return _summed(primitive, levels)
@@ -90,16 +91,16 @@ def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: flo
 
 
 def truncated_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> FloatArray:
-    """Return ``E|y - x|^power`` where y is x plus the noise, moved into [0, 1].
+    """Return ``E|y - x|^power`` if y is x plus the noise, moved into [0, 1].
 
-    ``int_0^(1-x) k t^(k-1) P(noise > t) dt``, and the same up to x for the other side.
+    ``int_0^(1-x) k t^(k-1) P(noise > t) dt``, plus the same up to x for the other side.
     """
     x = np.asarray(x, dtype=np.float64)
     return _both_sides(lambda t: power * t ** (power - 1.0) * noise.sf(t), x, noise)
 
 
 def bounded_noise_error(x: ArrayLike, noise: ContinuousNoise, power: float) -> FloatArray:
-    """Return ``E|y - x|^power`` where y is x plus the noise given that it lies in [0, 1]."""
+    """Return ``E|y - x|^power`` if y is x plus the noise, restricted to [0, 1]."""
     x = np.asarray(x, dtype=np.float64)
     mass = noise.cdf(1.0 - x) - noise.cdf(-x)
     return _both_sides(lambda t: t**power * noise.pdf(t), x, noise) / mass
@@ -115,7 +116,7 @@ def _both_sides(
 ) -> FloatArray:
     """Return the integrals of the function from 0 to x plus those from 0 to 1 - x, for x in [0, 1].
 
-    They are summed piece by piece: the density of the noise is smooth between kinks.
+    They are summed piece by piece, as the density of the noise is smooth between kinks.
     """
     step = getattr(noise, "half_step", 1.0)  # of a staircase with sensitivity 1
     kinks = np.array([0.0, min(step, 1.0), 1.0])
@@ -139,7 +140,7 @@ class Pieces(NamedTuple):
 
 
 def _three(reach: tuple[float, float], left: FloatArray, window: float, epsilon: float) -> Pieces:
-    """Return e^epsilon times as much density on the windows from `left` on as elsewhere within the reach."""
+    """Return the density that is e^epsilon times as high on windows from `left` on as elsewhere in reach."""
     low, high = reach
     same = np.ones_like(left)
     edges = np.stack([low * same, left, left + window, high * same], axis=-1)
@@ -148,7 +149,7 @@ def _three(reach: tuple[float, float], left: FloatArray, window: float, epsilon:
 
 
 def optimal_pieces(x: FloatArray, epsilon: float, power: float) -> Pieces:
-    """Return OPM's density on [0, 1]: the window centred on x, pushed inside at the ends."""
+    """Return OPM's density on [0, 1]: the window is centred on x, and shifted inside at the ends."""
     c = optimal_levels(epsilon, power).half_window
     return _three((0.0, 1.0), np.clip(x - c, 0.0, 1.0 - 2.0 * c), 2.0 * c, epsilon)
 
@@ -156,7 +157,7 @@ def optimal_pieces(x: FloatArray, epsilon: float, power: float) -> Pieces:
 def piecewise_pieces(x: FloatArray, epsilon: float, member: PiecewiseMember = "pm") -> Pieces:
     """Return PM's density for inputs in [0, 1]: its outputs reach from (1-A)/2 to (1+A)/2.
 
-    The member "pm-opt" is PTT's of least worst-case variance.
+    The member "pm-opt" is the PTT with the least worst-case variance.
     """
     s = piecewise_parameter(epsilon, member)
     length = least_half_range(epsilon, s)
@@ -171,7 +172,7 @@ def square_wave_pieces(x: FloatArray, epsilon: float) -> Pieces:
 
 
 class Line(NamedTuple):
-    """One mechanism of a figure: its name in the legend, its error, and the number of its look.
+    """One mechanism of a figure: its name in the legend, its error, and the number of its style.
 
     `error` maps (x, epsilon, power) to ``E|y - x|^power``, in the shape of x.
     """
@@ -182,7 +183,7 @@ class Line(NamedTuple):
 
     @property
     def style(self) -> dict[str, Any]:
-        """Colour and dashes as `Axes.plot` takes them, the same in every figure."""
+        """Colour and dashes for `Axes.plot`, the same in every figure."""
         return family_look(self.number)
 
     def worst(self, x: FloatArray, power: float) -> FloatArray:
@@ -201,11 +202,11 @@ LINES = (
     ),
     Line("PTT, truncated", lambda x, e, k: interval_error(x, *piecewise_pieces(x, e, "pm-opt"), k), 6),
 )
-"""OPM for the power in question, and what it is compared with."""
+"""OPM for the given power, and the mechanisms that it is compared with."""
 
 
 def below(curve: FloatArray, other: FloatArray) -> str:
-    """Return the ranges of `EPSILONS` on which one curve lies below another, in words; "" for none."""
+    """Return in words the ranges of `EPSILONS` where one curve is below another; "" if there are none."""
     inside = np.concatenate([[False], curve < other, [False]])
     starts, ends = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:]) - 1
     spans = [(EPSILONS[start], EPSILONS[end]) for start, end in zip(starts, ends, strict=True)]
@@ -213,7 +214,7 @@ def below(curve: FloatArray, other: FloatArray) -> str:
 
 
 def window_check(epsilon: float, x: float, error: Callable[..., FloatArray], length: float) -> Check:
-    """Return the printed half window beside the one found by minimising the error of an input x directly.
+    """Return a check of the printed half window against one that minimises the error of an input x directly.
 
     `error` is `interval_error` or `circular_error`; `length` is that of the source's domain.
     """
@@ -230,16 +231,17 @@ def window_check(epsilon: float, x: float, error: Callable[..., FloatArray], len
 
 
 def bound_epsilons(full: bool) -> tuple[float, ...]:
-    """Return where the bound is computed."""
+    """Return the epsilons at which the bound is computed."""
     return _FULL_EPSILONS if full else BOUND_EPSILONS
 
 
 @cache
 def least_error(epsilon: float, power: float, full: bool) -> float:
-    """Return what the worst-case ``E|y-x|^power`` of no mechanism on [0, 1] is below.
+    """Return a lower bound on the worst-case ``E|y-x|^power`` of every mechanism on [0, 1].
 
-    Unless in full from 33 inputs, which is quicker and lower: by 1.3 % at epsilon 5, 0.4 % up to 4. Above 5
-    the distance, whose windows are narrower, takes 65, and above 7 it takes 97: 129 raise it by 1.6 % at 7.
+    Unless in full, it is computed from 33 inputs, which is quicker and gives a lower bound: by 1.3 % at
+    epsilon 5, and 0.4 % up to 4. Above 5 the distance uses 65 inputs because its windows are narrower, and
+    above 7 it uses 97; 129 inputs raise it by 1.6 % at 7.
     """
     few = 33 if epsilon <= 5.0 or power == 2.0 else 65 if epsilon <= 7.0 else 97
     return lower_bound(INTERVAL, epsilon, "value", power=power, inputs=None if full else few)
@@ -247,6 +249,6 @@ def least_error(epsilon: float, power: float, full: bool) -> float:
 
 @cache
 def designed_error(epsilon: float, power: float) -> float:
-    """Return the worst-case ``E|y-x|^power`` of the table that linear programming finds, over all inputs."""
+    """Return the worst-case ``E|y-x|^power``, over all inputs, of the table that linear programming finds."""
     mechanism = minimax(INTERVAL, epsilon, goal="value", power=power)
     return worst_case(mechanism, goal="value", power=power)

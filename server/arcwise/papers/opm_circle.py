@@ -1,4 +1,4 @@
-"""Zheng, Mishra and Hu on the circle: circular OPM beside Purkayastha, von Mises and OPM of the interval."""
+"""Zheng, Mishra and Hu on the circle: circular OPM against Purkayastha, von Mises and the interval's OPM."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
 
 
 def _distance_check() -> Check:
-    """Return what the printed distance says of two points on either side of 0, and what it is."""
+    """Return the check of the printed distance for two points on either side of 0."""
     y, x = 0.1, _TURN - 0.3
     return formula(
         "L_mod(y, x) = min(L(y, x), L(y, 2 pi - x)) for L = |y-x|, y = 0.1, x = 2 pi - 0.3",

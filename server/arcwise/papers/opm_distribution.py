@@ -1,7 +1,7 @@
-"""Distributions from reports of OPM, clamped as its paper has it and inset as arcwise does, beside others.
+"""Distributions from reports of OPM, clamped as in its paper and inset as in arcwise, and of others.
 
-The slides show no such figure: they compare errors of single reports. This one shows why the goal
-"distribution" takes the inset window: the error falls with the number of reports, and the clamped one's
+The slides show no such figure: they compare errors of single reports. This figure shows why the goal
+"distribution" uses the inset window: its error falls with the number of reports, and that of the clamped one
 does not.
 """
 
@@ -49,7 +49,7 @@ SURVEYS, _FULL_SURVEYS = 2, 20
 """How many of each population and epsilon; of the numbers of reports, too."""
 
 _OF_VALUES = 5
-"""Times as many where there is only one population."""
+"""Factor on the number of surveys if there is only one population."""
 
 _SEED = 20
 _UNIT = Interval(0, 1)
@@ -65,15 +65,15 @@ POPULATIONS = {
     "skewed": "beta:0.8,9",
     "many near 0": "0.5*uniform:0,0.04 + 0.5*normal:0.55,0.15",
 }
-"""What users are drawn from, by the name in tables."""
+"""Populations that users are drawn from, by the name in tables."""
 
 
 _Population: TypeAlias = "str | FloatArray"
-"""A population, as `as_population` takes it, or values."""
+"""A population, in a form for `as_population`, or values."""
 
 
 class _Kind(NamedTuple):
-    """One mechanism: how it is made at an epsilon with so many nodes, and the number of its look."""
+    """One mechanism: a function that makes it from epsilon and the number of nodes, and a style number."""
 
     make: Callable[[float, int], Mechanism]
     number: int
@@ -88,16 +88,19 @@ MECHANISMS = {
     "PTT": _Kind(lambda e, n: PiecewiseTransformation(_UNIT, e, nodes=n), 6),
     "PTT, margins": _Kind(lambda e, n: UnbiasedOptimalPiecewise(_UNIT, e, nodes=n), 3),
 }
-"""By the name in tables. "inset" is PM, the default of arcwise; "PTT" the member of least variance, which is
-PM-OPT as a table; "PTT, margins" the member that the slides' authors call the unbiased variant of OPM."""
+"""Mechanisms by the name in tables.
+
+"inset" is PM, the default of arcwise. "PTT" is the member with the least variance, PM-OPT as a table. "PTT,
+margins" is the member that the slides' authors call the unbiased variant of OPM.
+"""
 
 
 def error_of(mechanism: Mechanism, line: _Population, reports: int, seed: int) -> float:
     """Return the Wasserstein-1 distance of one survey's estimate to its users, as a share of the range.
 
-    The mechanism is on [0, 1], and each user sends one report. `line` is a population, as `as_population`
-    takes it, or values: users are drawn from them, or are the values themselves if there are as many. The
-    seed is for users and devices; users are the same for every mechanism.
+    The mechanism is on [0, 1], and each user sends one report. `line` is a population, in a form for
+    `as_population`, or values: users are drawn from them, or are the values themselves if there are as many.
+    The seed is for users and devices; users are the same for every mechanism.
     """
     generator = np.random.default_rng([_SEED, seed])
     if not isinstance(line, str) and line.size == reports:
@@ -107,7 +110,7 @@ def error_of(mechanism: Mechanism, line: _Population, reports: int, seed: int) -
     counts = simulate_counts(mechanism, values, values.size * each, generator, fixed=True)
     fitted = fit_held_out(mechanism, counts.astype(np.float64)).probabilities
     if getattr(mechanism, "placement", "") == "clamp":
-        # Nothing tells where in an end zone its users are: the mass is spread over it, not put at the end.
+        # Nothing shows where in an end zone its users are, so the mass is spread over it, not put at the end.
         return histogram_distance(cell_edges(mechanism), fitted, values, circular=False)
     return wasserstein(mechanism, fitted, values)
 
@@ -118,9 +121,9 @@ def errors_of(
     surveys: int = SURVEYS,
     populations: Mapping[str, _Population] = POPULATIONS,
 ) -> dict[str, list[float]]:
-    """Return, by population, the errors of so many surveys by one of `MECHANISMS`.
+    """Return, by population, the errors of a number of surveys by one of `MECHANISMS`.
 
-    A population that is a line has `REPORTS` users, one of values a user for each.
+    A population given as a line has `REPORTS` users; one given as values has a user for each.
     """
     mechanism = _made(name, epsilon)
     return {
@@ -160,13 +163,13 @@ def _distribution(full: bool, progress: Progress) -> Outcome:
 
 
 class _Errors(NamedTuple):
-    """Mean errors of the surveys, and what they are of."""
+    """Mean errors of the surveys, and the populations and numbers of reports they belong to."""
 
     populations: Mapping[str, _Population]
     large: str
     """The population of the panel on the right."""
     by_population: dict[tuple[float, str, str], float]
-    """By epsilon, population and mechanism; all have as many reports."""
+    """By epsilon, population and mechanism; all have the same number of reports."""
     by_size: dict[tuple[int, str], float]
     """By the number of reports and the mechanism, at epsilon 1."""
 
@@ -220,7 +223,7 @@ def _experiment(
 
 
 def _made(name: str, epsilon: float) -> Mechanism:
-    """Return a mechanism with as many nodes as a task for a distribution has at this epsilon."""
+    """Return a mechanism with the number of nodes of a task for a distribution at this epsilon."""
     nodes = Task("nodes", _UNIT, epsilon).mechanism.kernel.nodes
     return MECHANISMS[name].make(epsilon, nodes)
 
@@ -270,8 +273,8 @@ def _findings(errors: _Errors) -> list[str]:
             beside.append(f"{name} {min(over):.2f} to {max(over):.2f}")
     return [
         "The slides print no errors of distributions, so there is nothing to compare with. Every "
-        f"mechanism has the same users, {_reports(errors.populations[large]):,} reports, as many nodes, and "
-        "arcwise's estimate.",
+        f"mechanism has the same users, {_reports(errors.populations[large]):,} reports, the same number of "
+        "nodes, and arcwise's estimate.",
         *(_ranked(errors, epsilon) for epsilon in EPSILONS),
         f"Clamped, all values below {zone:.4f} of the range give the same reports at epsilon 1, and so "
         f"do all above {1 - zone:.4f}. Users who are all at 0 look like users who are all at {zone:.4f}: "
@@ -280,9 +283,9 @@ def _findings(errors: _Errors) -> list[str]:
         f"With {first:,} to {last:,} reports of users like {whose} at epsilon 1 the error falls "
         f"{fall('inset')} with inset, {fall('clamp')} with clamp.",
         f"The clamp's error is {ratios[most]:.1f} times the inset's at epsilon {most[0]:g} ({most[1]}), and "
-        f"{ratios[least]:.2f} times at {least[0]:g} ({least[1]}): mass that is spread evenly over the end "
+        f"{ratios[least]:.2f} times at {least[0]:g} ({least[1]}): spreading mass evenly over the end "
         "zones is right for a population that is even there.",
-        f"The others' over the inset's, by epsilon: {', '.join(beside)}. They are of few surveys: ratios "
+        f"The others' over the inset's, by epsilon: {', '.join(beside)}. They are from few surveys: ratios "
         "from 0.8 to 1.25 may be chance.",
         "PTT without margins is PM-OPT on a table"
         + (": the difference of their errors is chance." if _same_law() else ", but NOT on this grid."),
@@ -300,6 +303,6 @@ def _ranked(errors: _Errors, epsilon: float) -> str:
 
 
 def _same_law() -> bool:
-    """Return whether the reports of PTT and of PM-OPT have the same variance at the end, but for the grid."""
+    """Return whether the reports of PTT and PM-OPT have the same variance at the end, apart from the grid."""
     table, window = _made("PTT", 1.0), _made("PM-OPT", 1.0)
     return math.isclose(table.variance(0.0), window.variance(0.0), rel_tol=0.02)

@@ -1,7 +1,7 @@
 """Zheng, Mishra and Hu: densities of the optimal piecewise mechanism, and its errors on an interval.
 
-Expected errors over the domain, and the worst case over epsilon, of OPM beside other mechanisms on [0, 1],
-and beside PM, SW and PTT each on its own domain.
+Expected errors over the domain, and the worst case over epsilon, of OPM and other mechanisms on [0, 1], and
+of OPM against PM, SW and PTT, each on its own domain.
 """
 
 from __future__ import annotations
@@ -98,8 +98,11 @@ def _stairs(levels: np.ndarray, edges: np.ndarray, label: str, k: int) -> Mark:
 _SOURCE = f"{SOURCE}: comparison of expected errors"
 _X = np.linspace(0.0, 1.0, 401)
 _HALF = np.linspace(0.0, 0.5, 201)
-"""Every law is symmetric about 1/2. The grid holds the end and the middle, where the largest errors of most
-of them are; in between it is fine enough for five digits."""
+"""Inputs from 0 to 1/2, as every law is symmetric about 1/2.
+
+The grid contains the end and the middle, where most laws have their largest errors; in between it is fine
+enough for five digits.
+"""
 
 
 @reproduction("opm-error-over-domain", _SOURCE, "expected error of each input at epsilon 2 and 4")
@@ -114,7 +117,7 @@ def _over_domain(_full: bool, progress: Progress) -> Outcome:
         names = ("input $x$ on $[0, 1]$", r"$\mathrm{E}\,|y-x|$", rf"$\varepsilon={epsilon:g}$")
         panels.append(Panel(marks, *names, xlim=(0.0, 1.0), ylim=(0.0, None), legend=None))
     parts = {key: {"x (domain lengths)": _X, **in_unit(UNIT, over)} for key, over in curves.items()}
-    # Printed as 1/2: the mass at 0 for the input 0.
+    # The source prints 1/2: the mass at 0 for the input 0.
     half = Check("Pr[0] of truncated Laplace noise at the input 0", 0.5, float(Laplace(1.0).cdf(0.0)))
     return Outcome(
         {"curves": Table.stacked(("epsilon", "power"), parts)},
@@ -169,9 +172,9 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
         better = "; ".join(f"{line} for epsilon {span}" for line, span in spans.items() if span)
         findings.append(f"Worst-case E {name}: below OPM are {better}.")
     findings.append(
-        "OPM is the best density with outputs in [0, 1] whose levels differ by at most e^epsilon. Truncation "
-        "puts atoms at the ends, which no density has, and they are worth having: the lowest error that the "
-        "source says OPM has does not hold for the worst case."
+        "OPM is the best density with outputs in [0, 1] and levels that differ by at most e^epsilon. "
+        "Truncation puts atoms at the ends, which no density has, and which reduce the error: the source's "
+        "claim that OPM has the lowest error does not hold for the worst case."
     )
     if not full:
         findings.append(
@@ -240,7 +243,7 @@ def _noise(_full: bool, progress: Progress) -> Outcome:
             f"On average over the domain every kind of noise has at least {least:.3f} times OPM's E |y-x|, "
             "at every epsilon from 0.1 to 8; at the worst input truncated staircase noise has less "
             "(opm-worst-case).",
-            "PM, SW and PTT add no noise to the input, and so are not compared here: opm-worst-case has "
+            "PM, SW and PTT add no noise to the input, so they are not compared here: opm-worst-case has "
             "their worst input, opm-error-over-domain every input.",
         ],
     )
@@ -264,7 +267,7 @@ class _Mechanism(NamedTuple):
         return _X * (1.0 - self.low) + self.low
 
     def errors(self, x: FloatArray, epsilon: float, power: float) -> dict[str, FloatArray]:
-        """Return the errors on the mechanism's own domain, at the position x of it from 0 to 1."""
+        """Return the errors at the position x, from 0 to 1, of the mechanism's own domain."""
         pieces, scale = self.pieces(x, epsilon), (1.0 - self.low) ** power
         return {
             "own range": scale * interval_error(x, *pieces, power, truncate=False),
@@ -317,7 +320,7 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
             f"In the worst case it is below OPM: {least or 'at no epsilon from 0.1 to 8'}."
         )
     findings.append(
-        "OPM's outputs are held inside the domain. The source's optimum is for one output range at a time: "
+        "OPM's outputs are restricted to the domain. The source's optimum is for one output range at a time: "
         "SW shows that a wider range, truncated afterwards, can have a smaller worst case."
     )
     unit = "units of the input, to the power"

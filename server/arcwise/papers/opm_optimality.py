@@ -1,6 +1,6 @@
 """Zheng, Mishra and Hu: whether more than three pieces help, and how far OPM is from the best mechanism.
 
-The first by their Monte Carlo check, the second with a counterexample by hand.
+The first repeats their Monte Carlo check; the second uses a counterexample by hand.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _FULL, _SAMPLE = 10_000, 1_000
 _SEED = 20250521
 _CURVE = np.linspace(0.1, 8.0, 40)
 _SHAPES = {3: ("o", 8.0), 4: ("s", 4.5), 5: ("x", 2.0)}
-"""How many pieces the search takes, and the points that show it."""
+"""Numbers of pieces in the search, and the points that are plotted."""
 
 
 class _Search(NamedTuple):
-    """What the search found for every epsilon: the errors, the length of what is high, and whether all is."""
+    """Results of the search for every epsilon: errors, lengths of high parts, and whether levels are two."""
 
     error: FloatArray
     high: FloatArray
@@ -150,14 +150,14 @@ DESIGN_EPSILONS = (0.5, 1.0, 2.0, 4.0)
 @reproduction(
     "opm-gap",
     f"{SOURCE}: optimality of LDP mechanisms",
-    "the best piecewise density beside the best of all mechanisms, and randomised response by hand",
+    "the best piecewise density against the best of all mechanisms, and randomised response by hand",
 )
 def _gap(full: bool, progress: Progress) -> Outcome:
     epsilons = bound_epsilons(full)
     cases = [(_BOUND, power, epsilon) for power in POWERS for epsilon in epsilons]
     cases += [(_DESIGN, power, epsilon) for power in POWERS for epsilon in DESIGN_EPSILONS]
     rows: list[tuple[float | str, ...]] = []
-    # The worst cases over OPM's, by what has them and the power.
+    # The worst cases divided by OPM's, by mechanism and power.
     ratios: dict[tuple[str, float], list[float]] = {(what, power): [] for what, power, _ in cases}
     for what, power, epsilon in steps(progress, cases):
         optimum = _closed_form(float(epsilon), power)

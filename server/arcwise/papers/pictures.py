@@ -1,4 +1,4 @@
-"""Pictures as data, panel by panel, and the one function that draws them."""
+"""Pictures as data, panel by panel, and the function that draws them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 EPSILON = r"$\varepsilon$"
-"""What many axes show."""
+"""Labels that many axes share."""
 
 BELOW: dict[str, Any] = {"loc": "outside lower center"}
 """The place of a legend for all panels."""
@@ -28,11 +28,11 @@ FAMILY_DASHES: tuple[Any, ...] = (
     (0, (2, 1)),
     (0, (1, 3)),
 )
-"""The line styles of figures with many mechanisms; the order is that of `COLOURS`."""
+"""The line styles of figures with many mechanisms, in the order of `COLOURS`."""
 
 
 class Mark(NamedTuple):
-    """Something on a panel: a method of `matplotlib.axes.Axes`, and what it is called with."""
+    """An element of a panel: a method of `matplotlib.axes.Axes`, and its arguments."""
 
     method: str
     args: tuple[Any, ...]
@@ -52,12 +52,12 @@ def line(
 
 
 def look(colour: int, dash: int = 0) -> dict[str, Any]:
-    """Return the colour and the dashes of these numbers, as `Axes.plot` takes them."""
+    """Return the colour and the dashes of these numbers, for `Axes.plot`."""
     return {"color": COLOURS[colour], "linestyle": DASHES[dash % len(DASHES)]}
 
 
 def family_look(number: int) -> dict[str, Any]:
-    """Return how the mechanism of this number looks in figures with many mechanisms."""
+    """Return the style of the mechanism with this number in figures with many mechanisms."""
     return {"color": COLOURS[number], "linestyle": FAMILY_DASHES[number]}
 
 
@@ -67,7 +67,7 @@ def dot(x: float, y: float, colour: int = 0, **options: Any) -> Mark:
 
 
 def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -> Mark:
-    """Return a name beside its line and in its colour, in place of a legend.
+    """Return a name next to its line and in its colour, in place of a legend.
 
     The point is in the units of the data. `options` are those of `Axes.annotate`; `offset` is the distance
     from the point in points, (3, 3) by default.
@@ -80,8 +80,8 @@ def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -
 class Panel:
     """One pair of axes; marks are drawn in their order.
 
-    A limit of `xlim` or `ylim` that is None fits the data. `log` and `plain` ("x", "y" or "xy") are the axes
-    that are logarithmic, and those whose numbers are written plainly. `legend` has options, and is None for
+    A limit of `xlim` or `ylim` that is None fits the data. `log` and `plain` ("x", "y" or "xy") select the
+    axes that are logarithmic, and those with plainly written numbers. `legend` holds options, and is None for
     no legend.
     """
 
@@ -98,11 +98,11 @@ class Panel:
 
 @dataclass(frozen=True)
 class Picture:
-    """Panels side by side and one below the other, in rows.
+    """Panels in rows.
 
     The size is in inches, and `grid` has options of `Figure.subplots`. `legend` has options of a legend for
-    all panels, made from the first panel; None for no legend. `colours` is the label of a scale of colours;
-    "" for no scale.
+    all panels, made from the first panel, and is None for no legend. `colours` is the label of a colour
+    scale, and "" for no scale.
     """
 
     rows: Sequence[Sequence[Panel]]

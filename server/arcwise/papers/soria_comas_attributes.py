@@ -23,8 +23,10 @@ SENSITIVITIES = (1.0, 10.0)
 BOX = BoxStaircase(1.0, SENSITIVITIES, (0.1, 1.0))
 LAPLACE = Laplace(1.0, sum(SENSITIVITIES))  # of the L1 sensitivity 11, the same for both attributes
 SCALED = tuple(Laplace(1.0, 2.0 * s) for s in SENSITIVITIES)
-"""The fairer comparator: attributes in units of their own sensitivity have the L1 sensitivity 2. A change by
-(1, 10) costs 1/2 + 10/20 = 1 = epsilon, so this noise protects Example 2 too."""
+"""The fairer comparator: attributes in units of their own sensitivity have the L1 sensitivity 2.
+
+A change by (1, 10) costs 1/2 + 10/20 = 1 = epsilon, so this noise protects Example 2, too.
+"""
 
 
 def _diamond(noises: tuple[Laplace, ...], level: float) -> tuple[float, float]:
@@ -57,7 +59,7 @@ def _differences(**style: Any) -> Mark:
 
 
 def _sizes(*names: str) -> list[str]:
-    """Return the columns of sizes."""
+    """Return the column names of sizes."""
     return [f"{name} (unit areas)" for name in names]
 
 
@@ -74,7 +76,7 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
         alpha, size = half[0], _area(half)
         rows.append((level, alpha, size, _area(scaled)))
         checks.append(printed(f"alpha at level {level:g}", first, alpha))
-        # The sizes are 2 alpha^2 of the printed alphas: half a unit of their last digit counts double.
+        # The sizes are 2 alpha^2 of the printed alphas, so half a unit of their last digit counts double.
         checks.append(Check(f"size at level {level:g}", float(second), size, 0.01 / float(first) * 1.01))
         marks += [
             _rim(half, linewidth=1.2),
@@ -94,7 +96,7 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
         Picture([[panel]]),
         checks,
         [
-            f"The paper's sizes are computed from its rounded alphas; exact are {listed(sizes, '.1f')}.",
+            f"The paper computes its sizes from rounded alphas; the exact ones are {listed(sizes, '.1f')}.",
             "Laplace noise need not treat both attributes alike: with scales 2 and 20, in proportion to the "
             "sensitivities, it protects the same S_f with regions "
             f"{sizes[0] / scaled_sizes[0]:.3f} times smaller ({listed(scaled_sizes, '.1f')}).",
@@ -106,8 +108,8 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
     "soria-comas-table-4", f"{_PAPER}, Table 4", "confidence regions of box-shaped noise for two attributes"
 )
 def _table_4(_full: bool, _progress: Progress) -> Outcome:
-    slip = "a slip of 6.69, which is what its own size 1790.2 = 40 * 6.69^2 belongs to"
-    cut = "cut off, not rounded; its own size 611.2 belongs to 3.909"
+    slip = "a slip of 6.69, to which its own size 1790.2 = 40 * 6.69^2 belongs"
+    cut = "truncated, not rounded; its own size 611.2 belongs to 3.909"
     prints = {0.99: ("6.99", slip, 1790.2), 0.95: ("4.79", "", 916.6), 0.90: ("3.90", cut, 611.2)}
     checks, rows, marks = [], [], []
     for level, (first, erratum, second) in prints.items():
@@ -148,7 +150,7 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
             f"beta itself is {listed((row[1] for row in rows), '.4f')}.",
             f"The regions are {gains[0]}, {gains[1]} and {gains[2]} times smaller than those of the paper's "
             f"Laplace noise, but only {fair[0]}, {fair[1]} and {fair[2]} times smaller than those of Laplace "
-            "noise in proportion to the sensitivities: much of the gain is that of treating the attributes "
+            "noise in proportion to the sensitivities: much of the gain comes from treating the attributes "
             "by their sensitivity.",
             f"The core of least variance is {best.core[0]:.4f} of each sensitivity, not 0.1: variances "
             f"{best.var()[0]:.4f} and {best.var()[1]:.2f}, 95 % region "
@@ -234,7 +236,7 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
             f"The variance of the second component is {second / variance:.2f} times that of the paper's "
             "Laplace noise, where the paper says about twice; that of the first is "
             f"{variance / first:.0f} times smaller.",
-            f"Beside Laplace noise in proportion to the sensitivities (variances {SCALED[0].var():g} and "
+            f"Against Laplace noise in proportion to the sensitivities (variances {SCALED[0].var():g} and "
             f"{SCALED[1].var():g}) both variances are {SCALED[0].var() / first:.2f} times smaller.",
         ],
     )
@@ -246,10 +248,10 @@ _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 
 
 def _costs(epsilon: float, attributes: int) -> tuple[float, float, float, float]:
-    """Return the variance of one component in units of its sensitivity squared, four times.
+    """Return the variance of one component, in units of its sensitivity squared, for four mechanisms.
 
-    Of the continuous optimum; of vectors drawn jointly on a grid of 64 steps; of one `GridNoise` for each
-    attribute, at its share of epsilon, on the same grid; and of independent Laplace noise.
+    They are the continuous optimum; vectors drawn jointly on a grid of 64 steps; one `GridNoise` for each
+    attribute, at its share of epsilon, on the same grid; and independent Laplace noise.
     """
     ones = (1.0,) * attributes
     share = GridNoise.from_noise(Staircase.optimal(epsilon / attributes, power=2), step=1.0 / _STEPS)

@@ -1,6 +1,7 @@
-"""Soria-Comas and Domingo-Ferrer: what is better than Laplace noise. Tables 1 and 2, Figures 1 to 5.
+"""Soria-Comas and Domingo-Ferrer: noise that is better than Laplace noise. Tables 1 and 2, Figures 1 to 5.
 
-Figures 4 and 5 show what Laplace noise protects for two attributes; the rest is noise for one.
+Figures 4 and 5 show the differences of two attributes that Laplace noise protects; the rest is noise for one
+attribute.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ def _beside_laplace(marks: list[Mark], rows: Sequence[tuple[float, ...]], table:
 
 
 def _moved_inwards(epsilon: float) -> Staircase:
-    """Return Laplace noise with its mass moved inwards within each sensitivity, as section 4 does.
+    """Return Laplace noise with its mass moved inwards within each sensitivity, as in section 4.
 
-    The larger density has the part m_i of each sensitivity, as section 4 prints it.
+    The larger density covers the part m_i of each sensitivity, as section 4 prints it.
     """
     b = math.exp(-epsilon)
     return Staircase(epsilon, 1.0, (1.0 - b - epsilon * b) / (epsilon * (1.0 - b)))
@@ -88,7 +89,7 @@ def _figure_1(_full: bool, _progress: Progress) -> Outcome:
         [
             f"The larger density has the part m = {made.gamma:.6f} of each sensitivity. By Definition 3 the "
             f"new noise is {compare_concentration(made, laplace).relation} than Laplace noise: every "
-            "interval from 0 holds at least as much of its mass. Its variance is "
+            "interval from 0 contains at least as much of its mass. Its variance is "
             f"{made.var():.4f}, Laplace noise's {laplace.var():.4f}, the least {best.var():.4f}; the noise "
             f"of least variance and Laplace noise are {compare_concentration(best, laplace).relation}.",
         ],
@@ -129,7 +130,7 @@ def _figures_4_5(_full: bool, _progress: Progress) -> Outcome:
     return Outcome({"": Table(columns, rows)}, picture, (), findings)
 
 
-@reproduction("soria-comas-table-1", f"{_PAPER}, Table 1", "least variance beside that of Laplace noise")
+@reproduction("soria-comas-table-1", f"{_PAPER}, Table 1", "least variance and that of Laplace noise")
 def _table_1(_full: bool, _progress: Progress) -> Outcome:
     checks, rows = [], []
     for epsilon, first, second in ((0.1, "200.00", "199.92"), (0.5, "8.00", "7.92"), (1.0, "2.00", "1.92")):
@@ -158,16 +159,14 @@ def _table_1(_full: bool, _progress: Progress) -> Outcome:
     )
 
 
-@reproduction(
-    "soria-comas-table-2", f"{_PAPER}, Table 2", "shortest 95 % interval beside that of Laplace noise"
-)
+@reproduction("soria-comas-table-2", f"{_PAPER}, Table 2", "shortest 95 % interval and that of Laplace noise")
 def _table_2(_full: bool, _progress: Progress) -> Outcome:
     checks, rows = [], []
     for epsilon, first, second in ((0.1, "59.91", "59.91"), (0.5, "11.98", "11.97"), (1.0, "5.99", "5.98")):
         laplace, best = _size(Laplace(epsilon)), _shortest(epsilon)
         rows.append((epsilon, laplace, _size(best), best.half_step, _size(_least_variance(epsilon))))
         checks.append(printed(f"size of the Laplace interval at epsilon {epsilon:g}", first, laplace))
-        # The table cuts the digits of its last row off, see below.
+        # The table truncates the digits of its last row, see below.
         what = f"size of the shortest interval at epsilon {epsilon:g}"
         checks.append(printed(what, second, _size(best), units=1.0))
     shortest = np.array([_size(_shortest(e)) / _size(Laplace(e)) for e in _CURVE])
@@ -190,14 +189,14 @@ def _table_2(_full: bool, _progress: Progress) -> Outcome:
         Picture([[panel]]),
         checks,
         [
-            f"The paper cuts its shortest sizes off: {half:.4f} and {one:.4f} are printed as 11.97 and 5.98. "
+            f"The paper truncates shortest sizes: {half:.4f} and {one:.4f} are printed as 11.97 and 5.98. "
             f"Rounded they are {half:.2f} and {one:.2f}, as it prints for Laplace noise: the intervals "
             f"differ by {laplace_half - half:.4f} and {laplace_one - one:.4f}.",
             "Nothing can be saved at epsilon = ln(20) / k = "
             f"{listed((math.log(20.0) / k for k in (1, 2, 3)), '.4f')} and so on, where the interval ends on "
             "a whole multiple of the sensitivity, inside of which all d have the same mass. The three "
-            "epsilons of the table happen to lie beside such points (k = 30, 6 and 3), so it shows less than "
-            f"there is: at epsilon 2 the shortest interval saves {100.0 * saved:.0f} %.",
+            "epsilons of the table happen to lie near such points (k = 30, 6 and 3), so the table shows less "
+            f"than the possible gain: at epsilon 2 the shortest interval saves {100.0 * saved:.0f} %.",
         ],
     )
 

@@ -17,14 +17,14 @@ from arcwise.papers.staircase_noise import SOURCE
 _VALUES = ((1.0, 2), (2.0, 3), (3.0, 2))
 _PERIODS = (1, 2, 3, 5)
 _CYCLE = 48
-"""Outputs lie on a cycle of so many integers, a program of finite size: e^-8 is left of a tail at most."""
+"""Outputs lie on a cycle of this many integers, for a finite program; at most e^-8 of a tail is lost."""
 
 
 def _least_of_values(epsilon: float, sensitivity: int, period: int) -> float:
     """Return the least worst-case ``E|noise|`` of noise that may depend on the value, with a period.
 
-    A linear program over the masses P_i(n) of the noise n at the values i, i + period, ...; values i and
-    i + d with ``|d|`` up to the sensitivity have ``P_i(n) <= e^epsilon P_(i+d)(n - d)``.
+    A linear program over the masses P_i(n) of the noise n at the values i, i + period, ...; values i and i +
+    d with ``|d|`` up to the sensitivity have ``P_i(n) <= e^epsilon P_(i+d)(n - d)``.
     """
     size = _CYCLE
     n, ratio, rows = np.arange(size), np.exp(epsilon), period * size
@@ -54,7 +54,7 @@ def _least_of_values(epsilon: float, sensitivity: int, period: int) -> float:
 @reproduction(
     "staircase-values",
     f"{SOURCE}, Theorems 2 and 10",
-    "noise that depends on the value beside noise that does not, by linear programs",
+    "noise that depends on the value against noise that does not, by linear programs",
 )
 def _of_values(_full: bool, progress: Progress) -> Outcome:
     rows: list[tuple[float, ...]] = []
@@ -83,8 +83,8 @@ def _of_values(_full: bool, progress: Progress) -> Outcome:
         checks,
         [
             "Noise that depends on the value, with any of these periods, has no smaller worst case than "
-            "noise that does not: turned by every value and averaged, it has one law, no worse (Theorem "
-            "10). With steps of the reals as integers this is Theorem 2."
+            "noise that does not: shifted by every value and averaged, it has one law, which is no worse "
+            "(Theorem 10). With steps of the reals as integers this is Theorem 2."
         ],
     )
 
@@ -140,7 +140,7 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
             mark("semilogx", sensitivities, shares, "os^v"[k], color=COLOURS[k], markersize=2.4),
             mark("axhline", gamma, linewidth=1.0, **look(k, 1)),
         ]
-        # Outside the frame, where the line ends.
+        # Place the labels outside the frame, where the lines end.
         outside = {"offset": (4, 0), "va": "center", "annotation_clip": False}
         left.append(note(sensitivities[-1], gamma, rf"$\varepsilon$ = {e:g}", COLOURS[k], **outside))
     right = [
@@ -167,7 +167,7 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
         [
             f"At sensitivity {sensitivities[-1]} the staircase gains over geometric noise for |x| by "
             f"{listed(table[:, -1, 4], '.3f')} (epsilon {listed(_EPSILONS)}).",
-            f"At sensitivity {_LARGE} its E|X| / sensitivity is that of the continuous staircase but for "
+            f"At sensitivity {_LARGE} its E|X| / sensitivity is that of the continuous staircase except for "
             f"{deviation:.1g} relative.",
         ],
     )

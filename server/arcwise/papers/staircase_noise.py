@@ -46,7 +46,7 @@ def _noise_missed_detection(noise: ContinuousNoise, edges: FloatArray) -> FloatA
     """Return the least missed detection under noise between 0 and 1, by Neyman and Pearson.
 
     The noise is constant between the ascending edges, or nearly so; the parts beyond the first and the last
-    are one cell each.
+    edge are one cell each.
     """
     places = np.concatenate([[-np.inf], edges, [np.inf]])
     masses = [np.diff(noise.cdf(places - by)) for by in (0.0, 1.0)]
@@ -95,7 +95,7 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
     right = [*limits, *(line(*both, name, k, k + 1) for k, (name, both) in enumerate(corners.items()))]
     sides = (
         (left, "missed detection", "noise, one sensitivity apart"),
-        (right, "", "reports, the two inputs told apart best"),
+        (right, "", "reports, the two most distinguishable inputs"),
     )
     panels = [
         Panel(marks, "false alarm", y, title, (0.0, 1.0), (0.0, 1.0), legend={"loc": "upper right"})
@@ -123,10 +123,10 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
         Picture([panels], (8.0, 4.2), {"sharey": True}),
         [formula(what, 0.0, float(np.abs(numeric - by_laplace).max()), 1e-3)],
         [
-            "The least sum of both errors, of which privacy alone allows "
+            "The least sum of both errors, for which privacy alone sets the bound "
             f"{2.0 / (1.0 + np.exp(_EPSILON)):.4f} at epsilon {_EPSILON:g}: {sums}. Exact, from the integers "
             "of the samplers.",
-            f"Staircase noise comes to the bound in {np.mean(by_staircase < bound + 1e-9):.0%} of all false "
+            f"Staircase noise reaches the bound in {np.mean(by_staircase < bound + 1e-9):.0%} of all false "
             f"alarms, Laplace noise in {np.mean(by_laplace < bound + 1e-9):.0%}: it protects more between, "
             "and that costs accuracy.",
         ],
@@ -151,7 +151,7 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
             "laplace_density (per sensitivity)": laplace.pdf(x),
             "staircase_density (per sensitivity)": noise.pdf(x),
         }
-        # The steps as they are, with their edges at whole periods and gamma further.
+        # Draw the steps as they are, with edges at whole periods and gamma further.
         right = np.concatenate([[0.0], np.arange(4) + noise.gamma])
         edges = np.concatenate([-right[:0:-1], right[1:]])
         levels = noise.pdf((edges[1:] + edges[:-1]) / 2.0)
@@ -203,7 +203,7 @@ def _gain(_full: bool, _progress: Progress) -> Outcome:
         {"": Table.of(columns)},
         Picture([[Panel(marks, EPSILON, y, xlim=(0.0, 10.0), plain="y")]]),
         [
-            # "About 15-fold and 23-fold": the second is cut off, not rounded.
+            # "About 15-fold and 23-fold": the second is truncated, not rounded.
             printed("gain in amplitude at epsilon 10, about", "15", first),
             printed("gain in power at epsilon 10, about", "23", second, units=1.0),
         ],
@@ -244,14 +244,14 @@ def _asymptotics(_full: bool, _progress: Progress) -> Outcome:
         return -math.log(_best(45.0, power) / _best(40.0, power)) / 5.0
 
     amplitude = (1.0 / small - _best(small, 1)) / small
-    what = "Laplace less optimal amplitude, over epsilon, at small epsilon: 1/24"
+    what = "Laplace minus optimal amplitude, over epsilon, at small epsilon: 1/24"
     power = 2.0 / small**2 - _best(small, 2)
     return Outcome(
         {"": Table.of(columns)},
         Picture([panels], (7.2, 3.4)),
         [
             formula(what, 1.0 / 24.0, amplitude, 1e-4),
-            formula("Laplace less optimal power at small epsilon: 1/12", 1.0 / 12.0, power, 1e-4),
+            formula("Laplace minus optimal power at small epsilon: 1/12", 1.0 / 12.0, power, 1e-4),
             formula("rate of the amplitude at large epsilon: 1/2", 0.5, slope(1), 1e-6),
             formula("rate of the power at large epsilon: 2/3", 2.0 / 3.0, slope(2), 1e-5),
         ],
@@ -341,10 +341,10 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
         Picture([[left, right]], (7.2, 3.4)),
         [formula(what, 1.0 / 3.0, _mass_near_0(far, far.gamma), 1e-9)],
         [
-            "The paper errs where it says that the heuristic does reasonably well at large epsilon: a third "
+            "The paper says wrongly that the heuristic does reasonably well at large epsilon: a third "
             "of its mass is next to 0, but the other two thirds spread over the whole sensitivity, so that "
-            f"E|X| tends to {far.abs_moment(1):.4f} and E X^2 to {far.abs_moment(2):.4f} of it, however "
-            "large epsilon is.",
+            f"E|X| tends to {far.abs_moment(1):.4f} and E X^2 to {far.abs_moment(2):.4f} of it, as "
+            "epsilon grows.",
             f"It is worse than Laplace noise from epsilon {even[0]:.3f} (|x|) and {even[1]:.3f} (x^2) on.",
         ],
     )

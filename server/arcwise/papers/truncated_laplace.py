@@ -1,6 +1,6 @@
 """Geng, Ding, Guo and Kumar, "Tight analysis of privacy and utility tradeoff in approximate DP".
 
-The poster's figures have no numbers in print; its limits and its sentence on Gaussian noise are checked.
+The poster's figures print no numbers; its limits and its sentence on Gaussian noise are checked.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
 
 
 def _gaussian_ratio(epsilon: float, delta: float, power: int) -> float:
-    """Return the cost of truncated Laplace noise over that of Gaussian noise."""
+    """Return the cost of truncated Laplace noise divided by that of Gaussian noise."""
     noise, gaussian = TruncatedLaplace(epsilon, delta), AnalyticGaussian(epsilon, delta)
     return noise.abs_moment(power) / gaussian.abs_moment(power)
 
@@ -70,7 +70,7 @@ def _worst_ratio(delta: float, power: int) -> tuple[float, float]:
 
 
 def _even_delta(power: int) -> float:
-    """Return the delta above which some epsilon is better served by Gaussian noise."""
+    """Return the delta above which Gaussian noise is better at some epsilon."""
     return float(optimize.brentq(lambda delta: _worst_ratio(delta, power)[1] - 1.0, 0.2, 0.5, xtol=1e-7))
 
 
@@ -115,9 +115,9 @@ def _gaussian(full: bool, progress: Progress) -> Outcome:
         [_improvement_check("amplitudes", 1), _improvement_check("powers", 2)],
         [
             f"Up to delta = {_even_delta(1):.4f} (amplitude) and {_even_delta(2):.4f} (power) truncated "
-            "Laplace noise is the better of the two at every epsilon, above it is not at some.",
+            "Laplace noise is the better of the two at every epsilon; above, Gaussian noise is at some.",
             "The poster's problem formulation prints the constraint without the factor e^epsilon, and its "
-            "mechanism needs delta of at most 1/2, which it does not say.",
+            "mechanism needs a delta of at most 1/2, which it does not say.",
         ],
     )
 
@@ -193,7 +193,7 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
         Picture([panels], (7.2, 3.7), {"sharey": True}),
         _limit_checks(),
         [
-            "Where 1 / (2 delta) is no integer the limit of V1_low / V1_upp for epsilon to 0 is more than 1 "
+            "If 1 / (2 delta) is no integer, the limit of V1_low / V1_upp for epsilon to 0 is more than 1 "
             f"- 2 delta: {odd.lower_bound(1) / odd.abs_moment(1):.4f} at delta 0.3.",
             "The upper bound is far from tight at larger epsilon, and truncation is not the reason to spend "
             "delta there: staircase noise with delta = 0 has less amplitude from epsilon "

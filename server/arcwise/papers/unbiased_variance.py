@@ -1,7 +1,8 @@
-"""The least users for a mean: worst-case variance of unbiased mechanisms beside what none can be below.
+"""The fewest users for a mean: the worst-case variance of unbiased mechanisms, with a bound for all of them.
 
-No source shows this figure. It puts the published mechanisms of the piecewise family and of few outputs
-beside the optimum over all mechanisms, which linear programming bounds from below and designs come close to.
+No source shows this figure. It compares the published mechanisms of the piecewise family and of few outputs
+with the optimum over all mechanisms. Linear programming gives a lower bound on this optimum, and designs come
+close to it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.closed_forms.piecewise import PiecewiseMember
 
 DESIGNED = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Where designs and bounds are computed, unless the full size is asked for: `_FULL` then."""
+"""Epsilons at which designs and bounds are computed; in full size, those of `_FULL`."""
 
 _FULL = (0.1, *(0.25 * i for i in range(1, 33)))
 _TABLE = (0.5, 1.0, 2.0, 4.0)
@@ -42,7 +43,7 @@ def _member(name: PiecewiseMember) -> Callable[[float], float]:
 
 
 class _Line(NamedTuple):
-    """A mechanism: its worst-case variance on [0, 1] over epsilon, and how it looks."""
+    """A mechanism: its worst-case variance on [0, 1] over epsilon, and its style."""
 
     variance: Callable[[float], float]
     style: dict[str, Any]
@@ -73,7 +74,7 @@ def _variance(full: bool, progress: Progress) -> Outcome:
     curves = {name: np.array([line.variance(float(e)) for e in EPSILONS]) for name, line in _LINES.items()}
     bounds, designs = np.array([row.bound for row in rows]), np.array([row.worst for row in rows])
     at = np.array(epsilons)
-    # Between the points that are computed: in proportion to PM-OPT, from which it is never far.
+    # Between the computed points, interpolate in proportion to PM-OPT, which is never far.
     share = PchipInterpolator(np.log(at), bounds / [_LINES["PM-OPT"].variance(e) for e in epsilons])
     between = curves["PM-OPT"] * share(np.log(EPSILONS))
 
@@ -126,7 +127,7 @@ def _findings(rows: list[Row]) -> list[str]:
     least = min(savings, key=savings.__getitem__)
     most = max(savings, key=savings.__getitem__)
     return [
-        f"The design's worst-case variance is above what any epsilon-LDP mechanism can reach by {shown}.",
+        f"The design's worst-case variance is above the bound for every epsilon-LDP mechanism by {shown}.",
         "The best published mechanism, mixtures of PM and three outputs with free parameters included, needs "
         f"{savings[least]:.3f} (epsilon {least:g}) to {savings[most]:.3f} (epsilon {most:g}) times as many "
         "users as the design.",

@@ -1,6 +1,6 @@
 """Geng, Ding, Guo and Kumar, "The optimal mechanism in additive differential privacy": (0, delta) noise.
 
-The poster prints formulas and no numbers. They are checked against two searches that know nothing of them: a
+The poster prints formulas and no numbers. They are checked against two searches that do not use them: a
 linear program over mixtures of uniform densities, and a minimisation over alpha.
 """
 
@@ -23,9 +23,9 @@ _CHECKED = (0.05, 0.3, 0.5, 0.6, 0.75, 0.9)
 
 
 def _programmed_cost(delta: float, power: float) -> float:
-    """Return the least ``E|X|^power`` over symmetric densities that fall with ``|x|``, an atom at 0 included.
+    """Return the least ``E|X|^power`` of symmetric densities that fall with ``|x|``, also with an atom at 0.
 
-    Such a law is a mixture of uniform laws on [-h, h]. One of them has the mass ``t = min(1, 1 / (2 h))``
+    Such a law is a mixture of uniform laws on [-h, h]. Each of these has the mass ``t = min(1, 1 / (2 h))``
     inside [-1/2, 1/2] and the cost ``h^power / (power + 1)``; the atom has t = 1 and no cost. The condition
     for (0, delta)-DP, with sensitivity 1, is that the mass inside is at most delta.
     """
@@ -39,7 +39,7 @@ def _programmed_cost(delta: float, power: float) -> float:
 
 
 def _printed_cost(delta: float, power: int) -> float:
-    """Return the cost by the two corollaries as they are printed, sensitivity 1."""
+    """Return the cost by the two corollaries as printed, at sensitivity 1."""
     if power == 1:
         return 1.0 / (4.0 * delta) if delta <= 0.5 else 1.0 - delta
     return 1.0 / (12.0 * delta**2) if delta <= 2.0 / 3.0 else 9.0 / 16.0 * (1.0 - delta)
@@ -53,7 +53,7 @@ def _cost_check(power: int, delta: float) -> Check:
 @reproduction(
     "zero-delta-cost",
     f"{_SOURCE}, Theorem 3",
-    "noise magnitude and power over delta, beside uniform and Gaussian noise",
+    "noise magnitude and power over delta, with uniform and Gaussian noise",
 )
 def _cost(_full: bool, progress: Progress) -> Outcome:
     columns = {"delta": _DELTAS}
@@ -95,10 +95,10 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
             f"Gaussian noise costs {small.abs_moment(1) / first.abs_moment(1):.4f} times the optimum for |x| "
             f"and {small.abs_moment(2) / second.abs_moment(2):.4f} times for x^2 as delta goes to 0 (4/pi "
             "and 6/pi).",
-            f"The atom pays above delta = p / (p + 1) only; at delta {last[0]:.3f} the uniform density "
+            f"The atom pays only above delta = p / (p + 1); at delta {last[0]:.3f} the uniform density "
             f"without one costs {last[2] / last[1]:.0f} and {last[5] / last[4]:.0f} times as much.",
-            "Optimal means: of all symmetric noise whose density falls with |x|. A linear program over that "
-            "whole class finds nothing better.",
+            "Optimal means: among all symmetric noise with a density that falls with |x|. A linear program "
+            "over that whole class finds nothing better.",
         ],
     )
 
@@ -116,7 +116,7 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
             line([-h, -h, h, h], [0, top, top, 0], rf"$|x|^{power:g}$: $\alpha$ = {noise.alpha:g}", k, k)
         )
         if noise.alpha:
-            # Side by side, so that one arrow does not hide the other; both stand for atoms at 0.
+            # Side by side, so that one arrow does not hide the other; both mean atoms at 0.
             at, arrow = 0.05 * k - 0.025, {"arrowstyle": "-|>", "color": COLOURS[k], "lw": 1.5}
             left.append(mark("annotate", "", (at, noise.alpha), (at, 0), arrowprops=arrow))
     right = [line(deltas, curve, f"$p = {p:g}$", k, k) for k, (p, curve) in enumerate(curves.items())]
@@ -130,12 +130,12 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
         {"": Table.of({"delta": deltas, **{f"alpha_{p:g}": curve for p, curve in curves.items()}})},
         Picture([panels], (7.2, 3.4)),
         checks,
-        ["A harder loss puts the atom off to larger delta: alpha = max(0, (p + 1) delta - p)."],
+        ["A higher power moves the atom to larger delta: alpha = max(0, (p + 1) delta - p)."],
     )
 
 
 def _alpha_check(power: float, delta: float) -> Check:
-    """Return the check of the printed alpha beside that of least ``E|X|^power``, found by trying."""
+    """Return a check of the printed alpha against the one with the least ``E|X|^power``, found by search."""
     found = optimize.minimize_scalar(
         lambda alpha: UniformAtom(delta, 1.0, alpha).abs_moment(power),
         bounds=(0.0, delta * (1.0 - 1e-9)),

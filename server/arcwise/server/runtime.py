@@ -285,6 +285,16 @@ class Runtime:
             self.keys_by_scope = {scope: good.count(scope) for scope in SCOPES}
             self.metrics.keys(self.keys_by_scope)
             stored = store.tasks()
+            lost = self.catalogue.tasks.keys() - {entry.task.id for entry in stored}
+            if lost and not self.read_only:
+                _log.warning(
+                    "the store has lost %d tasks of this server, so it has gone back to an earlier state, as "
+                    "after a failover to a replica that lagged: the tasks are registered again, but reports, "
+                    "closed tasks and revoked keys may be lost too. Check arcwise key list",
+                    len(lost),
+                )
+                store.register([self.catalogue.tasks[task_id] for task_id in sorted(lost)])
+                stored = store.tasks()
             # Those that another worker has made: this one's writer must know them before a batch comes.
             new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
             if new and not self.read_only:
@@ -395,12 +405,17 @@ class Runtime:
             if self.releasing.is_live(task) or self._released_before.get(task.id) == before:
                 continue
             least = least_released(task)
-            if unsure_until is not None and not task.releases_closed_epochs:
+            unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
+            released_before = self._released_before.get(task.id, 0)
+            if store.decided(task).before < released_before:
+                # The store has gone back to an earlier state, such as that of a replica that lagged: readers
+                # have seen these epochs, perhaps with other counts.
+                unsure_before = max(unsure_before, released_before)
+            elif unsure_until is not None and not task.releases_closed_epochs:
                 # What had closed while all was shown live has had the same counts in any copy since, but for
                 # what an operator has merged, or reopened by a longer retention.
                 sure_before = min(before, lateness.first_open(self._live_until))
                 store.release(task, sure_before, least=least)
-            unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
             done = store.release(task, before, least=least, unsure_before=unsure_before)
             self._released_before[task.id] = before
             if done.unsure:

@@ -229,6 +229,44 @@ def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_i
         assert all(link._connection is not old for link, old in zip(links, before, strict=True))
 
 
+LOSE = """
+DELETE FROM counts USING task WHERE task = number AND id = %(id)s;
+DELETE FROM total USING task WHERE task = number AND id = %(id)s;
+DELETE FROM batch USING task WHERE task = number AND task.id = %(id)s;
+DELETE FROM task WHERE id = %(id)s;
+"""
+
+
+@pytest.mark.parametrize("cut", [True, False], ids=["connections cut", "behind a pooler"])
+def test_no_report_of_a_task_that_a_failover_lost_is_acknowledged_or_counted_as_anothers(cut: bool) -> None:
+    with fresh_database() as (url, _), opened(url) as store:
+        assert isinstance(store, PostgresStore)
+        assert store.add([batch(DELAY, [1])]) == [COUNTED]
+        number = store._numbers[bytes.fromhex(DELAY.id)]
+        with psycopg.connect(url, autocommit=True) as connection:
+            for task in (DELAY, HEADING) if cut else (DELAY,):
+                for statement in LOSE.strip().split("\n"):
+                    connection.execute(statement.encode(), {"id": bytes.fromhex(task.id)})
+            if cut:  # another task may have its number by now
+                connection.execute(f"ALTER TABLE task ALTER number RESTART WITH {number}".encode())
+                with contextlib.closing(open_store(url)) as other:
+                    other.register([HEADING])
+                connection.execute("ALTER TABLE task ALTER number RESTART WITH 100")
+                connection.execute(
+                    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+        with pytest.raises(KeyError if cut else StoreError):
+            store.add([batch(DELAY, [1], number=1)])
+        for work in (lambda: store.prune(DELAY, 1), lambda: store.release(DELAY, 1)):
+            with pytest.raises(StoreError, match="gone back to an earlier state"):
+                work()
+        store.register([DELAY])
+        assert store.add([batch(DELAY, [1], number=1)]) == [COUNTED]
+        assert (store.report_count(DELAY), store.report_count(HEADING)) == (1, 0)
+        assert store.check() == []
+
+
 def test_a_database_without_an_encoding_gives_texts() -> None:
     without = "ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
     with fresh_database(without) as (url, _), opened(url) as store:

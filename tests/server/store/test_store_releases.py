@@ -206,7 +206,7 @@ def test_commands_say_that_their_numbers_are_live_where_the_server_shows_closed_
         shown = run("store", "info", url)
         told = run("estimate", str(tmp_path / "delay.json"), "--store", url)
         assert ("released  0 epochs; the other numbers are live" in shown) == closed
-        assert ("delay: live counts, of epochs that are not released" in told) == closed
+        assert ("delay: live counts, including epochs that are not released" in told) == closed
 
 
 def test_an_export_of_what_is_released_shows_blocks_as_readers_see_them(store: Store, other: Store) -> None:

@@ -1,7 +1,7 @@
-"""The conformance kit: checks a client in any language against the golden vectors.
+"""The conformance kit, which checks a client in any language against the golden vectors.
 
-``python -m arcwise.client.conformance EXECUTABLE...``; docs/reference/conformance.md specifies the lines that
-executable reads and writes. Nothing here knows how a code is made: the results are in the vectors.
+Run ``python -m arcwise.client.conformance EXECUTABLE...``; docs/reference/conformance.md specifies the lines
+that the executable reads and writes. The kit does not compute codes: it compares with results in the vectors.
 """
 
 from __future__ import annotations

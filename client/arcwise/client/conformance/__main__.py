@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from arcwise.client.conformance.runner import Failure, Report, Tally
 
 _SHOWN = 400
-"""Characters of a line of a report."""
+"""Largest number of characters shown of each line of a failure."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Check a client; return 0 when it conforms, 1 when it does not, 2 when it could not be asked."""
+    """Check a client; return 0 if it conforms, 1 if it does not, 2 if it could not be checked."""
     chosen = _parser().parse_args(arguments)
     try:
         return run([chosen.executable, *chosen.arguments], chosen.kind, chosen.timeout, chosen.failures)
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(command: Sequence[str], kinds: Collection[str] | None, timeout: float, failures: int) -> int:
-    """Check the client behind a command, print the results, and return 0 if it conforms and 1 if not."""
+    """Check the client that a command starts, print the results, and return 0 if it conforms and 1 if not."""
     report = check(
         command, kinds=kinds, timeout=timeout, progress=lambda tally: _write_tally(tally, failures)
     )
@@ -46,20 +46,20 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m arcwise.client.conformance",
         description="Check a client in any language: an executable that reads a JSON line for each case and "
-        "answers with one.",
+        "answers with one JSON line.",
     )
     parser.add_argument("executable", metavar="EXECUTABLE", help="the client's program")
     parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
     parser.add_argument(
-        "--kind", action="append", metavar="KIND", help="ask cases of this kind only; repeatable"
+        "--kind", action="append", metavar="KIND", help="check cases of this kind only; repeatable"
     )
     parser.add_argument("--timeout", type=float, default=60, metavar="SECONDS", help="for each answer; 60")
-    parser.add_argument("--failures", type=int, default=5, metavar="N", help="show so many of each kind; 5")
+    parser.add_argument("--failures", type=int, default=5, metavar="N", help="show at most N of each kind; 5")
     return parser
 
 
 def _write_tally(tally: Tally, shown: int) -> None:
-    """Write one line for a kind, and what failed."""
+    """Write one line for a kind, and its failures."""
     parts = [f"{tally.passed} of {tally.cases} passed"]
     if tally.skipped:
         missing = "optional" if tally.kind in OPTIONAL else "REQUIRED"

@@ -1,4 +1,4 @@
-"""The cases: what a client is asked, and what it must answer."""
+"""The cases of the conformance kit: requests to a client and the answers it must give."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 Object: TypeAlias = dict[str, Any]
 
 OPTIONAL = frozenset({"group", "deliver"})
-"""Kinds that a client may leave out: it need not take groups, and an app may bring its own HTTP."""
+"""Kinds that a client may leave out: it need not support groups, and an app may bring its own HTTP."""
 
 
 class Case(NamedTuple):
-    """One line that a client is sent, and what must come back."""
+    """One request line for a client, and the expected answer."""
 
     kind: str
     name: str
     request: Object
     expected: Object | None
-    """The members of the result, or None where the client must refuse."""
+    """The expected members of the result, or None if the client must refuse."""
     server: Any = None
-    """The server that the request names, for as long as the client takes."""
+    """The server that the request names; it runs until the client has answered."""
 
 
 def all_cases() -> Iterator[Case]:

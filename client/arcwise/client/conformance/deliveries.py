@@ -1,4 +1,4 @@
-"""Answers of a server that the kit itself is, and checks of what a client sends to it."""
+"""A test server with scripted answers, and checks of the requests that a client sends to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """What arrived."""
+    """A request that arrived."""
 
     method: str
     path: str
@@ -27,7 +27,7 @@ class Request(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What is answered; status 0 cuts the connection."""
+    """A scripted answer; status 0 cuts the connection."""
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
@@ -45,11 +45,11 @@ _HEADERS = frozenset(
             "keep-alive",
         ),
         *("accept", "accept-encoding", "accept-language", "cache-control", "pragma", "transfer-encoding"),
-        # What an HTTP library of a browser, of Node.js or of Java adds of its own.
+        # Headers that HTTP libraries of browsers, Node.js or Java add.
         *("origin", "sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "upgrade", "http2-settings", "te"),
     )
 )
-"""All headers that a report may have: none of them need say anything about the device."""
+"""All headers that a report may have; none of them needs to reveal anything about the device."""
 
 _KNOWN_VALUES = {
     "host": r"(127\.0\.0\.1|localhost):\d+",
@@ -58,24 +58,24 @@ _KNOWN_VALUES = {
     "upgrade": "h2c",
     "te": r"trailers|deflate, *gzip;q=0\.3",
 }
-"""All that headers of a connection may say."""
+"""The allowed values of connection headers."""
 
 _OF_THE_REQUEST = frozenset(("content-length", "authorization", "host", "connection", "upgrade"))
-"""Those that may differ between two requests of a client."""
+"""Headers that may differ between two requests of a client."""
 
 _SAME_BYTES = 4
-"""Two random ids have as many equal bytes in one place once in 2^32 for each place."""
+"""For each position, two random ids share this many bytes there with probability 2^-32."""
 
 
 class Known:
-    """What the deliveries of one client have shown so far: each is of a new account."""
+    """Record of one client's deliveries so far; each delivery uses a new account."""
 
     def __init__(self) -> None:
         self._headers: dict[str, str] | None = None
         self._ids: list[bytes] = []
 
     def faults(self, seen: list[Request], bodies: list[bytes]) -> list[str]:
-        """Return what names the device, or its values, beside what was seen before; remember what is new."""
+        """Return faults that could identify the device or link its requests; remember the new requests."""
         found = []
         for request in seen:
             headers = {name: value for name, value in request.headers.items() if name not in _OF_THE_REQUEST}
@@ -83,7 +83,7 @@ class Known:
                 self._headers = headers
             differ = {name for name, _ in headers.items() ^ self._headers.items()}
             found += [f"the header {name} is not the same in all requests" for name in sorted(differ)]
-        ids: dict[bytes, None] = {}  # without those that come again with other bytes, which is another fault
+        ids: dict[bytes, None] = {}  # each id once: a repeated id is another fault
         for body in bodies:
             with suppress(WireError):
                 ids[decode_batch(body).batch_id] = None
@@ -100,20 +100,20 @@ def _alike(one: bytes, other: bytes) -> bool:
 
 
 class Delivery(NamedTuple):
-    """A server with answers in a row, of which the last is repeated, and what it must see of a client."""
+    """A server with a list of answers, the last of which is repeated, and the expected requests."""
 
     name: str
     request: dict[str, Any]
     expected: dict[str, Any]
     answers: tuple[Answer, ...]
     reports: tuple[int, ...]
-    """How many codes the batch of each request must hold; the last is repeated."""
+    """The number of codes that the batch of each request must hold; the last number is repeated."""
     requests: int
-    """How many requests there must be."""
+    """The expected number of requests."""
 
     @contextmanager
     def serving(self) -> Iterator[tuple[str, list[Request]]]:
-        """Serve on this machine; yield the URL and what has arrived so far."""
+        """Serve on this machine; yield the URL and the growing list of requests."""
         seen: list[Request] = []
         answers = self.answers
         lock = threading.Lock()
@@ -124,7 +124,7 @@ class Delivery(NamedTuple):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 headers: dict[str, str] = {}
-                for name, value in self.headers.items():  # one that comes twice is both of its values
+                for name, value in self.headers.items():  # join the values of a repeated header
                     before = headers.get(name.lower())
                     headers[name.lower()] = value if before is None else f"{before}, {value}"
                 with lock:
@@ -154,9 +154,9 @@ class Delivery(NamedTuple):
                 http.shutdown()
 
     def faults(self, seen: list[Request], began: float, known: Known | None = None) -> list[str]:
-        """Return what is wrong with the requests; `began` is the Unix time before the first.
+        """Return the faults of the requests; `began` is the Unix time before the first request.
 
-        `known` is what other deliveries of this client have shown.
+        `known` holds the requests of this client's other deliveries.
         """
         known = Known() if known is None else known
         task = Task.from_bytes(bytes.fromhex(self.request["task"]))
@@ -219,7 +219,7 @@ _GOOD = Answer(204)
 
 
 def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
-    """Yield the deliveries; a client has 10 seconds for each, and 1 where its reports stay."""
+    """Yield the deliveries; a client has 10 seconds for each, or 1 if its reports must stay pending."""
     sent, dropped, kept = (
         {"sent": 3 * (end == "sent"), "dropped": 3 * (end == "dropped"), "pending": 3 * (end == "pending")}
         for end in ("sent", "dropped", "pending")
@@ -240,7 +240,7 @@ def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
     yield delivery("a batch", [_GOOD], sent, 1)
     yield delivery("codes of two bytes", [_GOOD], sent, 1, task="wrap, 512 nodes", values=[1.0, 2.5, 23.0])
     yield delivery("with a key", [_GOOD], sent, 1, key=_KEY)
-    # "inset, odd range" has a lifetime cap of three reports; 1e9 is outside, and costs nothing.
+    # "inset, odd range" has a lifetime cap of three reports; 1e9 is outside the domain and is not charged.
     capped = [0.1, 1e9, 0.2, 0.3, 0.4, 0.5]
     yield delivery("a cap and a value outside", [_GOOD], sent, 1, task="inset, odd range", values=capped)
     for name, answer in (
@@ -250,11 +250,11 @@ def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
         ("a redirect", Answer(307, (("Location", "/elsewhere"),))),
     ):
         yield delivery(f"{name}, then 204", [answer, _GOOD], sent, 2)
-    # A minute at least; a client that waits for a second would be back within this time.
+    # The wait is at least a minute; a client that waits only one second would be back within this time.
     yield delivery("503, Retry-After", [Answer(503, (("Retry-After", "1"),)), _GOOD], kept, 1, seconds=3)
     yield delivery("400", [Answer(400)], dropped, 1)
     yield delivery("410", [Answer(410)], dropped, 1)
-    # Of three reports that the cap allows, two are dropped: one is left, as if they had been counted.
+    # The cap allows three reports, and two are dropped: one more is allowed, as if they had been counted.
     yield delivery(
         "a report that is dropped stays charged",
         [Answer(410), _GOOD],

@@ -1,4 +1,4 @@
-"""``python -m arcwise.client.conformance.reference``: the client in Python behind the lines of the kit."""
+"""``python -m arcwise.client.conformance.reference``: the Python client as an executable for the kit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answer(request: Object) -> Object:
 
 
 def main() -> None:
-    """Answer each line of standard input with one."""
+    """Answer each line of standard input with one line on standard output."""
     for line in sys.stdin:
         sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
         sys.stdout.flush()
@@ -92,7 +92,7 @@ def _epsilon(request: Object) -> Object:
 
 
 class _Clock(Environment):
-    """A machine whose clock the case sets."""
+    """A machine with a clock that the case sets."""
 
     __slots__ = ("now",)
 
@@ -145,7 +145,7 @@ def _wait(request: Object) -> Object:
 
 
 def _schedule(request: Object) -> Object:
-    """Send a queue with the schedule of the uplink, which has a thread and a clock instead of this loop."""
+    """Send a queue by the uplink's schedule; this loop replaces the uplink's thread and clock."""
     uniforms: list[float] = []
     schedule = Schedule(uniform=lambda: uniforms[-1])
     queue = list(enumerate(request["batches"]))
@@ -183,11 +183,11 @@ def _deliver(request: Object) -> Object:
     )
     for values in filter(None, (request["values"], request["later"])):
         for value in values:
-            with suppress(DomainError):  # the case holds values outside, which must cost nothing
+            with suppress(DomainError):  # some values are outside the domain and must not be charged
                 client.report(task.name, value)
         client.flush(request["seconds"])
     counters = client.counters
-    client.opt_out()  # closing would say on standard error that some are dropped
+    client.opt_out()  # otherwise closing logs dropped reports on standard error
     client.close(0)
     return {"sent": counters.sent, "dropped": sum(counters.dropped.values()), "pending": counters.pending}
 

@@ -1,4 +1,4 @@
-"""Asks an executable every case, one line at a time, and compares what it answers."""
+"""Sends every case to an executable, one line at a time, and checks the answers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 _MOST_DEATHS = 3
-"""So often an executable may end without an answer in a row; then the remaining cases are not asked."""
+"""After this many ends without an answer in a row, the remaining cases are not sent."""
 
 
 class Failure(NamedTuple):
-    """A case that a client did not pass."""
+    """A case that a client failed."""
 
     case: Case
     expected: str
@@ -31,7 +31,7 @@ class Failure(NamedTuple):
 
 
 class Tally:
-    """What became of the cases of one kind."""
+    """The results for the cases of one kind."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -42,23 +42,23 @@ class Tally:
 
     @property
     def cases(self) -> int:
-        """How many there were."""
+        """Number of cases."""
         return self.passed + self.skipped + len(self.failures)
 
     @property
     def holds(self) -> bool:
-        """Whether nothing failed, and nothing was left out that a client must have."""
+        """Whether no case failed, and none was skipped unless the kind is optional."""
         return not self.failures and (not self.skipped or self.kind in OPTIONAL)
 
 
 class Report(NamedTuple):
-    """What became of all cases, kind by kind."""
+    """The results for all cases, by kind."""
 
     tallies: list[Tally]
 
     @property
     def passed(self) -> bool:
-        """Whether the client conforms: every case was passed, or skipped where its kind is optional."""
+        """Whether the client conforms: every case passed, or was skipped in an optional kind."""
         return all(tally.holds for tally in self.tallies)
 
 
@@ -69,7 +69,7 @@ def check(
     timeout: float = 60.0,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Report:
-    """Ask the client that a command starts the cases of some kinds, or of all kinds, and return the results.
+    """Run cases against the client that a command starts, of some kinds or of all, and return the results.
 
     `timeout` is the number of seconds to wait for each answer; `progress` is called after each kind.
     """
@@ -92,7 +92,7 @@ def check(
 
 
 def _ask(executable: _Executable, case: Case, tally: Tally, shown: Known) -> None:
-    """Ask one case and count what came of it."""
+    """Send one case and count its result."""
     began = time.time()
     faults: list[str] = []
     if case.server is None:
@@ -115,7 +115,7 @@ def _ask(executable: _Executable, case: Case, tally: Tally, shown: Known) -> Non
 
 
 def _fits(answer: Any, expected: Object | None) -> bool:
-    """Return whether an answer has what is expected; it may say more."""
+    """Return whether an answer has all expected members; it may have more."""
     if not isinstance(answer, dict):
         return False
     if expected is None:
@@ -123,7 +123,7 @@ def _fits(answer: Any, expected: Object | None) -> bool:
     result = answer.get("result")
     if not isinstance(result, dict) or "refused" in answer:
         return False
-    if "body_sha256" in expected:  # of a body that is too long for a file of vectors
+    if "body_sha256" in expected:  # for a body that is too long for a file of vectors
         result = {**result, **_digest(result.get("body"))}
     return all(name in result and _same(result[name], value) for name, value in expected.items())
 
@@ -137,14 +137,14 @@ def _digest(body: Any) -> Object:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Return whether two values of JSON are equal: 1 and 1.0 are, 1 and true are not."""
+    """Return whether two JSON values are equal: 1 equals 1.0, but not true."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 class _Executable:
-    """A process that is asked line by line; one that has ended is started again for the next line."""
+    """A process that answers line by line; if it has ended, the next line starts it again."""
 
     def __init__(self, command: Sequence[str], timeout: float) -> None:
         self._command = list(command)
@@ -165,7 +165,7 @@ class _Executable:
             self._running = None
 
     def ask(self, request: Object) -> Any:
-        """Return the answer to a request, or what is wrong with it as a string."""
+        """Return the answer to a request, or a string that describes the fault."""
         if self._deaths >= _MOST_DEATHS:
             return "not asked: the executable has ended too often"
         if self._running is None:
@@ -186,11 +186,11 @@ class _Executable:
 
 
 class _Running:
-    """One process, and a thread that takes over its lines, so that waiting for one can end."""
+    """One process, and a thread that reads its lines, so that waiting for a line can time out."""
 
     def __init__(self, command: list[str]) -> None:
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - what the user wants checked
+            self._process = subprocess.Popen(  # noqa: S603 - the command that the user wants to check
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -205,15 +205,15 @@ class _Running:
         self._reader.start()
 
     def _forward(self) -> None:
-        """Hand over each line, and an empty one at the end."""
+        """Forward each line, and an empty string at the end."""
         for line in self._process.stdout or ():
             self._lines.put(line)
         self._lines.put("")
 
     def ask(self, line: str, timeout: float) -> str:
-        """Return the line that answers this one, "" when the process has ended."""
+        """Return the line that answers this one, or "" if the process has ended."""
         if self._process.stdin:
-            with suppress(OSError):  # its end shows in the answer
+            with suppress(OSError):  # the answer shows that it has ended
                 self._process.stdin.write(f"{line}\n")
         return self._lines.get(timeout=timeout)
 
@@ -221,7 +221,7 @@ class _Running:
         self._process.kill()
 
     def stop(self) -> None:
-        """End the input, which ends the process, or end the process."""
+        """Close the input, which should end the process, and kill the process if it does not end."""
         with suppress(OSError):
             if self._process.stdin:
                 self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""The connection to a ledger's file: transactions, and what may happen to a file or its process meanwhile."""
+"""The connection to a ledger's file: transactions, and protection against changes of the file or forks."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from arcwise.client.file.held import HeldConnection
 
 _SHORT = 0.1
-"""Seconds of a wait that are not worth counting."""
+"""Shorter waits, in seconds, are ignored."""
 _DISK_FULL = "is full"
-"""What SQLite says then."""
+"""Part of SQLite's error message for a full disk."""
 
 
 class Database:
-    """A ledger's file, open for one transaction at a time. See `FileLedger` for the parameters."""
+    """A ledger's file, used by one transaction at a time. See `FileLedger` for the parameters."""
 
     def __init__(self, path: Path, *, relaxed: bool, busy_timeout: float) -> None:
-        self.path = path.absolute()  # of now, whatever folder the app goes to
+        self.path = path.absolute()  # absolute, since the app may change its working directory
         self.relaxed = relaxed
         self.busy_timeout = busy_timeout
         self._lock = threading.RLock()
         self._in_use = False
-        self._sound = False  # whether the whole file was checked, and nothing has happened to it since
+        self._sound = False  # whether the whole file was checked, without trouble since
         self._connection: HeldConnection | None = None
         self._process: object = None
-        self._full: bool | None = None  # what the connection's PRAGMA synchronous is set to
-        self._patience: float | None = None  # what its PRAGMA busy_timeout is set to, in seconds
+        self._full: bool | None = None  # whether the connection has PRAGMA synchronous = FULL
+        self._patience: float | None = None  # its PRAGMA busy_timeout, in seconds
         self._identity: tuple[int, int] | None = None
-        self._real = self.path  # where the file lies, after which SQLite names its log
+        self._real = self.path  # the real path, after which SQLite names its log
         self._beside: dict[Path, tuple[int, int] | None] = {}
-        self._filled = False  # whether the disk was full
+        self._filled = False  # whether the disk was full at the last call
         self._broken: str | None = None
         self._closed = False
         with self._lock:
@@ -53,7 +53,7 @@ class Database:
 
     @property
     def place(self) -> Hashable:
-        """What is equal for everyone who has this file open; None once it is closed."""
+        """A key that is equal for all users of the same file; None once it is closed."""
         return None if self._closed else self._identity
 
     def _connect(self) -> HeldConnection:
@@ -71,7 +71,7 @@ class Database:
         return connection
 
     def _checked(self) -> HeldConnection:
-        """Return the connection, if the file is still what it was."""
+        """Return the connection, after checking that the file is still the same."""
         if self._broken is not None:
             raise LedgerError(self._broken)
         if self._closed:
@@ -80,7 +80,7 @@ class Database:
         if connection is None:
             return self._connect()
         if self._process is not current_process():
-            # Made by a fork that Python does not know of: SQLite's locks would not hold.
+            # Python did not notice this fork, so SQLite's locks would not hold.
             self._broken = f"the ledger {self.path} was carried over a fork; open it after the fork"
             raise LedgerError(self._broken)
         found = _identity_of(self.path)
@@ -94,25 +94,25 @@ class Database:
             if _identity_of(path) != identity:
                 if self._connection is not connection:
                     raise LedgerError(f"the ledger {self.path} was closed for a fork during a call")
-                # What was committed to the log and not yet written back is lost; without its index, processes
-                # do not see what others commit. Nobody knows what was spent.
+                # Without the log, commits that were not yet written back are lost. Without its index,
+                # processes do not see each other's commits. Either way the spending is unknown.
                 self._broken = f"the log {path} of the ledger was removed while it was in use"
                 raise LedgerError(self._broken)
-        self._undo()  # a signal handler may have raised before the last call did
+        self._undo()  # a signal handler may have raised before the last call rolled back
         return connection
 
     @holding
     def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
-        """Open a transaction that writes; if `durable`, it and all earlier ones are on the disk when it ends.
+        """Open a write transaction; if `durable`, it and all earlier ones are on the disk when it ends.
 
-        Raises `LedgerError`, with nothing changed, if the file cannot be written, is gone or is damaged.
+        Raises `LedgerError` and changes nothing if the file cannot be written, is missing or is damaged.
         """
         with self._alone() as connection:
             full = durable or not self.relaxed
             if full != self._full:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if full else 'NORMAL'}")
                 self._full = full
-            if self._filled:  # perhaps by the log: what the file holds of it makes room there
+            if self._filled:  # the log may fill the disk; writing it back makes room
                 self._filled = False
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -122,18 +122,18 @@ class Database:
 
     @holding
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Let several queries see one state of the file."""
+        """Open a read transaction, in which all queries see the same state of the file."""
         with self._alone(changing=False) as connection:
             connection.execute("BEGIN")
             yield connection
 
     @holding
     def _alone(self, *, changing: bool = True) -> Iterator[sqlite3.Connection]:
-        """Hold the connection, against other threads and a signal handler of the thread that has it.
+        """Hold the connection exclusively, against other threads and signal handlers of the same thread.
 
         With `changing`, no other process changes the file meanwhile.
 
-        A transaction that is open at the end has failed, or only read, or was interrupted: it is undone.
+        A transaction that is still open at the end is rolled back: it failed, was interrupted, or only read.
         """
         begun = time.monotonic()
         with self._lock:
@@ -148,29 +148,29 @@ class Database:
                 self._wait_for_others(connection, time.monotonic() - begun)
                 yield connection
             except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
-                # It may pass. Unless it is another writer or a full disk, the file is checked anew before it
-                # is used again.
+                # The trouble may be temporary. Except for another writer or a full disk, the file is checked
+                # again before its next use.
                 self._filled = _DISK_FULL in str(error)
                 if not _is_harmless(error):
                     self._sound = False
                     self._disconnect()
                 raise LedgerError(f"the ledger {self.path} cannot be used now: {error}") from error
             except (sqlite3.Error, UnicodeDecodeError) as error:
-                # Damage does not pass: who knows what was spent.
+                # Damage is permanent: the spending is unknown.
                 self._broken = f"the ledger {self.path} is damaged: {error}"
                 raise LedgerError(self._broken) from error
             finally:
                 self._in_use = False  # first: a signal handler may raise at the first call
                 try:
                     self._undo()
-                except BaseException:  # of such a handler, too: other processes wait for their turn
+                except BaseException:  # also from a handler: other processes wait for their turn
                     self._undo()
                     raise
 
     def _wait_for_others(self, connection: sqlite3.Connection, waited: float) -> None:
-        """Let a call wait for another process for what is left of its time after it waited for threads here.
+        """Reduce SQLite's busy timeout by the time that this call has waited for threads of this process.
 
-        They may all have waited for that process, one after the other.
+        Those threads may all have waited for the same other process, one after the other.
         """
         left = max(0.0, self.busy_timeout - waited) if waited > _SHORT else self.busy_timeout
         if left != self._patience:
@@ -178,7 +178,7 @@ class Database:
             self._patience = left
 
     def _undo(self) -> None:
-        """Roll back what is open, and let others have their turn."""
+        """Roll back an open transaction and end this connection's turn."""
         if self._connection is not None:
             if self._connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # some errors have rolled back already
@@ -186,35 +186,35 @@ class Database:
             self._connection.end_turn()
 
     def empty_log(self) -> None:
-        """Let the file hold all that is in the log, unless somebody reads it now."""
+        """Write the whole log back to the file and empty it, unless another process is reading."""
         with contextlib.suppress(LedgerError), self._alone() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def write_back(self) -> None:
-        """Let the file hold what is in the log, as far as nobody is in the way; nobody waits for it."""
+        """Write the log back to the file as far as possible without waiting for others."""
         with contextlib.suppress(LedgerError), self._alone() as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def closed_for_a_fork(self) -> Pause:
-        """Keep the file closed: what SQLite knows of the locks of a process is wrong in its child."""
+        """Keep the file closed during a fork: SQLite's record of its locks would be wrong in the child."""
         with self._lock:
             self._disconnect()
             yield
 
     def renew(self) -> None:
-        """Begin anew in a forked child, where no other thread runs."""
+        """Reset the state in a forked child, where no other thread runs."""
         self._lock = threading.RLock()
         self._in_use = False
 
     def close(self) -> None:
-        """Close the file for good."""
+        """Close the file permanently."""
         with self._lock:
             self._closed = True
             self._disconnect()
 
     def _disconnect(self) -> None:
         if self._process is not current_process():
-            return  # closing the parent's connection, too, would let go of what the parent holds
+            return  # closing the parent's connection here would release the parent's locks
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
@@ -222,7 +222,7 @@ class Database:
 
 
 def _identity_of(path: Path, *, follow: bool = True) -> tuple[int, int] | None:
-    """Return what tells a file, or else a link, from any other of the same name; None when there is none."""
+    """Return the device and inode of a file, or of the link itself; None if it does not exist."""
     try:
         found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 (a report makes four of these calls)
     except OSError:
@@ -231,8 +231,8 @@ def _identity_of(path: Path, *, follow: bool = True) -> tuple[int, int] | None:
 
 
 def _is_harmless(error: sqlite3.Error) -> bool:
-    """Return whether another writer or a full disk is all there is to an error."""
-    return any(words in str(error) for words in ("locked", _DISK_FULL))  # its code: from Python 3.11 on
+    """Return whether an error only means another writer or a full disk."""
+    return any(words in str(error) for words in ("locked", _DISK_FULL))  # error codes need Python 3.11
 
 
 _living: weakref.WeakSet[Database] = weakref.WeakSet()

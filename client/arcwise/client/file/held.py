@@ -1,11 +1,11 @@
-"""A connection to a ledger's file that holds it whatever else its process does with the file.
+"""A connection to a ledger's file that keeps its locks even if other code closes a descriptor of the file.
 
-The locks that SQLite takes belong to the process, and the system lets go of all of them when the process
-closes any descriptor of the file, as it does after copying it. Another process then takes the ledger for
-unused, removes its log, and cuts the index of the log under the memory of those who have it open; or it
-writes to the log where an open transaction does. Locks of an open file description, which Linux has, last
-until their own descriptor is closed. So a connection takes those two of SQLite's locks that say that the
-file is in use once more, on descriptors of its own, and who changes the file takes turns by a third.
+SQLite's locks belong to the process, and the system releases all of them when the process closes any
+descriptor of the file, for example after copying it. Another process then treats the ledger as unused. It
+removes the log and truncates the log's index while other processes have it mapped, or it writes to the log in
+the middle of an open transaction. Linux also has locks of an open file description, which last until their
+own descriptor is closed. So a connection takes the two SQLite locks that mark the file as in use a second
+time, on its own descriptors. A third lock of this kind makes writers take turns.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if sys.platform == "linux":
     import fcntl
 
 _FILE_IN_USE = (0x4000_0002, 510)
-"""Start and length of the bytes of a file that every SQLite connection with a log holds; see its format."""
+"""Start and length of the bytes that every SQLite connection with a log locks; see SQLite's file format."""
 _INDEX_IN_USE = (128, 1)
-"""The byte of the log's index that every process holds that has the index in its memory."""
+"""The byte of the log's index that every process locks while it has the index mapped."""
 _F_OFD_SETLK = 37
-"""Of Linux, on every processor; `fcntl` lacks it where Python was built on an old system."""
+"""The same on every Linux processor; `fcntl` lacks it where Python was built on an old system."""
 _TAKEN = (errno.EAGAIN, errno.EACCES)
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)
-"""Of a file that nothing can be charged in, or of a log that nobody has."""
+"""Errors for a file that cannot be charged, or for a log that nobody has."""
 _TURN = (0x4000_0200, 1)
-"""A byte after those that SQLite locks, where no page lies: held by who changes the file."""
+"""A byte after those that SQLite locks, where no page lies; the process that changes the file locks it."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
-"""Seconds between two tries for a turn, which is mostly as short as a commit."""
+"""Seconds between two attempts to take a turn; a turn is usually as short as a commit."""
 
 
 class HeldConnection(sqlite3.Connection):
-    """A connection to the file of this real path; `hold` it when it is known to be a ledger."""
+    """A connection to the file at this real path; call `hold` once it is known to be a ledger."""
 
     def __init__(self, path: Path, mode: str, busy_timeout: float) -> None:
         self._path = path
@@ -69,11 +69,11 @@ class HeldConnection(sqlite3.Connection):
         )
 
     def hold(self, index: Path) -> None:
-        """Take the locks on the file and on this index of its log, where the system has such locks.
+        """Lock the file and the given index of its log, if the system has such locks.
 
-        Call it after a first statement, with which SQLite opens the log and the index. Raises
-        `sqlite3.OperationalError` if another process has the file to itself, which it can only have if
-        SQLite's own lock is lost already, and where there is no descriptor left for the locks.
+        Call this after the first statement, because SQLite then opens the log and the index. Raises
+        `sqlite3.OperationalError` if another process has exclusive access, which is possible only if SQLite's
+        own lock was lost, or if no descriptor is left for the locks.
         """
         if sys.platform == "linux":
             for path, part in ((self._path, _FILE_IN_USE), (index, _INDEX_IN_USE)):
@@ -87,7 +87,7 @@ class HeldConnection(sqlite3.Connection):
                     raise sqlite3.OperationalError("database is locked")
 
     def take_turn(self, seconds: float) -> bool:
-        """Keep others from changing the file; return whether that was possible within so many seconds."""
+        """Keep others from changing the file; return False if that is not possible within `seconds`."""
         pause, deadline = _SHORTEST_PAUSE, time.monotonic() + seconds
         while not self._try_turn():
             if time.monotonic() > deadline:
@@ -99,12 +99,12 @@ class HeldConnection(sqlite3.Connection):
     def _try_turn(self) -> bool:
         if sys.platform == "linux":
             self._in_turn = True  # first: a signal handler may raise
-            for descriptor in self._held[:1]:  # none where nothing is held
+            for descriptor in self._held[:1]:  # empty if nothing is held
                 return _has_locked(descriptor, fcntl.F_WRLCK, *_TURN)
         return True
 
     def end_turn(self) -> None:
-        """Let others have their turn; without one, do nothing."""
+        """End this connection's turn, if it has one."""
         if sys.platform == "linux" and self._in_turn:
             with contextlib.suppress(OSError):
                 for descriptor in self._held[:1]:
@@ -112,11 +112,11 @@ class HeldConnection(sqlite3.Connection):
             self._in_turn = False
 
     def close(self) -> None:
-        """Let go, so that SQLite can have the file alone if nobody else has it, and close it."""
-        if sys.platform == "linux" and self._process is current_process():  # not for a parent
+        """Release the locks, so that SQLite can get exclusive access if nobody else has any, and close."""
+        if sys.platform == "linux" and self._process is current_process():  # not for the parent of a fork
             while self._held:
                 with contextlib.suppress(OSError):
-                    # By itself: a child that was forked meanwhile may have the descriptor, too.
+                    # Unlock explicitly: a child that was forked meanwhile may also have the descriptor.
                     _set_lock(self._held[-1], fcntl.F_UNLCK, 0, 0)
                 with _changing:
                     self._descriptors.free += (self._held.pop(),)
@@ -126,13 +126,13 @@ class HeldConnection(sqlite3.Connection):
 
 
 def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
-    """Change the lock of an open file description on some bytes; a length of 0 reaches to the end."""
+    """Change the lock of an open file description on some bytes; length 0 means up to the end."""
     if sys.platform == "linux":
         fcntl.fcntl(descriptor, _F_OFD_SETLK, struct.pack("hhqqi0q", kind, os.SEEK_SET, start, length, 0))
 
 
 def _has_locked(descriptor: int, kind: int, start: int, length: int) -> bool:
-    """Take a lock, and return whether nobody else has it; True also where the system has no such locks."""
+    """Take a lock and return whether that worked; True also if the system has no such locks."""
     try:
         _set_lock(descriptor, kind, start, length)
     except OSError as error:
@@ -144,20 +144,20 @@ def _has_locked(descriptor: int, kind: int, start: int, length: int) -> bool:
 
 
 class _Descriptors(list[int]):
-    """Our descriptors of one file, closed when no connection of the process to that file is left.
+    """Our descriptors of one file; they are closed with the process's last connection to that file.
 
-    To close one earlier would let go of what SQLite holds for another connection, so the next one uses it.
+    Closing one earlier would release SQLite's locks of another connection, so the next connection reuses it.
     """
 
     free: tuple[int, ...] = ()
-    """Those that hold no lock."""
+    """The descriptors that hold no lock."""
 
     def take(self, path: Path) -> int:
         """Return a descriptor of this file that holds no lock."""
         with _changing:
             found = path.stat()
             for descriptor in self.free:
-                with contextlib.suppress(OSError):  # somebody else closed it
+                with contextlib.suppress(OSError):  # other code of the process closed it
                     if os.path.samestat(os.fstat(descriptor), found):
                         self.free = tuple(other for other in self.free if other != descriptor)
                         return descriptor
@@ -166,13 +166,13 @@ class _Descriptors(list[int]):
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         for descriptor in self:
-            with contextlib.suppress(OSError):  # somebody else closed it
+            with contextlib.suppress(OSError):  # other code of the process closed it
                 close(descriptor)
 
 
 _open: weakref.WeakValueDictionary[tuple[object, int, int], _Descriptors] = weakref.WeakValueDictionary()
 _changing = threading.RLock()
-"""Held while a connection to a file is begun, and while the last one's descriptors are closed."""
+"""Held while a connection to a file is created, and while the descriptors of the last one are closed."""
 
 
 def _unchanging() -> Pause:

@@ -1,4 +1,4 @@
-"""What a ledger's file holds, for people: what was spent, what is queued, what became of the rest."""
+"""A readable summary of a ledger's file: spending, queue, and numbers of sent and dropped reports."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class Account(NamedTuple):
-    """What was spent on a task, on a group or on everything.
+    """Spending on a task, on a group or on everything.
 
     Attributes
     ----------
     account
         The id of a task or a group; "" for everything.
     name
-        What the app calls it.
+        The app's name for it.
     epsilon, delta
-        Spent in all.
+        Total spending.
     recent_epsilon, window
-        Spent within the last `window` seconds before the inspection, or before the ledger's time where that
-        is later; None without a rolling cap.
+        Epsilon spent within the last `window` seconds before the inspection, or before the ledger's time if
+        that is later; both are None without a rolling cap.
     """
 
     account: str
@@ -45,20 +45,20 @@ class Account(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """What is queued of a task.
+    """The queued reports of one task.
 
     Attributes
     ----------
     task
         The id of the task, 64 hex digits.
     name
-        What the app calls it.
+        The app's name for the task.
     reports
-        How many codes.
+        Number of queued codes.
     sealed
-        How many of them are in batches that were sent, or were about to be.
+        Number of these codes in batches that were sent or were about to be sent.
     oldest
-        The Unix time at which the oldest was queued.
+        Unix time at which the oldest code was queued.
     """
 
     task: str
@@ -69,26 +69,26 @@ class Queue(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """What a ledger's file holds. See `inspect`.
+    """Contents of a ledger's file: spending, queue and counters. See `inspect`.
 
     Attributes
     ----------
     path
-        Of the file.
+        Path of the file.
     now
         The ledger's time, a Unix time; 0 before the first charge.
     opted_out
         Whether the device has opted out.
     accounts
-        What was spent: everything first, then tasks and groups by name.
+        Spending: everything first, then tasks and groups by name.
     memoized
-        By task id: how many answers were paid for, and how many have been given.
+        By task id: the number of answers that were paid for, and the number that have been given.
     queue
-        What is queued, by task, in the order of names.
+        Queued reports by task, in the order of names.
     sent
-        Reports acknowledged since the file was made.
+        Number of reports acknowledged since the file was created.
     dropped
-        Reports given up since then, by reason.
+        Number of reports dropped since then, by reason.
 
     Examples
     --------
@@ -118,11 +118,11 @@ class Inspection(NamedTuple):
 
     @property
     def pending(self) -> int:
-        """Reports that are neither acknowledged nor dropped."""
+        """Number of reports that are neither acknowledged nor dropped."""
         return sum(queue.reports for queue in self.queue)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as what JSON can hold."""
+        """Return everything as a dictionary for JSON."""
         return {
             **self._asdict(),
             "accounts": [account._asdict() for account in self.accounts],
@@ -164,7 +164,7 @@ class Inspection(NamedTuple):
         return "\n".join(lines)
 
     def _labels(self) -> dict[str, str]:
-        """Return the name of each account and task by its id, with digits of the id if others share it."""
+        """Return the name of each account and task by id, with digits of the id if several share the name."""
         names = {account.account: account.name for account in self.accounts}
         names |= {queue.task: queue.name for queue in self.queue}
         uses = Counter(names.values())
@@ -175,22 +175,22 @@ class Inspection(NamedTuple):
 
 
 _ID_DIGITS = 8
-"""Of an id, to tell two versions of a task apart."""
+"""Number of digits of an id that distinguish two versions of a task."""
 
 
 @explained
 def inspect(path: str | os.PathLike[str]) -> Inspection:
-    """Return what a ledger's file holds; it may be in use. Nothing in it changes.
+    """Return the contents of a ledger's file without changing it; the file may be in use.
 
     Parameters
     ----------
     path
-        The file.
+        Path of the file.
 
     Raises
     ------
     LedgerError
-        When there is none, or it is damaged.
+        When the file does not exist, is not a ledger, or is damaged.
 
     Examples
     --------
@@ -260,6 +260,6 @@ def _date(seconds: float) -> str:
 
 
 def _number(epsilon: float) -> str:
-    """Return whole millionths, which a general format would round."""
+    """Return the number with up to six decimals, that is, without rounding its millionths."""
     whole, _, millionths = f"{epsilon:,.6f}".partition(".")
     return f"{whole}.{millionths}".rstrip("0").rstrip(".")

@@ -1,7 +1,7 @@
-"""One SQLite file with what a device has spent and what it has not sent yet.
+"""A device's spending and unsent reports in one SQLite file.
 
-A report is one transaction: caps are checked, the charge is entered, the code is drawn and queued, and either
-all of it is in the file or nothing. Only a later transaction, durable on the disk, lets it leave.
+One transaction makes a report: it checks the caps, enters the charge, and draws and queues the code. The file
+holds all of it or nothing. Only a later transaction, once it is durable on the disk, lets the report leave.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Memo:
-    """The answers of a memoised task, as the file holds them."""
+    """The answers of a memoised task in the file."""
 
     __slots__ = ("_connection", "_task", "draw", "paid")
 
@@ -61,7 +61,7 @@ class _Memo:
         self._connection.execute("INSERT INTO answers VALUES (?, ?, ?)", (self._task, node, code))
 
     def __iter__(self) -> Iterator[int]:
-        # All at once: whoever keeps what a signal handler raises would keep a query that is not at its end.
+        # fetchall, because an exception of a signal handler could otherwise keep an unfinished query alive.
         rows = self._connection.execute("SELECT node FROM answers WHERE task = ?", (self._task,)).fetchall()
         return iter([node for (node,) in rows])
 
@@ -73,7 +73,7 @@ class _Memo:
 
 
 class _FileOutbox(SqlOutbox):
-    """The queue in a ledger's file, as one uplink uses it."""
+    """The queue in a ledger's file, as seen by one uplink."""
 
     def put(self, connection: sqlite3.Connection, task: Task, epoch: int, code: int, now: float) -> bool:
         row = connection.execute("SELECT number FROM tasks WHERE id = ?", (task.id,)).fetchone()
@@ -103,7 +103,7 @@ class _FileOutbox(SqlOutbox):
 
     def _count(self, session: sqlite3.Connection, reports: int, dropped: str | None) -> None:
         if dropped is None:
-            # Not "?1" twice: Python 3.12.0 to 3.12.3 take it for a name, and warn.
+            # Not "?1" twice: Python 3.12.0 to 3.12.3 treat it as a named parameter and warn.
             session.execute("UPDATE state SET pending = pending - ?, sent = sent + ?", (reports, reports))
         else:
             _count_dropped(session, dropped, reports)
@@ -119,9 +119,9 @@ class _FileOutbox(SqlOutbox):
 
 
 def _drop(connection: sqlite3.Connection, reason: str, before: float = math.inf, tasks: str = "1 = 1") -> int:
-    """Drop what was queued before this Unix time, in an open transaction; return how many reports it was.
+    """Drop reports that were queued before this Unix time, in an open transaction; return their number.
 
-    `tasks` is a condition on the rows.
+    `tasks` is an SQL condition on the rows.
     """
     old = f"{tasks} AND created < :before"
     (dropped,) = connection.execute(COUNT.format(old), {"before": before}).fetchone()
@@ -154,7 +154,7 @@ class _FileTransaction:
         self.wakes_sender = False
 
     def finish(self) -> None:
-        """Write what was kept back until the end of the transaction."""
+        """Write the values that were held back until the end of the transaction."""
         if self._changed:
             self._connection.execute("UPDATE state SET now = ?, pending = ?", (self._now, self._pending))
 
@@ -169,7 +169,7 @@ class _FileTransaction:
         return int(self._pending) + reports <= self._outbox.options.capacity
 
     def charge(self, bill: Bill) -> bool:
-        self._changed |= self._later  # the ledger has seen this time, whatever comes of the charge
+        self._changed |= self._later  # the ledger has seen this time, even if the charge is refused
         accounts = []
         for item in bill:
             balance = self._roll(item)
@@ -185,10 +185,10 @@ class _FileTransaction:
         return True
 
     def _roll(self, item: Item) -> Balance:
-        """Return an account whose window is the item's and ends now.
+        """Return an account after adopting the item's window and ending it now.
 
-        Written also when a cap then forbids the charge: else what has left would pile up, and what a longer
-        window counts besides would count as spent later with each attempt.
+        The change is written even if a cap then forbids the charge. Otherwise expired entries would pile up,
+        and the extra spending in a longer window would get a later time with each attempt.
         """
         balance, left_before, window = _read(self._connection, item, self._now)
         if left_before is not None:
@@ -241,7 +241,7 @@ class _FileTransaction:
 
 
 def read_decimal(text: str) -> int:
-    """Return the number that a column of text holds; digits that no ledger writes are damage."""
+    """Return the number in a text column; raise `sqlite3.DatabaseError` for digits that no ledger writes."""
     try:
         return int(text)
     except ValueError as error:  # thousands of digits
@@ -249,9 +249,9 @@ def read_decimal(text: str) -> int:
 
 
 def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balance, float | None, int]:
-    """Return an account without what has left its window.
+    """Return an account without the charges that have left its window.
 
-    Then the second up to which it left, if any did, and the window that the file has.
+    The other results are the second up to which charges left (None if none did) and the stored window.
     """
     row = connection.execute(
         "SELECT epsilon, delta, window, recent_epsilon, recent_delta FROM accounts WHERE account = ?",
@@ -274,12 +274,12 @@ def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balan
 
 
 def _widen(balance: Balance, item: Item, now: float) -> tuple[int, int, int] | None:
-    """Let an account keep the item's window; return what the window then has to count besides its entries."""
+    """Widen an account's window to the item's if needed, and return the entry to add for it, or None."""
     return balance.widen(item.window, now) if item.rolls and item.window > balance.window else None
 
 
 def read_balances(connection: sqlite3.Connection, bill: Bill, now: float) -> list[tuple[Item, Balance]]:
-    """Return the items of a bill, each with its account's balance at a time."""
+    """Return the items of a bill, each with its account's balance at the given time."""
     (seen,) = connection.execute("SELECT now FROM state").fetchone()
     now = max(seen, now)
     balances = []
@@ -291,41 +291,41 @@ def read_balances(connection: sqlite3.Connection, bill: Bill, now: float) -> lis
 
 
 class FileLedger(Ledger):
-    """A device's spending and its queue in one SQLite file, which outlive the process.
+    """A device's spending and queue in one SQLite file, which outlives the process.
 
-    Safe to use from several threads, from several clients and from several processes; a forked child opens
-    the file anew. Clients that send to other servers, or in other ways, need ledgers of their own, see
+    Several threads, clients and processes can use the file safely; a forked child opens it again. Clients
+    that send to different servers, or in different ways, need separate ledgers, see
     docs/howto/embed-a-client.md.
 
     Parameters
     ----------
     path
-        The file, or a symbolic link to it; SQLite keeps two more beside the file while it is open (``-wal``
-        and ``-shm``). It must have no second name (hard link).
+        The file, or a symbolic link to it. While the file is open, SQLite keeps two more files next to it
+        (``-wal`` and ``-shm``). The file must have no second name (hard link).
     create
-        Make the file, which must not exist: once in the life of a device, such as when somebody agrees to
-        telemetry. Without it (default) the file must exist. Whoever creates a ledger because there is none
-        hands out the whole budget again.
+        Create the file, which must not exist. Do this once in the life of a device, for example when the user
+        agrees to telemetry. Without `create` (default) the file must exist. Creating a ledger because the
+        old one is missing grants the whole budget again.
     relaxed
         False (default): every report is on the disk before `Client.report` returns, which takes as long as
-        the disk takes. True: a loss of power can undo the last reports together with their charges, as long
-        as nothing of them has left; what a report costs is then one write to the file system's cache.
-        A crash of the process loses nothing either way.
+        the disk takes. True: a loss of power can undo the last reports together with their charges, provided
+        that none of them has left; a report then costs one write to the file system's cache.
+        A crash of the process loses nothing in either mode.
     busy_timeout
-        For how many seconds to wait while another process writes.
+        Longest wait, in seconds, while another process writes.
 
     Raises
     ------
     ParameterError
         When `create` or `relaxed` is not a bool, or `busy_timeout` is not a finite number of at least 0.
     LedgerError
-        When there is no file (or, with `create`, when there is one), when it is damaged, or no ledger.
+        When the file does not exist (or, with `create`, exists), is damaged, or is not a ledger.
 
     Notes
     -----
-    The file holds codes, charges and times, never a value. For memoised tasks it holds the nodes that values
-    were rounded to: protect it as the app's own data. A copy of a ledger is a copy of its budget: keep it out
-    of backups and of what is synchronised between devices.
+    The file holds codes, charges and times, never a value. For memoised tasks it also holds the nodes that
+    values were rounded to: protect it like the app's own data. A copy of a ledger is a copy of its budget, so
+    keep the file out of backups and of synchronisation between devices.
 
     Examples
     --------
@@ -367,7 +367,7 @@ class FileLedger(Ledger):
 
     @property
     def relaxed(self) -> bool:
-        """Whether a loss of power can undo the last reports."""
+        """Whether a loss of power can undo the last reports and their charges."""
         return self._database.relaxed
 
     def _open_outbox(self, options: OutboxOptions) -> _FileOutbox:
@@ -388,7 +388,7 @@ class FileLedger(Ledger):
                 yield transaction
                 transaction.finish()
         except BaseException:
-            outbox.forget_seen()  # what it took note of was not written
+            outbox.forget_seen()  # the reports it noted were not written
             raise
 
     def budget(self, bill: Bill, now: float) -> Budget:
@@ -397,26 +397,26 @@ class FileLedger(Ledger):
             return budget(read_balances(connection, bill, now))
 
     def opt_out(self) -> int:
-        """Remember that the device has opted out, and drop what is queued and what values were rounded to.
+        """Record that the device has opted out; drop its queue and the nodes and answers of memoised tasks.
 
-        Return how many reports were queued.
+        Return the number of reports that were queued.
         """
         with self._database.writing(durable=True) as connection:
             connection.execute("UPDATE state SET opted_out = 1")
             dropped = _drop(connection, "opted-out")
-            # With both: answers that are given anew must be paid for anew.
+            # Both: new answers must be paid for again.
             connection.execute("DELETE FROM answers")
             connection.execute("DELETE FROM memos")
-        self._database.empty_log()  # what was deleted is in it, too
+        self._database.empty_log()  # the log still holds the deleted data
         return dropped
 
     def opt_in(self) -> None:
-        """Remember that the device reports again."""
+        """Record that the device reports again."""
         with self._database.writing(durable=True) as connection:
             connection.execute("UPDATE state SET opted_out = 0")
 
     def close(self) -> None:
-        """Close the file. Clients that use it must be closed first: their reports fail from here on."""
+        """Close the file. Close the clients that use it first: their reports fail afterwards."""
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Making and opening a ledger's file, and telling a ledger from anything else."""
+"""Create, recognise and open a ledger's file."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def real_path(path: Path) -> Path:
-    """Return where a ledger really lies: SQLite names what it keeps beside a file after that, not a link."""
+    """Return a ledger's real location: SQLite names its companion files after that, not after a link."""
     return Path(os.path.realpath(path))
 
 
 def log_path(path: Path) -> Path:
-    """Return where SQLite keeps the write-ahead log of a file, given its real path."""
+    """Return the path of SQLite's write-ahead log for a file, given the file's real path."""
     return path.with_name(f"{path.name}-wal")
 
 
 def log_index_path(path: Path) -> Path:
-    """Return where SQLite keeps the index of the log, in which processes see what others commit."""
+    """Return the path of the log's index, through which processes see each other's commits."""
     return path.with_name(f"{path.name}-shm")
 
 
@@ -39,24 +39,24 @@ def _beside(path: Path) -> tuple[Path, ...]:
 
 
 def checked_path(path: object) -> Path:
-    """Return the path of a ledger; raise `ParameterError` for what is no path, such as a store's URL."""
+    """Return the path of a ledger; raise `ParameterError` for anything else, such as a store's URL."""
     if not isinstance(path, (str, os.PathLike)) or not str(path) or "://" in str(path):
         raise ParameterError(f"path must be the path of a file, such as 'telemetry.db', got {shown(path)}")
     return Path(path)
 
 
 def create_file(path: Path) -> None:
-    """Create a new ledger, so that the path holds a whole ledger or nothing, whenever the process ends.
+    """Create a new ledger atomically: even after a kill, the path holds a whole ledger or nothing.
 
-    Raises `LedgerError` if something is at the path already or the file cannot be made.
+    Raises `LedgerError` if the path exists already or the file cannot be created.
     """
     if os.path.lexists(path):
         raise _exists(path)
     for left in _beside(path):
-        if os.path.lexists(left):  # SQLite would take it for a part of the new file
+        if os.path.lexists(left):  # SQLite would treat it as part of the new file
             raise LedgerError(
-                f"{left} is left over from a ledger that was at {path}, so what the device has spent is not "
-                "known. Remove it too if the device may start with a new budget"
+                f"{left} is left over from a ledger that was at {path}, so the device's spending is unknown. "
+                "Remove it too if the device may start with a new budget"
             )
     draft = path.with_name(f"{path.name}.{os.urandom(6).hex()}{_DRAFT}")
     try:
@@ -74,7 +74,7 @@ def create_file(path: Path) -> None:
         raise LedgerError(
             f"the ledger {path} cannot be created: the folder {path.parent} does not exist"
         ) from error
-    except OSError as error:  # whose own words name the draft
+    except OSError as error:  # its full message would name the draft
         raise LedgerError(f"the ledger {path} cannot be created: {error.strerror}") from error
     except sqlite3.Error as error:
         raise LedgerError(f"the ledger {path} cannot be created: {error}") from error
@@ -94,15 +94,15 @@ def _exists(path: Path) -> LedgerError:
 
 
 def _move(draft: Path, path: Path) -> None:
-    """Give the draft its name unless that is taken, and write the folder to the disk."""
+    """Rename the draft unless the name is taken, and sync the folder to the disk."""
     if os.name == "nt":
-        draft.rename(path)  # which refuses to replace a file, on Windows
+        draft.rename(path)  # on Windows, this refuses to replace a file
         return
     try:
         os.link(draft, path)
     except FileExistsError:
         raise
-    except OSError:  # a file system without links, such as FAT: nothing else makes ledgers here
+    except OSError:  # no hard links, as on FAT; only this function creates ledgers here
         draft.rename(path)
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -114,11 +114,11 @@ def _move(draft: Path, path: Path) -> None:
 def open_file(
     path: Path, busy_timeout: float, *, check: bool = True
 ) -> tuple[HeldConnection, tuple[int, int]]:
-    """Open the existing ledger at a real path, and return the connection and the file's (device, inode).
+    """Open the existing ledger at a real path; return the connection and the file's (device, inode).
 
-    `busy_timeout` is the number of seconds to wait while another process writes. With `check`, all of the
-    file is read, so that damage shows before anything is spent. Raises `LedgerError` if there is no ledger,
-    or none that can be opened and is whole.
+    `busy_timeout` is the longest wait, in seconds, while another process writes. With `check`, the whole file
+    is read, so that damage shows before anything is spent. Raises `LedgerError` if there is no ledger, or if
+    it cannot be opened or is damaged.
     """
     try:
         found = path.stat()
@@ -132,15 +132,15 @@ def open_file(
             ) from None
         raise LedgerError(
             f"there is no ledger at {path}. If this device never had one, create it with create=True or "
-            "`python -m arcwise.client create FILE`; if it had one, what it has spent is not known, and it "
-            "must not report"
+            "`python -m arcwise.client create FILE`; if it had one, its spending is unknown, and it must not "
+            "report"
         ) from None
     except OSError as error:
         raise LedgerError(f"the ledger {path} cannot be opened: {error.strerror}") from error
     if stat.S_ISDIR(found.st_mode):
         raise LedgerError(f"the ledger {path} cannot be opened: it is a folder; give a file in it")
     for part in (path, *_beside(path)):
-        if part.exists() and not part.is_file():  # SQLite would wait for ever for what comes from a pipe
+        if part.exists() and not part.is_file():  # SQLite would wait for ever on a pipe
             raise LedgerError(f"the ledger {path} cannot be opened: {part} is not a file")
     if _has_more_names(found):  # SQLite would keep a log for each name
         raise LedgerError(
@@ -150,16 +150,16 @@ def open_file(
 
     def set_up(connection: HeldConnection) -> None:
         _check_kind(connection, path)
-        connection.hold(log_index_path(path))  # no sooner: nobody may lose locks on a file of their own
+        connection.hold(log_index_path(path))  # only now: in a file of another kind it could break locks
         _check(connection, path, whole=check)
         _configure(connection, path)
-        if connection.take_turn(0.0):  # else somebody writes, and will do this
-            # What a crash has left in the log: the file holds it from here on.
+        if connection.take_turn(0.0):  # otherwise another process is writing, and will do this
+            # Write the log that a crash left behind back to the file.
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         connection.end_turn()
         _add_indexes(connection, busy_timeout)
 
-    # mode=rw does not make a file
+    # mode=rw does not create a file
     return _connect(path, "mode=rw", busy_timeout, set_up), (found.st_dev, found.st_ino)
 
 
@@ -168,7 +168,7 @@ def _has_more_names(found: os.stat_result) -> bool:
 
 
 def _remove_drafts(path: Path) -> None:
-    """Remove what a process left that was killed in `create_file` when it had given the file its name."""
+    """Remove the draft names of this file that a process left when it was killed within `create_file`."""
     for draft in path.parent.glob(f"{glob.escape(path.name)}.*{_DRAFT}"):
         with contextlib.suppress(OSError):
             if draft.samefile(path):
@@ -176,11 +176,11 @@ def _remove_drafts(path: Path) -> None:
 
 
 def open_to_read(path: Path) -> sqlite3.Connection:
-    """Open a ledger for inspection; it may be in use, or a copy on a medium that cannot be written.
+    """Open a ledger for inspection; it may be in use, or a copy on a read-only medium.
 
     Raises `LedgerError` as `open_file` does.
     """
-    if os.path.lexists(path):  # the message about a file that is not there shows the path as it was given
+    if os.path.lexists(path):  # otherwise the error message shows the path as given
         path = real_path(path)
     try:
         return open_file(path, 5.0)[0]
@@ -218,7 +218,7 @@ def _connect(
 
 
 def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise for what is no ledger, and one of another version."""
+    """Raise `LedgerError` if the file is not a ledger or has another version."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != APPLICATION_ID:
         raise LedgerError(f"{path} is not an arcwise ledger, or it is damaged")
@@ -228,7 +228,7 @@ def _check_kind(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path, *, whole: bool) -> None:
-    """Raise for a ledger that is damaged."""
+    """Raise `LedgerError` if the ledger is damaged."""
     if whole:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
@@ -243,16 +243,16 @@ def _configure(connection: sqlite3.Connection, path: Path) -> None:
     if mode != "wal":
         raise LedgerError(f"the ledger {path} is on a file system without shared memory: use a local one")
     for pragma in (
-        "fullfsync = ON",  # where a plain fsync does not reach the disk (macOS)
+        "fullfsync = ON",  # on macOS, a plain fsync does not reach the disk
         "checkpoint_fullfsync = ON",
         "trusted_schema = OFF",
-        "secure_delete = ON",  # a deleted code does not stay in the file
+        "secure_delete = ON",  # deleted codes do not stay in the file
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
 
 
 def _add_indexes(connection: HeldConnection, busy_timeout: float) -> None:
-    """Add the indexes that a ledger of an earlier version lacks."""
+    """Add the indexes that are missing in a ledger of an earlier version."""
     found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
     if found >= INDEXES.keys():
         return

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 APPLICATION_ID: Final = 0x61726377
-"""What SQLite's header says of the file: "arcw"."""
+"""The application id in SQLite's file header: "arcw"."""
 
 VERSION: Final = 1
 
 SCHEMA: Final = """
--- The checks say what Python reads: damage that SQLite itself cannot see breaks them, and shows on opening.
+-- The checks describe valid values: they reveal on opening damage that SQLite itself cannot see.
 
--- One row. The time is the largest that was ever seen.
+-- One row. The time is the largest that the ledger has seen.
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
     now REAL NOT NULL CHECK (typeof(now) = 'real' AND abs(now) < 1e15),
@@ -24,8 +24,8 @@ INSERT INTO state VALUES (1, 0, 0, 0, 0);
 
 CREATE TABLE dropped (reason TEXT PRIMARY KEY, reports INTEGER NOT NULL CHECK (reports > 0)) WITHOUT ROWID;
 
--- What was spent: micro-epsilon, and delta in units of 2**-64 as a decimal, since sums exceed 64 bits.
--- An account is a task's id, a group's id, or '' for everything; "recent" is about the rolling window.
+-- Spending: micro-epsilon, and delta in units of 2**-64 as a decimal, since sums exceed 64 bits.
+-- An account is a task's id, a group's id, or '' for everything; "recent" means the rolling window.
 CREATE TABLE accounts (
     account TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -38,7 +38,7 @@ CREATE TABLE accounts (
         CHECK (typeof(recent_delta) = 'text' AND recent_delta <> '' AND recent_delta NOT GLOB '*[^0-9]*')
 ) WITHOUT ROWID;
 
--- The charges that a rolling cap still counts, by the whole second at which they were made.
+-- Charges that a rolling cap still counts, by the whole second at which they were made.
 CREATE TABLE entries (
     account TEXT NOT NULL,
     second INTEGER NOT NULL CHECK (typeof(second) = 'integer'),
@@ -54,7 +54,7 @@ CREATE TABLE tasks (
     width INTEGER NOT NULL CHECK (width IN (1, 2))
 );
 
--- Codes that wait. Times are the wall clock's; "ready" is the end of a random delay.
+-- Waiting codes. Times are wall-clock times; "ready" is the end of a random delay.
 CREATE TABLE reports (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     task INTEGER NOT NULL REFERENCES tasks,
@@ -65,7 +65,7 @@ CREATE TABLE reports (
 );
 CREATE INDEX reports_by_batch ON reports (task, epoch);
 
--- Sealed batches: these bytes, and no others, are sent until they are acknowledged or dropped.
+-- Sealed batches: exactly these bytes are sent until they are acknowledged or dropped.
 CREATE TABLE batches (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     task INTEGER NOT NULL REFERENCES tasks,
@@ -78,7 +78,7 @@ CREATE TABLE batches (
     body BLOB NOT NULL CHECK (typeof(body) = 'blob')
 );
 
--- Waits between attempts, of everything ('') and of single tasks; wall-clock times until which they last.
+-- Waits between attempts, for everything ('') and for single tasks; the times are wall-clock end times.
 CREATE TABLE waits (
     scope TEXT PRIMARY KEY,
     failures INTEGER NOT NULL CHECK (typeof(failures) = 'integer'),
@@ -86,7 +86,7 @@ CREATE TABLE waits (
     asked REAL NOT NULL CHECK (typeof(asked) = 'real' AND abs(asked) < 1e15)
 ) WITHOUT ROWID;
 
--- Memoised tasks: the draw that rounds their values, how many answers are paid for, and the answers.
+-- Memoised tasks: the draw that rounds their values, the number of paid answers, and the answers.
 CREATE TABLE memos (
     task TEXT PRIMARY KEY,
     draw TEXT NOT NULL CHECK (typeof(draw) = 'text' AND draw <> '' AND draw NOT GLOB '*[^0-9]*'),
@@ -111,12 +111,12 @@ MIRRORS: Final = {
         "memos": "task, draw, paid",
     }.items()
 }
-"""By name, the indexes that hold again what was spent: a changed bit in either copy shows on opening.
+"""Indexes by name that duplicate the spending: a changed bit in either copy shows on opening.
 
-Files that earlier versions made get them when they are opened.
+Files of earlier versions get these indexes when they are opened.
 """
 
 INDEXES: Final = MIRRORS | {
     "reports_by_ready": "CREATE INDEX reports_by_ready ON reports (task, epoch, ready)"
 }
-"""All that were not in the first files."""
+"""All indexes that the first version did not create."""

@@ -1,4 +1,4 @@
-"""Connections to the PostgreSQL database of ledgers: transactions, and what happens when it is away."""
+"""Connections to the PostgreSQL database of ledgers: transactions, and recovery from lost connections."""
 
 from __future__ import annotations
 
@@ -27,13 +27,17 @@ if TYPE_CHECKING:
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 _POLL_SECONDS = 0.002
-"""Between two looks for a connection, where all are in use."""
+"""Seconds between two attempts to get a connection while all are in use."""
 
 _IDLE_SECONDS, _SEALING_SECONDS = 5, 30
-"""After which the database ends an open transaction without a statement, whose process is frozen: its locks
-would stop the sending and the opting out of all accounts. To seal a large batch takes some seconds."""
+"""Seconds after which the database ends an idle open transaction, for example of a frozen process. Its locks
+would block sending and opting out for all accounts. Sealing a large batch takes some seconds."""
 
-# A network that is gone ends a call within half a minute. A URL may say otherwise.
+_CHECK_SECONDS = 60.0
+"""Seconds after which idle connections are replaced. A connection to an old primary can still read, so a
+process that only sends would not notice a failover."""
+
+# With these defaults, a call on a lost network fails within half a minute. The URL may override them.
 _NETWORK = {
     "application_name": "arcwise-client",
     "connect_timeout": "5",
@@ -45,7 +49,7 @@ _NETWORK = {
 
 
 class Session:
-    """One open transaction. It takes the placeholders of SQLite, so that both ledgers share their queries."""
+    """One open transaction. It accepts SQLite's placeholders, so that both kinds of ledgers share queries."""
 
     __slots__ = ("_connection", "_process")
 
@@ -56,7 +60,7 @@ class Session:
         self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run one statement; its placeholders are ``?`` or ``:name``."""
-        if self._process is not current_process():  # forked by a signal handler: the answer is the parent's
+        if self._process is not current_process():  # forked by a signal handler: the parent's answer
             raise LedgerError("the ledgers are in use by the process that this one was forked from")
         return self._connection.execute(_translated(query), parameters)
 
@@ -72,9 +76,9 @@ def _translated(query: str) -> bytes:
 
 
 class Database:
-    """The database, with a few connections that threads take in turn. See `PostgresLedgers` for parameters.
+    """The database and its few connections, which threads share. See `PostgresLedgers` for the parameters.
 
-    A connection that breaks is replaced with the next transaction. A forked child makes its own.
+    The next transaction replaces a broken connection. A forked child opens its own connections.
     """
 
     def __init__(
@@ -93,12 +97,12 @@ class Database:
         milliseconds = max(1, round(1000 * busy_timeout))
         lock = f"SET LOCAL lock_timeout = {milliseconds};"
         self._limits = f"{lock} {_idle(_IDLE_SECONDS)}"
-        # Temporary tables of an app, which may share a pool's connections, come last.
+        # pg_temp comes last: an app may share a pool's connections, and its temporary tables must not win.
         path = f'SET LOCAL search_path TO "{schema}", pg_temp;'
         local = f"{path} {self._limits}"
-        # A report waits for its account's row, and must see what was committed meanwhile.
+        # A report waits for its account's row, and must see changes that were committed meanwhile.
         self._reporting = f"BEGIN ISOLATION LEVEL READ COMMITTED; {local}"
-        # LOCK TABLE sees nothing, so what is seen is the state after the wait; from there on it stands still.
+        # LOCK TABLE takes no snapshot, so the snapshot is from after the wait for the lock, and stays fixed.
         sealing = f"{path} {lock} {_idle(_SEALING_SECONDS)}"
         self._queueing = f"BEGIN ISOLATION LEVEL REPEATABLE READ; {sealing} {LOCK_QUEUE};"
         self._reading = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {local}"
@@ -110,17 +114,18 @@ class Database:
 
     @property
     def place(self) -> Hashable:
-        """What is equal for everyone who has opened these tables in this way; None once that is closed."""
+        """A key that is equal for all users of the same tables with the same settings; None once closed."""
         return None if self._closed else (self._conninfo, self.schema)
 
     def renew(self) -> None:
-        """Begin anew in a forked child: the parent's connections are the parent's."""
-        self._inherited += self._idle  # kept: to drop one would be to say goodbye in the parent's name
+        """Reset the state in a forked child, which must not use the parent's connections."""
+        self._inherited += self._idle  # kept: dropping one would end the parent's session
         self._idle = []
         self._lock = threading.RLock()
         self._users: set[int] = set()
         self._mine = threading.local()
         self._process = current_process()
+        self._checked = time.monotonic()
 
     def _create(self) -> None:
         with self._errors(), contextlib.closing(psycopg.connect(self._conninfo, autocommit=True)) as made:
@@ -138,11 +143,11 @@ class Database:
 
     @holding
     def writing(self, *, durable: bool, queue: bool = True) -> Iterator[Session]:
-        """Open a transaction that writes; if `durable`, it and all earlier ones are on the disk when it ends.
+        """Open a write transaction; if `durable`, it and all earlier ones are on the disk when it ends.
 
-        With `queue`, no other process changes the queue in the meantime, and codes that are added to it are
-        not seen. Raises `LedgerError`, with nothing changed, if the database cannot be used; but if the
-        connection breaks during the commit, either all of the transaction has happened or nothing.
+        With `queue`, no other process changes the queue meanwhile, and codes added to it are not visible.
+        Raises `LedgerError` and changes nothing if the database cannot be used. If the connection breaks
+        during the commit, either all of the transaction has happened or nothing.
         """
         if durable or not self.relaxed:
             commit = "set_config('synchronous_commit', 'on', true) "
@@ -155,21 +160,21 @@ class Database:
 
     @holding
     def reading(self) -> Iterator[Session]:
-        """Let several queries see one state of the database."""
+        """Open a read transaction, in which all queries see the same state of the database."""
         with self._transaction(self._reading) as session:
             yield session
 
     def write_back(self) -> None:
-        """Do nothing: the log of a database is not a file beside it that could get lost."""
+        """Do nothing: a database keeps its own log safe."""
 
     @holding
     def _transaction(self, begin: str) -> Iterator[Session]:
         if self._process is not current_process():
             self.renew()
-        if getattr(self._mine, "in_use", False):  # it would wait for the row that the other one has locked
+        if getattr(self._mine, "in_use", False):  # it would wait for a row that the other one has locked
             raise LedgerError("the ledgers are in use by the call that this one interrupts")
         users, me, process = self._users, threading.get_ident(), current_process()
-        threading.current_thread()  # greenlets of gevent are listed as threads from their first such call on
+        threading.current_thread()  # after this call, gevent lists a greenlet as a thread
         self._take_turn(users, me)
         self._mine.in_use = True
         connection = None
@@ -180,7 +185,7 @@ class Database:
                 try:
                     yield session
                     session.execute("COMMIT")
-                except psycopg.errors.ReadOnlySqlTransaction:  # it is not the primary any more
+                except psycopg.errors.ReadOnlySqlTransaction:  # the server is no longer the primary
                     connection.close()
                     self._close_idle()
                     raise
@@ -192,7 +197,7 @@ class Database:
                 elif connection is not None:
                     try:
                         _undo(connection)
-                    except BaseException:  # of such a handler; whoever keeps it keeps the connection
+                    except BaseException:  # from a handler; a kept exception would keep the connection open
                         connection.close()
                         raise
                     self._give_back(connection)
@@ -200,10 +205,10 @@ class Database:
                 users.discard(me)
 
     def _take_turn(self, users: set[int], me: int) -> None:
-        """Wait until a thread may have a connection.
+        """Wait until this thread may use a connection.
 
-        A signal handler may report between any two steps, or raise. So nothing is locked but by a `with`, and
-        a turn that a handler lost belongs to the thread: it takes it again.
+        A signal handler may report or raise between any two steps. So locks are taken only by ``with``, and a
+        turn that was not ended because of a handler stays with the thread, which reuses it.
         """
         deadline = time.monotonic() + self.busy_timeout
         while True:
@@ -220,7 +225,9 @@ class Database:
             time.sleep(_POLL_SECONDS)
 
     def _begun(self, begin: str) -> Connection:
-        """Return a connection with an open transaction; connections that broke while idle are let go."""
+        """Return a connection with an open transaction; close connections that broke while idle."""
+        if time.monotonic() - self._checked > _CHECK_SECONDS:
+            self._close_idle()
         while True:
             if self._closed:
                 raise LedgerError("the ledgers are closed")
@@ -231,7 +238,7 @@ class Database:
             try:
                 connection.execute(begin.encode())
             except psycopg.OperationalError:
-                if not connection.broken:  # a wait that was too long, say
+                if not connection.broken:  # such as a timeout
                     _undo(connection)
                     self._give_back(connection)
                     raise
@@ -241,26 +248,28 @@ class Database:
                 raise
             else:
                 return connection
-        # Nothing is prepared: behind a pool that gives each transaction another session, as PgBouncer does, a
-        # statement of another client could have the same name.
+        # No prepared statements: behind a transaction pool such as PgBouncer, a statement of another client
+        # could have the same name.
         connection = psycopg.connect(self._conninfo, autocommit=True, prepare_threshold=None)
         try:
+            connection.execute(f"BEGIN; {self._limits}".encode())
             self._check(connection)
-            connection.execute(begin.encode())
+            connection.execute(f"COMMIT; {begin}".encode())
+            self._checked = time.monotonic()
         except BaseException:
             connection.close()
             raise
         return connection
 
     def _check(self, connection: Connection) -> None:
-        # Asked, not read from what was sent on connecting: PgBouncer sends what a server said before.
+        # Query the settings: PgBouncer reports the settings of an earlier connection on connecting.
         read_only, there = _one(
             connection.execute(
                 "SELECT current_setting('transaction_read_only'), to_regclass(%s) IS NOT NULL",
                 (f'"{self.schema}".state',),
             )
         )
-        if read_only == "on":  # a standby: the connection would be kept after a failover
+        if read_only == "on":  # a standby: it would still be used after a failover
             raise LedgerError("the ledgers cannot be used now: the database is read-only, as a standby is")
         if not there:
             raise LedgerError(
@@ -289,12 +298,12 @@ class Database:
         try:
             yield
         except psycopg.Error as error:
-            # The server's own sentence: what it adds may show a row.
+            # Only the server's primary message: its details may show a row.
             told = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
             raise LedgerError(f"the ledgers cannot be used now: {told}") from error
 
     def close(self) -> None:
-        """Close all connections for good; those in use close when their transaction ends."""
+        """Close all connections permanently; those in use close when their transaction ends."""
         self._closed = True
         self._close_idle()
 
@@ -308,7 +317,7 @@ def _idle(seconds: float) -> str:
 
 
 def _undo(connection: Connection) -> None:
-    """Roll back a transaction that failed, or only read."""
+    """Roll back a transaction that failed or only read."""
     with contextlib.suppress(psycopg.Error):
         if connection.info.transaction_status is not TransactionStatus.IDLE:
             connection.execute(b"ROLLBACK")

@@ -1,7 +1,7 @@
-"""The ledgers of many accounts in one PostgreSQL database: for an app that reports on behalf of its users.
+"""The ledgers of many accounts in one PostgreSQL database, for an app that reports on behalf of its users.
 
-A report is one transaction: the account's row is locked, caps are checked, the charge is entered, the code is
-drawn and queued, and either all of it is in the database or nothing. Only a later transaction lets it leave.
+One transaction makes a report: it locks the account's row, checks the caps, enters the charge, and draws and
+queues the code. The database holds all of it or nothing. Only a later transaction lets the report leave.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 def to_json(contents: Contents) -> dict[str, Any]:
-    """Return what JSON keeps of the contents.
+    """Return the contents as JSON data.
 
-    All numbers but the time are whole: micro-epsilon, delta in units of 2**-64, seconds, nodes and codes.
-    PostgreSQL's ``jsonb`` keeps integers of any length exactly.
+    All numbers except the time are integers: micro-epsilon, delta in units of 2**-64, seconds, nodes and
+    codes. PostgreSQL's ``jsonb`` stores integers of any length exactly.
     """
     return {
         "now": None if contents.now == float("-inf") else contents.now,
@@ -64,7 +64,7 @@ def _account_to_json(account: Account) -> dict[str, Any]:
 
 
 def from_json(kept: Mapping[str, Any]) -> Contents:
-    """Return the contents; anything but what `to_json` returns raises KeyError, TypeError or ValueError."""
+    """Return the contents; raise KeyError, TypeError or ValueError for anything but `to_json`'s results."""
     contents = Contents()
     if kept["now"] is not None:
         contents.now = float(kept["now"])
@@ -108,7 +108,7 @@ class _PostgresTransaction:
         self.noted: list[tuple[str, int]] = []
 
     def finish(self) -> None:
-        """Write what has changed."""
+        """Write the changes."""
         if self._charged and (kept := to_json(self._contents)) != self._kept:
             _write(self._session, self._number, kept)
 
@@ -123,7 +123,7 @@ class _PostgresTransaction:
         return self._outbox.has_room(self._session, reports)
 
     def charge(self, bill: Bill) -> bool:
-        self._charged = True  # the ledger has seen this time, whatever comes of the charge
+        self._charged = True  # the ledger has seen this time, even if the charge is refused
         return self._contents.charge(bill)
 
     def memo(self, task: Task) -> KeptAnswers | None:
@@ -141,7 +141,7 @@ class _PostgresTransaction:
 
 
 class PostgresLedger(Ledger):
-    """What one account has spent; `PostgresLedgers.account` returns it.
+    """The ledger of one account, with its spending; `PostgresLedgers.account` returns it.
 
     Attributes
     ----------
@@ -184,23 +184,23 @@ class PostgresLedger(Ledger):
                 transaction = _PostgresTransaction(session, self.account, outbox, now)
                 yield transaction
                 transaction.finish()
-            # The sender may have looked since, before this was committed.
+            # The sender may have looked at the queue before this was committed.
             transaction.wakes_sender |= outbox.has_forgotten(transaction.noted)
         except BaseException:
-            outbox.forget_seen()  # what it took note of was not written
+            outbox.forget_seen()  # the reports it noted were not written
             raise
 
     def budget(self, bill: Bill, now: float) -> Budget:
-        """Return the budget of the first account of a bill."""
+        """Return the budget of a bill's first account."""
         with self._database.reading() as session:
             *_, kept = _row(session, self.account)
         return _read(kept).budget(bill, now)
 
     def opt_out(self) -> int:
-        """Remember that the account has opted out, and drop what is queued and what values were rounded to.
+        """Record that the account has opted out; drop its queue and the nodes and answers of memoised tasks.
 
-        Return how many reports were queued. What is sealed into a batch is not dropped: a batch does not say
-        whose its codes are.
+        Return the number of reports that were queued. Codes in sealed batches are not dropped, because a
+        batch does not show their accounts.
         """
         with self._database.writing(durable=True, queue=False) as session:
             session.execute(LOCK_QUEUE)
@@ -212,60 +212,60 @@ class PostgresLedger(Ledger):
             return _drop(session, number, "opted-out")
 
     def opt_in(self) -> None:
-        """Remember that the account reports again."""
+        """Record that the account reports again."""
         with self._database.writing(durable=True, queue=False) as session:
             number, *_ = _row(session, self.account, lock=True)
             session.execute("UPDATE accounts SET opted_out = false WHERE number = ?", (number,))
 
     def __repr__(self) -> str:
-        return f"PostgresLedger(schema={self._database.schema!r})"  # whose it is does not belong into logs
+        return f"PostgresLedger(schema={self._database.schema!r})"  # the account's name must not reach logs
 
 
 class PostgresLedgers(QueueOwner):
-    """The ledgers of many accounts and their one queue, in a PostgreSQL database: for a hosted app.
+    """The ledgers of many accounts and their common queue in a PostgreSQL database, for a hosted app.
 
-    Safe to use from several threads, from several processes and from several machines; a forked
-    child connects anew. The clocks of the machines should agree: delays, intervals and ages of reports are
-    wrong by as much as they differ.
+    Several threads, processes and machines can use it safely; a forked child opens new connections. The
+    clocks of the machines should agree: delays, intervals and ages of reports are wrong by as much as the
+    clocks differ.
 
     Parameters
     ----------
     url
         The database, as ``postgresql://user@host/database``.
     create
-        Make the tables where there are none. No budget comes of it: each account is made by `create_account`.
+        Create the tables if they do not exist. This grants no budget: `create_account` makes each account.
     schema
-        The schema of the database that holds the tables, and nothing else: lower-case letters, digits and
+        The schema of the database that holds these tables and nothing else: lower-case letters, digits and
         underscores.
     relaxed
         False (default): every report is on the database's disk before `Client.report` returns. True: a crash
-        of the database can undo the last reports together with their charges, as long as nothing of them has
+        of the database can undo the last reports together with their charges, provided that none of them has
         left.
     busy_timeout
-        For how many seconds to wait for a connection, or while another transaction uses the same account.
+        Longest wait, in seconds, for a connection, or while another transaction uses the same account.
     connections
-        Most connections of this process.
+        Largest number of connections of this process.
 
     Raises
     ------
     ParameterError
         When an argument is out of its bounds.
     LedgerError
-        When the database cannot be reached, or has no such tables, or those of another version.
+        When the database cannot be reached, or its tables are missing or have another version.
     MissingExtraError
         Without psycopg: ``pip install 'arcwise[accounts]'``.
 
     Notes
     -----
-    The tables hold names of accounts, codes, charges and times, never a value. For memoised tasks they hold
-    the nodes that values were rounded to: protect them as the app's own data. A queued code stands beside its
-    account until it is sealed into a batch, which is when it is sent. A database that is restored from a
-    backup has forgotten the charges made since then, and so has a standby that lagged behind when it took
-    over; it may also send again what was just sent.
+    The tables hold account names, codes, charges and times, never a value. For memoised tasks they also hold
+    the nodes that values were rounded to: protect them like the app's own data. A queued code is stored with
+    its account until it is sealed into a batch, right before it is sent. A database that is restored from a
+    backup has lost the later charges, and so has a standby that lagged behind when it took over. Either may
+    also send recent reports again.
 
-    When a connection breaks while a report is committed, `Client.report` returns `Outcome.FAILED` and the
+    If a connection breaks while a report is committed, `Client.report` returns `Outcome.FAILED`, but the
     report may have been made: then it was charged and will be sent. A report that is not charged is never
-    sent, and none is sent twice.
+    sent, and no report is sent twice.
 
     Examples
     --------
@@ -316,29 +316,29 @@ class PostgresLedgers(QueueOwner):
         return PostgresOutbox(self._database, options)
 
     def account(self, account: str) -> PostgresLedger:
-        """Return the ledger of an account, for a `Client`; it asks the database nothing.
+        """Return the ledger of an account, for a `Client`, without a request to the database.
 
-        Without the account, reports fail and charge nothing, and everything else raises `LedgerError`.
+        If the account does not exist, reports fail without a charge, and all other calls raise `LedgerError`.
 
         Parameters
         ----------
         account
-            Its name, 1 to 200 characters, such as ``str(user.pk)``.
+            The account's name, 1 to 200 characters, such as ``str(user.pk)``.
 
         Raises
         ------
         ParameterError
-            When it is not such a name.
+            When the name is not valid.
         """
         return PostgresLedger(self._database, _checked(account))
 
     def create_account(self, account: str) -> bool:
-        """Make an account, once in its life: when its user agrees. False when there is one, which stays.
+        """Create an account, once in its life, when its user agrees; return False if it exists already.
 
         Raises
         ------
         ParameterError, LedgerError
-            When it is no name of an account; when the database cannot be written.
+            When the name is not valid; when the database cannot be written.
         """
         with self._database.writing(durable=True, queue=False) as session:
             made = session.execute(
@@ -349,16 +349,16 @@ class PostgresLedgers(QueueOwner):
             return made.rowcount == 1
 
     def delete_account(self, account: str) -> bool:
-        """Delete all that is known of an account, with what it has queued; False when there is none.
+        """Delete all data of an account and its queued reports; return False if there is no such account.
 
-        What it has spent is forgotten too: an account that is made again under the same name has a whole
-        budget, though the reports of the old one have left. Names should not be used again. Codes that are
-        sealed into a batch stay: nothing says whose they are.
+        Its spending is forgotten too: a new account with the same name has a whole budget, although reports
+        of the old one have left. So names should not be used again. Codes in sealed batches stay, because a
+        batch does not show their accounts.
 
         Raises
         ------
         ParameterError, LedgerError
-            When it is no name of an account; when the database cannot be written.
+            When the name is not valid; when the database cannot be written.
         """
         with self._database.writing(durable=True, queue=False) as session:
             session.execute(LOCK_QUEUE)
@@ -372,7 +372,7 @@ class PostgresLedgers(QueueOwner):
             return True
 
     def close(self) -> None:
-        """Close the connections. Uplinks that use them must be closed first."""
+        """Close the connections. Close the uplinks that use them first."""
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -386,7 +386,7 @@ class PostgresLedgers(QueueOwner):
 
 
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
-"""What a database's text cannot hold."""
+"""Characters that a PostgreSQL text cannot hold."""
 
 
 def _checked(account: object) -> str:
@@ -405,7 +405,7 @@ def _row(session: Session, account: str, *, lock: bool = False) -> tuple[int, bo
     if row is None:
         raise LedgerError(
             "there is no such account: make it with create_account when its user agrees. If there was one, "
-            "it was deleted, and what it had spent is not known"
+            "it was deleted, and its spending is unknown"
         )
     number, opted_out, contents = row
     return number, opted_out, contents
@@ -415,7 +415,7 @@ def _read(kept: dict[str, Any]) -> Contents:
     try:
         return from_json(kept)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise LedgerError("the ledger of this account is damaged: what was spent is not known") from None
+        raise LedgerError("the ledger of this account is damaged: its spending is unknown") from None
 
 
 def _dumped(kept: dict[str, Any]) -> str:

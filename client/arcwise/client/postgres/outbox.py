@@ -1,7 +1,7 @@
-"""Codes on their way out, in a PostgreSQL database that processes of several machines may share.
+"""The queue of unsent codes in a PostgreSQL database, which processes of several machines may share.
 
-A batch that is being sent is leased by time alone: nobody can ask whether a process of another machine lives.
-When two send the same one, after a crash, the server counts it once by its id.
+A lease on a batch ends by time alone, since no one can check whether a process of another machine is alive.
+If two processes send the same batch, after a crash, the server counts it once by its id.
 """
 
 from __future__ import annotations
@@ -21,33 +21,36 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 
+_SLICE = 1000
+"""Codes that are taken out in one statement: their rows fit into a socket's buffer."""
+
 _CUT = f"""DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)
     RETURNING number, code, created"""  # noqa: S608
 
 
 class PostgresOutbox(SqlOutbox):
-    """The queue in a database, as one uplink uses it."""
+    """The queue in a database, as seen by one uplink."""
 
     def __init__(self, database: Database, options: OutboxOptions) -> None:
         self._closed = False
         super().__init__(database, options)
 
     def after_fork(self) -> None:
-        """Go on with the database, which the child shares with its parent."""
+        """Continue in a child that shares the database with its parent."""
         super().after_fork()
-        self._known = math.inf  # how many reports are pending, as far as this outbox knows
+        self._known = math.inf  # number of pending reports, as far as this outbox knows
 
     def has_room(self, session: Session, reports: int) -> bool:
-        """Return whether the queue has room for so many more reports.
+        """Return whether the queue has room for this many more reports.
 
-        What other processes have queued is counted when the queue seems full, and once a minute.
+        Reports of other processes are counted only when the queue seems full, and once a minute.
         """
         if self._known + reports > self.options.capacity:
             self._known = self._pending(session)
         return self._known + reports <= self.options.capacity
 
     def add(self, session: Session, task: Task, epoch: int, code: int, *, account: int, now: float) -> bool:
-        """Queue one code in an open transaction; True when there is something new to do."""
+        """Queue one code in an open transaction; return True if the sender has something new to do."""
         ready = self._ready(now)
         row = (account, epoch, code, now, ready, task.id)
         if not session.execute(_ADD, row).rowcount:
@@ -61,13 +64,13 @@ class PostgresOutbox(SqlOutbox):
         return self._note(task, epoch, ready)
 
     def has_forgotten(self, noted: Iterable[tuple[str, int]]) -> bool:
-        """Return whether the sender knows of no code of one of these tasks and epochs."""
+        """Return whether the sender knows of no code for one of these pairs of task and epoch."""
         return any(key not in self._seen for key in noted)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
-        """Return how many reports are pending, were acknowledged, and were given up for which reason.
+        """Return the numbers of pending and acknowledged reports, and of dropped reports by reason.
 
-        Of all accounts, since the tables were made.
+        They cover all accounts since the tables were created.
         """
         with self.database.reading() as session:
             (sent,) = session.execute("SELECT sent FROM state").fetchone() or (0,)
@@ -81,17 +84,17 @@ class PostgresOutbox(SqlOutbox):
         return int(pending)
 
     def expire(self, seconds: float) -> int:
-        """Drop what was queued longer ago than so many seconds; return how many reports that were."""
+        """Drop the reports that are older than `seconds`, and return their number."""
         if self._environment.monotonic() >= self._next_expiry:
             self._known = math.inf
         return super().expire(seconds)
 
     def close(self) -> int:
-        """Leave everything in the database, free for whoever sends next; return how many reports that are.
+        """Leave everything queued and release this outbox's leases; return the number of reports.
 
-        A request may still be under way: sent twice, its batch is counted once.
+        A request may still be under way: if its batch is sent twice, the server counts it once.
         """
-        self._closed = True  # before the lock: what a sender leases after it, it sees
+        self._closed = True  # before the lock, so that a sender that leases afterwards sees it
         with self.database.writing(durable=False) as session:
             session.execute("UPDATE batches SET leased_until = 0 WHERE owner = ?", (self.owner,))
         return super().close()
@@ -102,11 +105,19 @@ class PostgresOutbox(SqlOutbox):
         return super()._look(session, now, interval, ready_at)
 
     def _may_be_alive(self, by: int, owner: int) -> bool:
-        return True  # of another machine, nobody can ask
+        return True  # processes of other machines cannot be checked
 
     def cut(self, session: Session, these: dict[str, float]) -> list[tuple[int, int, float]]:
-        """Take out the codes of a new batch, sorted by their numbers."""
-        return sorted(session.execute(_CUT, these).fetchall())
+        """Remove and return the codes of a new batch, sorted by their numbers."""
+        # In slices that fit into a socket's buffer. Otherwise the session of a frozen process is not idle but
+        # waits to send its rows, and PostgreSQL does not end its transaction.
+        rows: list[tuple[int, int, float]] = []
+        while len(rows) < these["most"]:
+            most = min(_SLICE, these["most"] - len(rows))
+            rows += (part := session.execute(_CUT, {**these, "most": most}).fetchall())
+            if len(part) < most:
+                break
+        return sorted(rows)
 
     def _count(self, session: Session, reports: int, dropped: str | None) -> None:
         if dropped is None:
@@ -123,8 +134,8 @@ class PostgresOutbox(SqlOutbox):
         return dropped
 
     def _last(self, session: Session) -> int:
-        # The largest number among the rows would do while there are some; the sequence knows it after them.
-        # Before the first number, its last value is 1 already.
+        # The sequence still knows the last number after all rows are gone. Before the first number, its
+        # last_value is already 1.
         (last,) = session.execute(
             "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM reports_number_seq"
         ).fetchone()
@@ -136,6 +147,6 @@ _ADD = """INSERT INTO reports (account, epoch, code, created, ready, task)
 
 
 def count_dropped(session: Session, reason: str, reports: int) -> None:
-    """Count reports that were dropped for a reason."""
+    """Count reports that were dropped for this reason."""
     if reports:
         note_dropped(session, reason, reports)

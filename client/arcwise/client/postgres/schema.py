@@ -1,4 +1,4 @@
-"""The tables of the ledgers in a PostgreSQL database, which lie in a schema of their own."""
+"""The tables of the ledgers in a PostgreSQL database, in a separate schema."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 VERSION: Final = 1
 
 LOCK_QUEUE: Final = "LOCK TABLE state IN EXCLUSIVE MODE"
-"""Taken by whoever changes the queue, and before an account's row: so that nobody waits in a circle."""
+"""Taken before any change of the queue and before an account's row is locked, to prevent deadlocks."""
 
 SCHEMA: Final = """
--- One row. Whoever changes the queue locks the table: processes seal and settle batches one at a time.
+-- One row. A change of the queue locks the table: processes seal and settle batches one at a time.
 CREATE TABLE state (
     only_row boolean PRIMARY KEY CHECK (only_row),
     version integer NOT NULL,
@@ -20,7 +20,7 @@ INSERT INTO state VALUES (true, 1, 0);
 
 CREATE TABLE dropped (reason text PRIMARY KEY, reports bigint NOT NULL CHECK (reports > 0));
 
--- What was spent and answered, see ledger.py. A report holds its account's row until its transaction ends.
+-- Spending and answers, see ledger.py. A report holds its account's row until its transaction ends.
 CREATE TABLE accounts (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     account text NOT NULL UNIQUE,
@@ -35,8 +35,8 @@ CREATE TABLE tasks (
     width integer NOT NULL CHECK (width IN (1, 2))
 );
 
--- Codes that wait. Times are the wall clock's; "ready" is the end of a random delay. The account is there for
--- opting out: it goes when the code is sealed into a batch.
+-- Waiting codes. Times are wall-clock times; "ready" is the end of a random delay. The account is needed for
+-- opting out; it is deleted when the code is sealed into a batch.
 CREATE TABLE reports (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     account bigint NOT NULL REFERENCES accounts ON DELETE CASCADE,
@@ -49,7 +49,7 @@ CREATE TABLE reports (
 CREATE INDEX reports_by_batch ON reports (task, epoch, number);
 CREATE INDEX reports_by_account ON reports (account);
 
--- Sealed batches: these bytes, and no others, are sent until they are acknowledged or dropped.
+-- Sealed batches: exactly these bytes are sent until they are acknowledged or dropped.
 CREATE TABLE batches (
     number bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
     task bigint NOT NULL REFERENCES tasks,
@@ -62,7 +62,7 @@ CREATE TABLE batches (
     body bytea NOT NULL
 );
 
--- Waits between attempts, of everything ('') and of single tasks; wall-clock times until which they last.
+-- Waits between attempts, for everything ('') and for single tasks; the times are wall-clock end times.
 CREATE TABLE waits (
     scope text PRIMARY KEY,
     failures integer NOT NULL,
@@ -72,4 +72,4 @@ CREATE TABLE waits (
 """
 
 BY_READY: Final = "CREATE INDEX reports_by_ready ON reports (task, epoch, ready)"
-"""Made with the tables, or where those of an earlier version are opened."""
+"""Created with the tables, or when `create=True` opens tables of an earlier version."""

@@ -1,10 +1,10 @@
 """The audit: choose events on one half of the outputs, and bound epsilon by their counts in the other half.
 
-For any event S and any two inputs, (epsilon, delta)-LDP says P(S | x) <= e^epsilon P(S | x') + delta. So
-``log((p - delta) / q)`` is a lower bound of epsilon, where p is a lower confidence bound of P(S | x) and q
-an upper one of P(S | x'). Both are Clopper and Pearson's, which are exact at any count. The events and the
-inputs are chosen on other outputs than those that are counted, so only the few chosen ones have to be paid
-for: m events have 2 m bounds, each at (1 - level) / (2 m).
+For any event S and any two inputs, (epsilon, delta)-LDP implies P(S | x) <= e^epsilon P(S | x') + delta. So
+``log((p - delta) / q)`` is a lower bound of epsilon, where p is a lower confidence bound of P(S | x) and q an
+upper one of P(S | x'). Both are Clopper and Pearson's, which are exact at any count. The events and the
+inputs are chosen on other outputs than the counted ones, so only the few chosen ones share the error: m
+events have 2 m bounds, each at (1 - level) / (2 m).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ LEVEL = 0.999
 SAMPLES = 1_000_000
 _LEAST_SAMPLES = 10_000
 _CHUNK = 20_000
-"""Calls between two words about the progress."""
+"""Calls between two progress messages."""
 _CAUTION = 3.0
-"""Standard errors that a chosen event is discounted by, so that those which chance favours are not chosen."""
+"""Standard errors subtracted from a candidate's score, so that events favoured by chance are not chosen."""
 _NEVER = "never"
 _FREQUENT = 1e-3
-"""Share of an input's outputs from which on a class that another input never gave looks like a leak."""
+"""Share of an input's outputs from which a class that another input never gave looks like a leak."""
 
 
 class _Candidate(NamedTuple):
@@ -65,37 +65,37 @@ def audit(
 ) -> Audit:
     """Return a lower confidence bound on the epsilon of a mechanism, from its outputs alone.
 
-    An audit can show that a mechanism is not what it claims; it proves nothing about one in which it finds
-    nothing. It sees what is frequent: an output that has a probability below about 100 / samples is missed.
+    An audit can show that a mechanism does not satisfy its claim; it proves nothing if it finds nothing. It
+    only detects frequent events: outputs with a probability below about 100 / samples are missed.
 
     Parameters
     ----------
     mechanism
         A function of one value that returns a float, an int, a string or a tuple of these; or a `Mechanism`,
         a `Task` or a `Group` of arcwise, with all values of the group at the same share of their domains. A
-        parameter named ``rng`` gets a generator of numpy.
+        parameter named ``rng`` gets a numpy generator.
     domain, epsilon, delta
-        The claim: (epsilon, delta)-LDP for all values of the domain. Unless given, those of the mechanism,
-        task or group; the delta of a function is 0.
+        The claim: (epsilon, delta)-LDP for all values of the domain. The default is that of the mechanism,
+        task or group; the default delta of a function is 0.
     samples
-        Calls in all, half of them to choose what to test. At least 10,000.
+        The number of calls, half of them to choose the events. At least 10,000.
     level
         Confidence of the bound.
     vectorised
         Whether the function takes an array of n values, shape (n,), and returns n outputs: a sequence or an
         array of shape (n,) or (n, k).
     inputs
-        Values to try; unless given, about 25 of the domain, its ends and their neighbours among them.
+        Values to try; by default about 25 of the domain, including its ends and their neighbours.
     seed
-        Repeats an audit: of arcwise's mechanisms, of functions with a parameter ``rng``, and of those that
-        draw from the generators of the modules `random` and `numpy.random`.
+        Makes an audit repeatable, for arcwise's mechanisms, functions with a parameter ``rng``, and functions
+        that draw from the generators of the modules `random` and `numpy.random`.
     progress
-        Called with calls made, calls in all, and words.
+        Called with the calls made, all calls, and a description.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or the function raises or returns something else.
+        When an argument is out of its bounds, or the function raises or returns another type.
 
     Examples
     --------
@@ -131,14 +131,14 @@ def audit(
 
 
 def binomial_bounds(count: int, calls: int, alpha: float) -> tuple[float, float]:
-    """Return Clopper and Pearson's bounds of a probability, each wrong with at most `alpha`."""
+    """Return Clopper and Pearson's bounds of a probability, each wrong with at most probability `alpha`."""
     low = float(betaincinv(count, calls - count + 1, alpha)) if count else 0.0
     high = float(betaincinv(count + 1, calls - count, 1.0 - alpha)) if count < calls else 1.0
     return low, high
 
 
 class _Calls:
-    """Calls the mechanism in chunks and says how far it is."""
+    """Calls the mechanism in chunks and reports progress."""
 
     def __init__(
         self, sample: Sampler, total: int, progress: Callable[[float, float, str], None] | None
@@ -158,7 +158,7 @@ class _Calls:
 def _choose(outputs: dict[float, Outputs], delta: float) -> list[_Candidate]:
     """Return the events that promise the largest bounds, with their inputs.
 
-    One of each kind, and the most frequent one that the other input never gave.
+    There is one of each kind, and the most frequent one that the other input never gave.
     """
     best: dict[str, _Candidate] = {}
     values = list(outputs)
@@ -172,7 +172,7 @@ def _choose(outputs: dict[float, Outputs], delta: float) -> list[_Candidate]:
 def _candidates(
     sorting: Sorting, outputs: dict[float, Outputs], values: list[float], delta: float
 ) -> Iterable[tuple[str, _Candidate]]:
-    """Yield the best events of each pair of inputs that the sorting is about, and what they compete for."""
+    """Yield the best events of each pair of inputs for a sorting, with the kind in which they compete."""
     labels = [sorting.classes(outputs[value]) for value in values]
     classes, place = np.unique(np.concatenate(labels), return_inverse=True)
     ends = np.cumsum([each.size for each in labels])[:-1]
@@ -195,8 +195,8 @@ def _candidates(
 def _best_event(counts: IntArray, others: IntArray, delta: float) -> tuple[float, IntArray]:
     """Return the set of classes with the largest cautious bound of epsilon, and that bound.
 
-    The best sets are those of the largest ratios [Neyman and Pearson]. The ratios are those of one half of
-    these counts, shape (2, classes), and the sets are judged by the other half: else chance would choose.
+    The best sets are those of the largest ratios [Neyman and Pearson]. The ratios come from one half of these
+    counts, shape (2, classes), and the other half judges the sets. Otherwise chance would choose.
     """
     there = np.flatnonzero(counts.any(axis=0))
     ratios = (counts[0, there] + 1.0) / (others[0, there] + 1.0)
@@ -209,7 +209,7 @@ def _best_event(counts: IntArray, others: IntArray, delta: float) -> tuple[float
 
 
 def _cautious(counts: IntArray, calls: Any) -> tuple[FloatArray, FloatArray]:
-    """Return Wilson's bounds, which are quick; what is tested has exact ones."""
+    """Return Wilson's bounds, which are fast; the final tests use exact ones."""
     share, square = counts / calls, _CAUTION**2 / calls
     centre = share + square / 2
     half = np.sqrt(square * (share * (1 - share) + square / 4))
@@ -217,7 +217,7 @@ def _cautious(counts: IntArray, calls: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _tested(candidate: _Candidate, counted: dict[float, Outputs], alpha: float, delta: float) -> Finding:
-    """Return what the counts say of an event that was chosen on other outputs."""
+    """Return the finding from the counts of an event that was chosen on other outputs."""
     event = candidate.event
     here, there = (event.holds(counted[place]) for place in (candidate.input, candidate.other))
     count, other, calls = int(here.sum()), int(there.sum()), here.size

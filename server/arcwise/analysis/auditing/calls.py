@@ -1,7 +1,7 @@
-"""Calls of a mechanism to audit, of any function or of arcwise's own, and what they return, as arrays.
+"""Calls of a mechanism to audit, any function or one of arcwise's own, and their outputs as arrays.
 
-Every key and number of an output is a function of this output alone, whatever the others are, so that what is
-counted later is an event of the output.
+Every key and number of an output is a function of this output alone, independent of the others. So counting
+them later counts events of the output.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _STEPS = 16
-"""Equal steps of the domain at which it is entered."""
+"""Number of equal steps of the domain for the inputs."""
 _GOLDEN = 0.6180339887498949
 _BETWEEN = 7
-"""Inputs between these steps, whose doubles have all their bits."""
+"""Number of inputs between these steps; their doubles have all bits in use."""
 _CLOSE = 2.0**-20
 """Distance of the neighbours of the ends, as a share of the domain."""
 
@@ -54,7 +54,7 @@ class Outputs(NamedTuple):
     numbers: tuple[FloatArray, ...]
     """The components of the outputs, each of shape (n,); NaN if a component is missing or not a number."""
     floats: tuple[bool, ...]
-    """For each component, whether any of these outputs has a float there."""
+    """For each component, whether any of these outputs has a float in it."""
 
     def component(self, place: int) -> FloatArray:
         """Return a component, shape (n,)."""
@@ -62,17 +62,17 @@ class Outputs(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """One component of some outputs."""
+    """One component of several outputs."""
 
     keys: IntArray
     numbers: FloatArray
     floats: bool
     missing: Any = False
-    """Where an output has fewer components, shape (n,)."""
+    """A mask of the outputs with fewer components, shape (n,)."""
 
 
 def joined(parts: Sequence[Outputs]) -> Outputs:
-    """Return the outputs of several calls as those of one."""
+    """Return the outputs of several calls, joined as those of one call."""
     if len(parts) == 1:
         return parts[0]
     places = range(max(len(part.numbers) for part in parts))
@@ -85,15 +85,15 @@ def joined(parts: Sequence[Outputs]) -> Outputs:
 
 
 def read_outputs(raw: Any, count: int) -> Outputs:
-    """Return the outputs of `count` calls: an array whose first axis is the calls, or a sequence."""
+    """Return the outputs of `count` calls, from an array with the calls as first axis, or a sequence."""
     try:
         got = len(raw)
     except TypeError:
         raise ParameterError(
-            f"mechanism must return one output a value: got {type(raw).__name__} for {count} values"
+            f"mechanism must return one output per value: got {type(raw).__name__} for {count} values"
         ) from None
     if got != count:
-        raise ParameterError(f"mechanism must return one output a value: got {got} for {count} values")
+        raise ParameterError(f"mechanism must return one output per value: got {got} for {count} values")
     if isinstance(raw, np.ndarray) and raw.dtype.kind in "biuf":
         columns = [_numeric(column) for column in raw.reshape(count, -1).T]
     else:
@@ -106,7 +106,7 @@ def read_outputs(raw: Any, count: int) -> Outputs:
 
 
 def _columns(raw: list[Any]) -> list[_Column]:
-    """Return the components of outputs that are not all in one array."""
+    """Return the components of outputs that are not in one array."""
     if not any(isinstance(each, _ROWS) for each in raw):
         return [_column(raw)]
     rows = [tuple(each) if isinstance(each, _ROWS) else (each,) for each in raw]
@@ -118,7 +118,7 @@ def _columns(raw: list[Any]) -> list[_Column]:
 
 
 def _column(values: list[Any]) -> _Column:
-    """Return a component: quickly if it is a float everywhere, or an integer, and the same one by one."""
+    """Return a component: quickly if all are floats, or all integers, and otherwise one by one."""
     kinds = set(map(type, values))
     if all(issubclass(kind, _FLOATS) for kind in kinds):
         return _numeric(np.array(values, np.float64))
@@ -154,7 +154,7 @@ def _one(value: Any) -> tuple[int, float]:
 
 
 def _checked(value: Any) -> Any:
-    """Return a component whose repr says all of it, or raise `ParameterError`."""
+    """Return a component with a complete repr, or raise `ParameterError`."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if value is None or isinstance(value, _FLOATS + _INTEGERS + (str, bytes)):
@@ -168,7 +168,7 @@ def _checked(value: Any) -> Any:
 
 
 Sampler = Callable[[float, int], Outputs]
-"""Takes an input and a number of calls."""
+"""A function of an input and a number of calls."""
 
 
 def claimed(
@@ -198,9 +198,9 @@ def claimed(
 
 
 def default_inputs(domain: Domain) -> list[float]:
-    """Return the inputs of a domain: every value of a small lattice, else about 25 of the domain.
+    """Return the inputs of a domain: every value of a small lattice, otherwise about 25 of the domain.
 
-    Of a continuous domain these are its ends and their neighbours, equal steps, and places between them.
+    For a continuous domain these are its ends and their neighbours, equal steps, and places between them.
     """
     most = _STEPS + _BETWEEN + 2
     if domain.discrete:
@@ -215,7 +215,7 @@ def default_inputs(domain: Domain) -> list[float]:
 
 
 def sampler(mechanism: object, *, vectorised: bool, seed: int | None) -> Sampler:
-    """Return a mechanism as a function of an input and a number of calls, which returns the outputs."""
+    """Return a mechanism as a function of an input and a number of calls that returns the outputs."""
     source: Randomness = SYSTEM if seed is None else InsecureSeededRandomness(seed)
     if isinstance(mechanism, Group):
         return _group(mechanism, source)
@@ -240,7 +240,7 @@ def _many(function: Callable[[Any], Any]) -> Sampler:
             raw = function(np.full(count, value))
         except ArcwiseError:
             raise
-        except Exception as error:  # it is somebody's function, and may raise anything
+        except Exception as error:  # a user's function, which may raise anything
             raise ParameterError(
                 f"mechanism raised {type(error).__name__} with the input {value!r}: {error}"
             ) from error
@@ -254,7 +254,7 @@ def _single(function: Callable[[float], Any]) -> Sampler:
 
 
 def _group(group: Group, source: Randomness) -> Sampler:
-    """Return the reports of a group whose values all lie at the same share of their domains."""
+    """Return a sampler of a group's reports; all values lie at the same share of their domains."""
 
     def one(unit: float) -> tuple[int, ...]:
         chosen = {task.name for task in group.choose(source)}
@@ -269,7 +269,7 @@ def _group(group: Group, source: Randomness) -> Sampler:
 
 
 def _value(domain: Domain, unit: float) -> float:
-    """Return the value at a share of a domain, a value of its lattice where it has one."""
+    """Return the value at a share of a domain, or of its lattice if it has one."""
     if domain.discrete:
         values = domain.values()
         return float(values[round(unit * (values.size - 1))])

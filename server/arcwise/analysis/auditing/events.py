@@ -1,9 +1,9 @@
 """Ways to sort outputs into classes, and events: sets of such classes.
 
 A class is a range of numbers, an exact value, or the place of a float's lowest set bit. Floating-point
-samplers reach other doubles from one input than from another [Mironov 2012, On significance of the least
-significant bits for differential privacy], so the lowest bits of an output, or of its distance from an
-input, may name the input.
+samplers reach different doubles from different inputs [Mironov 2012, On significance of the least significant
+bits for differential privacy]. So the lowest bits of an output, or of its distance from an input, may reveal
+the input.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _BINS = (16, 256)
-"""Ranges of numbers, of equal counts over all inputs: few for what differs everywhere, many for one place."""
+"""Numbers of ranges with equal counts over all inputs: few for broad differences, many for one place."""
 _REPEATED = 6
-"""How often, over all inputs, a value has to appear to be a class of its own."""
+"""How often, over all inputs, a value has to appear to be a separate class."""
 _NAMED = 3
-"""Values or ranges that words name; of more, they say how many."""
+"""Values or ranges named in descriptions; the rest are only counted."""
 
 
 class Sorting(ABC):
     """A way to sort outputs into classes."""
 
     kind: str
-    """Of what the classes are; the best event of each kind is tested."""
+    """The kind of the classes; the best event of each kind is tested."""
 
     centre: float | None = None
-    """The input that it is about; None for every one."""
+    """The input to which it refers; None for all inputs."""
 
     @abstractmethod
     def classes(self, outputs: Outputs) -> IntArray:
@@ -42,11 +42,11 @@ class Sorting(ABC):
 
     @abstractmethod
     def words(self, classes: IntArray) -> str:
-        """Return in words what outputs of these classes, in ascending order, are."""
+        """Return a description of outputs in these classes, which are in ascending order."""
 
 
 class Event(NamedTuple):
-    """Outputs that are in one of some classes."""
+    """Outputs in any of some classes."""
 
     sorting: Sorting
     classes: IntArray
@@ -146,7 +146,7 @@ class _LowBits(Sorting):
 
 
 def sortings(pooled: Outputs, inputs: Sequence[float]) -> Iterator[Sorting]:
-    """Yield every sorting of outputs like these, of which some are those of inputs like these."""
+    """Yield every sorting for outputs like these; sortings by distance use these inputs."""
     several = len(pooled.numbers) > 1
     values = _Values(pooled)
     if values.keys.size or not any(np.isfinite(numbers).any() for numbers in pooled.numbers):
@@ -166,6 +166,6 @@ def _plain(output: object) -> object:
 
 
 _OFFSET = 1200
-"""Makes exponents of floats positive; they are at least -1,074."""
+"""An offset that makes exponents of floats positive; they are at least -1,074."""
 _WIDTH = 4096
 _ODD = {-1: "infinite or not a number", -2: "0.0", -3: "minus infinity or not a number", -4: "-0.0"}

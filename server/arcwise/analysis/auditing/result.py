@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""The result of an audit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from arcwise.digits import rounded_down, rounded_up
 
 @dataclass(frozen=True)
 class Finding:
-    """One event that was chosen on one half of the outputs and counted in the other.
+    """An event that was chosen on one half of the outputs and counted in the other.
 
-    `kind` is "range", "value", "low bits" or "low bits of the distance"; `event` is the outputs in words.
-    `count` and `other_count` say how often each input, `input` and `other`, gave such an output in `calls`
-    calls. `epsilon`, at least 0, is the lower bound from this event. It holds together with those of the
-    other events.
+    `kind` is "range", "value", "low bits" or "low bits of the distance"; `event` describes the outputs.
+    `count` and `other_count` are the numbers of such outputs of each input, `input` and `other`, in `calls`
+    calls. `epsilon`, at least 0, is the lower bound from this event. All bounds of an audit hold together.
     """
 
     kind: str
@@ -32,17 +31,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """A lower confidence bound on the epsilon of a mechanism; `str` says it in words.
+    """A lower confidence bound on the epsilon of a mechanism; `str` puts it in words.
 
     Attributes
     ----------
     claim, delta
-        What the mechanism is claimed to satisfy: (epsilon, delta)-LDP.
+        The claim about the mechanism: (epsilon, delta)-LDP.
     level
-        The confidence. A mechanism whose claim is true is found to be above it with a probability of at most
-        1 - level.
+        The confidence. For a mechanism with a true claim, the bound exceeds the claim with a probability of
+        at most 1 - level.
     calls, inputs
-        Calls of the mechanism in all, and how many inputs were tried.
+        The number of calls of the mechanism, and the number of inputs tried.
     findings
         The tested events, the largest bound first.
     """
@@ -66,7 +65,7 @@ class Audit:
 
     @property
     def support_leaks(self) -> tuple[Finding, ...]:
-        """The findings above the claim of outputs that one input gives and the other never gave."""
+        """The findings above the claim with outputs that one input gives and the other never gave."""
         return tuple(each for each in self.findings if not each.other_count and each.epsilon > self.claim)
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,7 +95,7 @@ def _words(audit: Audit) -> list[str]:
     for each in audit.support_leaks[:1]:
         how = "the lowest bits of floats" if each.kind.startswith("low bits") else "the outputs"
         lines.append(
-            f"support leak: {how} tell input {each.input!r} from input {each.other!r}, "
+            f"support leak: {how} distinguish input {each.input!r} from input {each.other!r}, "
             "which never gave such an output"
         )
     verdict = "ABOVE THE CLAIM" if audit.above else "nothing found"

@@ -1,8 +1,8 @@
-"""The hypothesis-testing region of a mechanism: how well any test can tell two inputs from one report.
+"""The hypothesis-testing region of a mechanism: how well any test distinguishes two inputs by one report.
 
-An attacker who knows that the input is one of two decides by a report. The false alarm is the probability of
-rejecting the first input where it is true, the missed detection that of keeping it where the second is true
-(Geng and Viswanath, section I-A1, equations 3 to 11). Everything here is exact: the probabilities are the
+An attacker knows that the input is one of two, and decides by a report. The false alarm is the probability of
+rejecting the first input if it is true. The missed detection is that of keeping it if the second is true
+(Geng and Viswanath, section I-A1, equations 3 to 11). All results are exact: the probabilities are the
 kernel's integers over 2^64, and the best tests are those of Neyman and Pearson.
 """
 
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_WORK = 2**23
-"""Pairs of nodes times codes that are compared for the worst pair: some seconds."""
+"""Most pairs of nodes times codes that are compared for the worst pair, which takes some seconds."""
 
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """What tests between two inputs can reach: all points on and above a convex, falling polygon.
+    """The achievable errors of tests between two inputs: all points on and above a convex, falling polygon.
 
     Attributes
     ----------
     inputs
-        The first and the second input: values of a mechanism's domain, nodes of a kernel.
+        The first and the second input: values of a mechanism's domain, or nodes of a kernel.
     false_alarm
-        Of the corners, ascending from 0 to 1; exact.
+        The false alarms of the corners, ascending from 0 to 1; exact.
     missed_detection
-        Of the same corners: the least there is at that false alarm, falling from at most 1 to 0; exact.
+        The missed detections of the same corners: the least at that false alarm, falling from at most 1 to 0;
+        exact.
     """
 
     inputs: tuple[float, float]
@@ -59,13 +60,13 @@ class Tradeoff:
 
     @property
     def least_sum(self) -> Fraction:
-        """The least sum of both errors: 1 less the total variation distance of the two inputs' reports."""
+        """The least sum of both errors: 1 minus the total variation distance of the two inputs' reports."""
         return min(a + b for a, b in zip(self.false_alarm, self.missed_detection, strict=True))
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta with ``missed >= 1 - delta - e^epsilon false alarm`` at every test.
 
-        Of these two inputs in this order, for an epsilon of at least 0; rounded to a float.
+        It is for these two inputs in this order, for an epsilon of at least 0; rounded to a float.
         """
         growth = Fraction(math.exp(checked_real("epsilon", epsilon, least=0)))
         corners = zip(self.false_alarm, self.missed_detection, strict=True)
@@ -74,21 +75,21 @@ class Tradeoff:
 
 @explained
 def least_missed_detection(false_alarm: float, epsilon: float, delta: float = 0.0) -> float:
-    """Return what the missed detection of no test is below, by (epsilon, delta)-DP alone.
+    """Return the least missed detection of any test, by (epsilon, delta)-DP alone.
 
     Parameters
     ----------
     false_alarm
-        From 0 to 1.
+        The false alarm, from 0 to 1.
     epsilon
-        At least 0.
+        The epsilon of the mechanism, at least 0.
     delta
-        From 0 to 1.
+        The delta of the mechanism, from 0 to 1.
 
     Notes
     -----
-    ``max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a))`` for the false alarm a, equations 10 and 11
-    with a delta.
+    ``max(0, 1 - delta - e^epsilon a, e^-epsilon (1 - delta - a))`` for the false alarm a, from equations 10
+    and 11 with a delta.
 
     Examples
     --------
@@ -104,19 +105,19 @@ def least_missed_detection(false_alarm: float, epsilon: float, delta: float = 0.
 
 @explained
 def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) -> Tradeoff:
-    """Return how well tests tell two inputs of a mechanism from one report.
+    """Return how well tests distinguish two inputs of a mechanism by one report.
 
     Parameters
     ----------
     mechanism
-        A `Mechanism`, a `Task`, or a `Kernel`, of which the inputs are nodes.
+        A `Mechanism`, a `Task`, or a `Kernel`, which has nodes as inputs.
     first, second
-        Two inputs. A value between two nodes is rounded to one of them by chance, as on a device.
+        Two inputs. A value between two nodes is randomly rounded to one of them, as on a device.
 
     Raises
     ------
     ParameterError
-        When the first argument is none of these.
+        When the first argument is of another type.
     DomainError
         When an input is not in the domain.
 
@@ -135,19 +136,19 @@ def tradeoff(mechanism: Mechanism | Task | Kernel, first: float, second: float) 
 
 @explained
 def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
-    """Return the region of the two inputs that are told apart best: with the least sum of both errors.
+    """Return the region of the two inputs that are easiest to distinguish: with the least sum of both errors.
 
-    No value between two nodes is worse than the nodes, so these are compared, all pairs of them.
+    No value between two nodes is worse than the nodes, so all pairs of nodes are compared.
 
     Parameters
     ----------
     mechanism
-        A `Mechanism`, a `Task`, or a `Kernel`, of which the inputs are nodes.
+        A `Mechanism`, a `Task`, or a `Kernel`, which has nodes as inputs.
 
     Raises
     ------
     ParameterError
-        When the argument is nothing of these, or has too many nodes and codes to compare all pairs.
+        When the argument is of another type, or has too many nodes and codes to compare all pairs.
     """
     kernel, own = _parts(mechanism)
     pairs = kernel.nodes - 1 if kernel.circular else kernel.nodes * (kernel.nodes - 1) // 2
@@ -157,7 +158,7 @@ def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
             f"{_MOST_WORK:,}, got {pairs:,} pairs and {kernel.codes:,} codes; name two inputs instead"
         )
     rows = [kernel.row(node) for node in range(kernel.nodes)]
-    firsts = range(1) if kernel.circular else range(kernel.nodes)  # turning a circle moves every pair
+    firsts = range(1) if kernel.circular else range(kernel.nodes)  # any pair on a circle can be turned
     best = max(
         ((s, t) for s in firsts for t in range(s + 1, kernel.nodes)),
         key=lambda pair: sum(abs(v - w) for v, w in zip(rows[pair[0]], rows[pair[1]], strict=True)),
@@ -168,7 +169,7 @@ def worst_tradeoff(mechanism: Mechanism | Task | Kernel) -> Tradeoff:
 
 
 def _parts(mechanism: object) -> tuple[Kernel, Mechanism | None]:
-    """Return the kernel, and the mechanism if the inputs are values of its domain, not nodes."""
+    """Return the kernel, and the mechanism if the inputs are values of its domain instead of nodes."""
     own = mechanism.mechanism if isinstance(mechanism, Task) else mechanism
     if isinstance(own, Mechanism):
         return own.kernel, own
@@ -178,7 +179,7 @@ def _parts(mechanism: object) -> tuple[Kernel, Mechanism | None]:
 
 
 def _value(own: Mechanism | None, node: int) -> float:
-    """Return a value at a node: of a clamped mechanism, the end beyond the first and the last node."""
+    """Return a value at a node: for a clamped mechanism, the end beyond the first or the last node."""
     if own is None:
         return float(node)
     if own.lattice is not None:
@@ -190,7 +191,7 @@ def _value(own: Mechanism | None, node: int) -> float:
 
 
 def _row(mechanism: object, value: float) -> list[Fraction]:
-    """Return the weights of an input's reports: a mixture of two rows where it lies between two nodes."""
+    """Return the weights of an input's reports: a mixture of two rows if it lies between two nodes."""
     kernel, own = _parts(mechanism)
     if own is None:
         whole = int(value) if float(value).is_integer() else value
@@ -218,13 +219,13 @@ def _region(inputs: tuple[float, float], first: Sequence[Fraction], second: Sequ
         if last is not None and _by_ratio(last, (v, w)) == 0:
             alarm[-1], missed[-1] = a, b  # the same ratio: one edge
         elif not v and last is None:
-            missed[-1] = b  # the first input never gives it: rejected without a false alarm
+            missed[-1] = b  # the first input never gives this code: rejected without a false alarm
             continue
         else:
             alarm.append(a)
             missed.append(b)
         last = (v, w)
-    while len(missed) > 1 and missed[-2] == 0:  # what the second input never gives is not rejected
+    while len(missed) > 1 and missed[-2] == 0:  # codes that the second input never gives are not rejected
         alarm.pop()
         missed.pop()
     if alarm[-1] < 1:

@@ -1,3 +1,3 @@
-"""Central privacy: what the counts of n reports reveal to somebody who sees no single report."""
+"""Central privacy: the information that counts of n reports reveal to a reader who sees no single report."""
 
 __all__: list[str] = []

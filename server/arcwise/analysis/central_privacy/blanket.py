@@ -1,20 +1,20 @@
-"""The privacy blanket of a kernel: an upper bound of what the counts of n reports reveal about one device.
+"""The privacy blanket of a kernel: an upper bound of the information that counts reveal about one device.
 
-Balle, Bell, Gascon and Nissim (2019) split every row into a part that all rows share, the blanket
-``w_j = min over s of R_s(j)``, and a rest. Tell an adversary who has drawn from the rest, and what: the other
-reports are m + 1 draws, m binomial, one of them from the row of device 1 and the others from the blanket.
-With the identity ``Pr[Bin(n - 1, g) = M - 1] / M = Pr[Bin(n, g) = M] / (n g)`` the mean over m is one sum of
-independent terms,
+Balle, Bell, Gascon and Nissim (2019) split every row into a rest and a part that all rows share, the blanket
+``w_j = min over s of R_s(j)``. Suppose the adversary knows which devices have drawn from the rest, and their
+draws. The other reports are m + 1 draws, m binomial, one of them from the row of device 1 and the others from
+the blanket. With the identity ``Pr[Bin(n - 1, g) = M - 1] / M = Pr[Bin(n, g) = M] / (n g)`` the mean over m
+is one sum of independent terms,
 
     delta(E) <= (1 / n) E[max(0, Z_1 + ... + Z_n)],    Z = (R_s(j) - E R_t(j)) / w_j with the probability w_j,
 
-and 0 otherwise, for the worst pair of nodes s, t. Codes without a blanket add the sum of
-``max(0, R_s(j) - E R_t(j))``. One pair of laws dominates all pairs of nodes for every E (`_Coupled`).
-Where it is not close to the worst pair, the pairs are looked at one by one.
-The proofs are in docs/explanation/central-privacy.md.
+and Z = 0 otherwise, for the worst pair of nodes s, t. Codes without a blanket add the sum of
+``max(0, R_s(j) - E R_t(j))``. One pair of laws dominates all pairs of nodes for every E (`_Coupled`). If it
+is not close to the worst pair, the pairs are examined one by one. The proofs are in
+docs/explanation/central-privacy.md.
 
-All bounds err upward: a blanket that is rounded down is a blanket, a larger Z has a larger positive part, and
-a smaller E a larger divergence.
+All bounds err upward: a blanket that is rounded down is still a blanket, a larger Z has a larger positive
+part, and a smaller E a larger divergence.
 """
 
 from __future__ import annotations
@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 
 _SLACK = 16 * ROUNDOFF
 _VALUES = 64
-"""Values of a law on a grid, about: epsilon is then less than a thousandth larger than with all."""
+"""Approximate number of values of a law on a grid; epsilon grows by less than a thousandth from this."""
 
 _CLOSE = 2e-3
-"""A pair of nodes whose log delta is so close to that of the dominating pair cannot improve on it."""
+"""A pair of nodes with a log delta this close to that of the dominating pair cannot improve on it."""
 
 _MOST_WORK = 2**22
-"""Pairs of rows times codes, at most, among which the worst pair is searched."""
+"""Most pairs of rows times codes among which the worst pair is searched."""
 
 _MOST_OTHERS = 128
-"""Values of all others that are tried for a lower bound."""
+"""Values of all others tried for a lower bound."""
 
 _MOST_RATIOS = 2**10
-"""Values of the law of a pair; where it has more, it is put on a grid, too."""
+"""Most values of the law of a pair; a law with more values is also put on a grid."""
 
 
 class Blanket(ABC):
-    """The divergences of the counts of n reports with one of them exchanged, for the worst pair of nodes."""
+    """The divergences of the counts of n reports if one report is exchanged, for the worst pair of nodes."""
 
     @abstractmethod
     def dominating(self, e: float) -> tuple[FloatArray, FloatArray]:
@@ -68,18 +68,18 @@ class Blanket(ABC):
 
     @abstractmethod
     def log_delta(self, epsilon: float, n: int, tries: int) -> float:
-        """Return an upper bound of the logarithm of delta, -inf where it is 0.
+        """Return an upper bound of the logarithm of delta, -inf where delta is 0.
 
-        At most `tries` pairs of nodes are looked at to lower it: where they cannot, it is that of a pair of
-        laws that dominates all.
+        At most `tries` pairs of nodes are examined to lower it. If they cannot, the bound is that of a pair
+        of laws that dominates all.
         """
 
     @abstractmethod
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return a lower bound: of a data set in which all others have one and the same value."""
+        """Return a lower bound: that of a data set in which all others have the same value."""
 
     def small(self) -> bool:
-        """Return whether all pairs of nodes together are quickly looked at."""
+        """Return whether all pairs of nodes can be examined quickly."""
         return False
 
 
@@ -91,14 +91,14 @@ def blanket_of(kernel: Kernel) -> Blanket:
 
 
 def _below(epsilon: float) -> float:
-    """Return E, rounded down: the largest float that is needed where it overflows."""
+    """Return E = e^epsilon, rounded down; limited to e^700, which is enough and does not overflow."""
     return math.exp(min(epsilon, 700.0)) * (1 - _SLACK)
 
 
 class _WindowBlanket(Blanket):
-    """Two windows of the least overlap, which dominate every other pair for every E.
+    """Two windows with the least overlap, which dominate every other pair for every E.
 
-    The leftover is the same in every row: who has drawn it can be told, and is at rest.
+    The leftover is the same in every row: the devices that have drawn it are identifiable and count as rest.
     """
 
     def __init__(self, kernel: WindowKernel) -> None:
@@ -193,7 +193,7 @@ class _RowBlanket(Blanket):
     def _candidates(self, e: float, n: int) -> Iterator[tuple[tuple[int, int], float]]:
         """Yield pairs with an upper bound of the logarithm of their delta, from the largest bound on.
 
-        ``max(0, x) <= e^(a x) / (e a)`` for every a > 0; E[e^(a Z)] of all pairs is a product of matrices.
+        ``max(0, x) <= e^(a x) / (e a)`` for every a > 0; E[e^(a Z)] for all pairs is a product of matrices.
         """
         least = np.full((len(self._rows), len(self._seconds)), -np.inf)
         values, weights = self.dominating(e)
@@ -218,7 +218,7 @@ class _RowBlanket(Blanket):
             yield (s, t), float(least[s, t])
 
     def log_delta_below(self, epsilon: float, n: int) -> float:
-        """Return the largest over values that all others may have, for the pair of the largest bound."""
+        """Return the largest bound over values of all others, for the pair with the largest upper bound."""
         if self._work > _MOST_WORK:
             raise ParameterError(
                 f"central_witness looks at every pair of rows: {self._kernel.nodes} rows of "
@@ -234,9 +234,9 @@ class _RowBlanket(Blanket):
 class _Coupled:
     """The law that dominates ``R_s(j) - E R_t(j)``, each over its weight, for all pairs of rows and every E.
 
-    Large values of the first row's law stand with small ones of the second's: no other pairing of two laws
-    has a larger mean of a convex function of the difference. And a law that is larger than that of every row,
-    in increasing convex order, may stand for all of them.
+    Large values of the first row's law are paired with small ones of the second's. No other coupling of two
+    laws has a larger mean of a convex function of the difference. A law that is larger than that of every
+    row, in increasing convex order, may replace all of them.
     """
 
     def __init__(self, rows: FloatArray, weights: FloatArray) -> None:
@@ -250,7 +250,7 @@ class _Coupled:
         self.weights = np.diff(cuts, prepend=0.0)
         self._first = high[np.minimum(np.searchsorted(ends, middles), high.size - 1)]
         self._second = low[np.minimum(np.searchsorted(other_ends, middles), low.size - 1)]
-        # Of the masses, by sums; a value that is so much of the range higher makes up for it.
+        # Masses have rounding errors of sums; raising values by this part of their range compensates for it.
         off = 8 * (weights.size + 4 * _VALUES) * ROUNDOFF
         self._off = tuple(off * float(np.ptp(law)) + _SLACK * float(np.abs(law).max()) for law in (high, low))
 
@@ -264,8 +264,8 @@ def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
     """Return values, the largest first, and masses: a law that is larger than that of each row.
 
     A value is split between two points of a grid with its mean kept, which only adds to the mean of a convex
-    function. Then ``E[max(0, A - c)]`` is linear in c between the points, and so is the largest over all
-    rows: it is convex and falls, and so belongs to a law on the grid.
+    function. Then ``E[max(0, A - c)]`` is linear in c between the points, and so is the maximum over all
+    rows. The maximum is convex and falling, so it belongs to a law on the grid.
     """
     found = np.unique(rows)
     with np.errstate(divide="ignore"):
@@ -284,7 +284,7 @@ def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
     places = np.arange(len(rows))[:, None] * grid.size + cells
     masses = np.bincount(places.ravel(), (upper * weights).ravel(), rows.shape[0] * grid.size)
     masses += np.bincount(places.ravel() - 1, ((1 - upper) * weights).ravel(), masses.size)
-    # from the top: all terms are positive, so small tails are exact, too
+    # Summed from the top: all terms are positive, so small tails are exact, too.
     tails = np.cumsum(masses.reshape(len(rows), -1)[:, :0:-1], axis=1)
     means = np.cumsum(tails * steps[::-1], axis=1).max(axis=0)
     tail = np.diff(means, prepend=0.0) / steps[::-1]
@@ -293,9 +293,9 @@ def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _log_below(rows: FloatArray, epsilon: float, n: int) -> float:
-    """Return a lower bound of log delta: device 1 has the first or the second row, all others have the third.
+    """Return a lower bound of log delta: device 1 has the first or second row, all others the third.
 
-    Codes of one ratio are merged, which is sufficient; a code that only the pair can have is left out.
+    Codes with the same ratio are merged, which is sufficient; codes that only the pair can have are left out.
     """
     first, second, others = (row[rows[2] > 0] for row in rows)
     e = math.exp(epsilon) * (1 + _SLACK)
@@ -303,7 +303,7 @@ def _log_below(rows: FloatArray, epsilon: float, n: int) -> float:
     values -= _SLACK * (first + e * second) / others
     values, places = np.unique(values, return_inverse=True)
     weights = np.bincount(places, others)
-    # E[f] of the true weights is at least this, times the n-th power of the least ratio of a true weight and
-    # a rounded one.
+    # E[f] under the true weights is at least this, times the n-th power of the least ratio of a true weight
+    # to a rounded one.
     rounding = 8 * n * values.size * ROUNDOFF
     return log_positive_part_below(values, weights / weights.sum(), n) - math.log(n) - rounding

@@ -4,17 +4,17 @@ For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the deviation
 
     E[max(0, X)] = 1/(2 pi) * integral over t of M(s) / s^2,   s = a + it,   M(s) = E[e^(s X)].
 
-- **Smoothing** errs upward: ``max(0, x)`` is convex, so U, whose mean is 0, only adds (Jensen's inequality).
-  It makes the integrand vanish like e^(-tau^2 t^2 / 2).
+- **Smoothing** errs upward: ``max(0, x)`` is convex, so U, with mean 0, only adds (Jensen's inequality). It
+  makes the integrand vanish like e^(-tau^2 t^2 / 2).
 - **The trapezoidal rule** with steps of ``2 pi / R`` gives, by Poisson's summation formula, the sum over all
-  integers m of ``e^(-a m R) E[max(0, X + m R)]``: no term is negative, so it errs upward, too.
-- **What is left out** from the last frequency T on is at most ``M(a) e^(-tau^2 T^2 / 2) / (pi T)``.
-- **That all are 0** has a probability of its own, which is taken out of M: there is nothing to be smoothed.
+  integers m of ``e^(-a m R) E[max(0, X + m R)]``. No term is negative, so it also errs upward.
+- **The truncated part** beyond the last frequency T is at most ``M(a) e^(-tau^2 T^2 / 2) / (pi T)``.
+- **The event that all are 0** has its own probability, which is subtracted from M: it needs no smoothing.
 - **Rounding.** M(s) / M(a) = r^n e^(...), where r is the characteristic function of Z under its tilted law.
-  r - 1 is computed from terms that are themselves small, and what each of them may be off is added up.
+  r - 1 is computed from terms that are themselves small, and the possible errors of all terms are added.
 
-The error is relative, however small the result is. The number of terms is bounded for every n and law: where
-more would be needed, tau grows up to 1/a, and then R becomes shorter, which both err upward.
+The error is relative for results of any size. The number of terms is bounded for every n and law. If more
+would be needed, tau grows up to 1/a, and then R becomes shorter; both err upward.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 ROUNDOFF = 2.0**-53
 
 _LAST = 7.5
-"""Frequencies end at so many deviations of U's characteristic function, where it is 6e-13."""
+"""Frequencies end at this many deviations of U's characteristic function, where it is 6e-13."""
 
 _SHIFT = 9.0
 """Deviations of U that are subtracted for a lower bound."""
 
 _MOST_ENTRIES = 2**16
-"""Frequencies times values, at most: some 3 ms."""
+"""Most frequencies times values: some 3 ms."""
 
 _LEAST_LOG = -600.0
-"""What is smaller has no lower bound here: a float would not hold its parts."""
+"""Smaller results have no lower bound here: their parts would underflow a float."""
 
 _BLOCK = 2**16
-"""Entries of a block of frequencies times values: what fits into a cache."""
+"""Entries of a block of frequencies times values that fits into a cache."""
 
 
 class _Integral(NamedTuple):
-    """The sum of the trapezoidal rule, and at most how far rounding and cutting have moved it.
+    """The sum of the trapezoidal rule, and the largest error from rounding and truncation.
 
     Both are in units of e^scale; `line` is a, `deviation` tau and `period` R.
     """
@@ -64,9 +64,9 @@ def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smooth
     """Return an upper bound of ``log E[max(0, Z_1 + ... + Z_n)]``, -inf if the sum is never positive.
 
     Z takes the `values` with the positive probabilities `weights`, both of shape (A,), and is 0 otherwise.
-    `smoothing` is the deviation of U in units of 1/a: the bound is too large by a share of about
-    ``smoothing^2 / 2``, and takes time in proportion to ``1 / smoothing``. It is larger where that would take
-    too long.
+    `smoothing` is the deviation of U in units of 1/a. The bound is too large by a share of about
+    ``smoothing^2 / 2``, and takes time in proportion to ``1 / smoothing``. The deviation is larger if that
+    would take too long.
     """
     if values.max(initial=0.0) <= 0:
         return -math.inf
@@ -77,21 +77,21 @@ def log_positive_part(values: FloatArray, weights: FloatArray, n: int, *, smooth
 
 
 def log_chernoff(values: FloatArray, weights: FloatArray, n: int) -> float:
-    """Return an upper bound of the same that is quick: too large by about a times the sum's deviation."""
+    """Return a fast upper bound of the same: too large by a factor of about a times the sum's deviation."""
     if values.max(initial=0.0) <= 0:
         return -math.inf
     return _chernoff(values, weights, n, best_line(values, weights, n))
 
 
 def _chernoff(values: FloatArray, weights: FloatArray, n: int, line: float) -> float:
-    """Return what follows from ``max(0, x) <= e^(a x) / (e a)``."""
+    """Return the bound from ``max(0, x) <= e^(a x) / (e a)``."""
     return _log_moment(values, weights, n, line) - 1 - math.log(line)
 
 
 def log_positive_part_below(
     values: FloatArray, weights: FloatArray, n: int, *, smoothing: float = 0.004
 ) -> float:
-    """Return a lower bound of the same, -inf where it finds none.
+    """Return a lower bound of the same, or -inf if it finds no bound.
 
     With c deviations of U to subtract, ``max(0, S + U - c) <= max(0, S) + max(0, U - c)``; the terms of the
     trapezoidal rule with m != 0 are bounded by Markov's inequality and subtracted.
@@ -121,7 +121,7 @@ def log_positive_part_below(
 
 
 def _log_moment(values: FloatArray, weights: FloatArray, n: int, line: float) -> float:
-    """Return an upper bound of ``n log E[e^(line Z)]``, infinite where it overflows."""
+    """Return an upper bound of ``n log E[e^(line Z)]``, infinite if it overflows."""
     with np.errstate(over="ignore"):
         terms = weights * np.expm1(line * values)
     slack = 4 * (values.size + 8) * ROUNDOFF * float(np.abs(terms).sum())
@@ -138,14 +138,14 @@ def _integral(
     tilted /= 1 + float((weights * np.expm1(a * values)).sum())
     mean = float(tilted @ values)
     deviation = math.sqrt(n * max(float(tilted @ values**2) - mean**2, 0.0) + (smoothing / a) ** 2)
-    # As far as the tilted law reaches, so that the terms with m != 0 are small. A smaller R would be valid.
+    # As far as the tilted law reaches, so that terms with m != 0 are small. A smaller R would also be valid.
     period = max(n * mean, 0.0) + 7 * deviation + 6 * float(values.max()) + 16 / a
     most = 2 * math.pi / _LAST * max(64, _MOST_ENTRIES // values.size)  # of R / tau
     tau = max(smoothing, min(1.0, a * period / most)) / a
     period = min(period, most * tau)
     step = 2 * math.pi / period
     frequencies = step * np.arange(math.ceil(_LAST / (tau * step)) + 1)
-    off = (values.size + 32) * ROUNDOFF  # of r - 1, relatively to the sum of the sizes of its terms
+    off = (values.size + 32) * ROUNDOFF  # error of r - 1, relative to the sum of the sizes of its terms
     rest = 1 - float(weights.sum())
     idle = math.exp(n * math.log(rest) - _log_moment(values, weights, n, a)) if rest > 0 else 0.0
     size = float(tilted @ np.abs(values))
@@ -182,7 +182,7 @@ def _integral(
 
 
 def best_line(values: FloatArray, weights: FloatArray, n: int) -> float:
-    """Return the line on which the integrand is smallest; any other would be valid and need more digits."""
+    """Return the line with the smallest integrand; any other is valid but needs more digits."""
     highest = math.log(60 / float(values.max()))
     lowest = min(math.log(1e-3 / math.sqrt(n * float(weights @ values**2))), highest - 1)
 

@@ -1,4 +1,4 @@
-"""The promise of a task: whether its kernel keeps it, and which local epsilon a promise allows."""
+"""The promise of a task: whether its kernel keeps it, and the local epsilon that a promise allows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 _START: Final = 3.0
 _SLOPE: Final = 1.5
-"""How fast a local epsilon above this grows with the logarithm of the central one, about."""
+"""Approximate growth of a local epsilon above this value with the logarithm of the central one."""
 
 
 def check_promise(task: Task, *, called: str = "") -> CentralPrivacy | None:
-    """Return the central privacy that is proved for a task's kernel, or None for a task without a statement.
+    """Return the proved central privacy of a task's kernel, or None for a task without a statement.
 
-    It rests on the assumptions of the statement. A `CertificateError` says that the statement promises more;
+    It rests on the assumptions of the statement. Raises `CertificateError` if the statement promises more;
     its message uses `called` instead of the task's name.
     """
     if task.central is None:
@@ -35,7 +35,7 @@ def check_promise(task: Task, *, called: str = "") -> CentralPrivacy | None:
     if found.epsilon > task.central.epsilon:
         raise CertificateError(
             f"the central statement of {called or f'task {task.name!r}'} is not true. It promises "
-            f"{task.central}; what holds of its kernel is epsilon = {rounded_up(found.epsilon, 4)}. Take a "
+            f"{task.central}; its kernel guarantees epsilon = {rounded_up(found.epsilon, 4)}. Use a "
             f"smaller epsilon than {rounded_up(task.epsilon)} for one report, more reports or fewer releases"
         )
     return found
@@ -48,15 +48,14 @@ def largest_local(
     start: float = _START,
     slack: float = 0.0,
 ) -> float:
-    """Return the largest local epsilon, with three digits, whose kernel keeps a central promise.
+    """Return the largest local epsilon, with three digits, at which the kernel keeps a central promise.
 
-    `kernel` maps a local epsilon to the kernel that a task would have. The search begins at `start`, and may
-    end at an epsilon that uses all of the promise but the share `slack`. A `ParameterError` says that not
+    `kernel` maps a local epsilon to the kernel that a task would have. The search begins at `start`. It may
+    end at an epsilon that uses all of the promise except the share `slack`. Raises `ParameterError` if not
     even the least epsilon of a task keeps the promise.
 
-    The returned epsilon has itself been computed to keep the promise. Without a slack, the next number of
-    three digits has been computed to break it; kernels consist of whole numbers, so a still larger one may
-    keep it.
+    The promise was computed to hold at the returned epsilon. Without a slack, it was computed to fail at the
+    next number of three digits. A still larger one may keep it, because kernels consist of whole numbers.
     """
     known: dict[float, float] = {}
 
@@ -79,7 +78,7 @@ def largest_local(
             if at <= EPSILON_MIN:
                 raise ParameterError(
                     f"central epsilon {rounded_up(statement.epsilon)} is out of reach: a local epsilon of "
-                    f"{EPSILON_MIN:g} has {rounded_up(found, 4)}; take more reports, fewer releases or a "
+                    f"{EPSILON_MIN:g} has {rounded_up(found, 4)}; use more reports, fewer releases or a "
                     "larger delta"
                 )
         step = _next(at, statement.epsilon / found)
@@ -91,7 +90,7 @@ def largest_local(
 
 
 def _next(at: float, room: float) -> float:
-    """Return where to look next: the central epsilon may grow by the factor `room`."""
+    """Return the next epsilon to try, if the central epsilon may grow by the factor `room`."""
     # Small epsilons grow in proportion, large ones like the logarithm of the central one.
     guess = at * room if at < _SLOPE else at + _SLOPE * math.log(room)
     unit = 10.0 ** (math.floor(math.log10(at)) - 2)  # of the third digit

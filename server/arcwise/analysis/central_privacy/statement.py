@@ -1,8 +1,9 @@
-"""The central certificate: what somebody learns who sees what was released and computed from counts alone.
+"""The central certificate: the information revealed to a reader of releases computed from counts alone.
 
-Several releases: Renyi divergences of a dominating pair, added up, and a group of one device's reports.
+For several releases, the Renyi divergences of a dominating pair are added; several reports of one device form
+a group.
 
-The largest delta over all pairs, as a function of E, is convex and falling, so it is the curve of one pair of
+The largest delta over all pairs, as a function of E, is convex and falling. So it is the curve of one pair of
 laws that dominates all pairs (Zhu, Dong and Wang, 2022, proposition 8), and pairs compose. The curve is the
 same in both directions, and the Renyi divergence of the order alpha is given by
 
@@ -36,26 +37,26 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _STEP = 1e-5
-"""An epsilon is found to so many parts of itself, and rounded up by them."""
+"""Relative precision of a computed epsilon, by which it is rounded up."""
 
 _TRIES = 16
-"""Pairs of nodes that are looked at where the pair that dominates all may be beyond the worst one."""
+"""Pairs of nodes that are examined if the pair that dominates all may be beyond the worst one."""
 
 _ORDERS = np.unique(np.concatenate((1 + 2.0 ** np.arange(-4, 1, 0.25), np.geomspace(2, 2e6, 320))))
-"""The orders whose divergences are added up; the best one for a delta gives the epsilon."""
+"""The orders at which divergences are added; the best one for a delta gives the epsilon."""
 
 _POINTS, _POINTS_OF_PAIRS = 160, 80
-"""Of the curve between which it is straight; fewer where pairs of nodes are looked at for each."""
+"""Points of the curve, which is linear between them; fewer if pairs of nodes are examined for each point."""
 
 _POINTS_APART = 0.01
 _LEAST_LOG_DELTA = -120.0
 _FEW_TRIES = 4
-"""Pairs of nodes that are looked at for a point of the curve, where the kernel has few."""
+"""Pairs of nodes that are examined for a point of the curve, if the kernel has few."""
 
 
 @dataclass(frozen=True)
 class CentralPrivacy:
-    """What counts reveal: (epsilon, delta), and what was assumed. `str` says it in words.
+    """The information that counts reveal: (epsilon, delta) and the assumptions. `str` puts it in words.
 
     Attributes
     ----------
@@ -67,11 +68,11 @@ class CentralPrivacy:
     honest
         The share of them that an adversary neither sent nor knows.
     reports_each
-        At most so many of a release are one device's.
+        The most reports of one device in a release.
     releases
-        At most so many releases hold reports of one device, each of them randomised afresh.
+        The most releases with reports of one device, each randomised afresh.
     local
-        The epsilon of one report against everybody, infinite where some weight is 0.
+        The epsilon of one report for any reader, infinite if some weight is 0.
     """
 
     epsilon: float
@@ -87,10 +88,10 @@ class CentralPrivacy:
         each = "one report" if self.reports_each == 1 else f"at most {self.reports_each} reports"
         honest = "" if self.honest == 1 else f", {self.honest:.4g} of them from others than the reader"
         return (
-            f"Who sees the counts of {releases} alone, each of at least {self.n:,} reports{honest} and "
-            f"{each} of a device: epsilon = {rounded_up(self.epsilon, 3)}, "
+            f"Reading only the counts of {releases}, each of at least {self.n:,} reports{honest} and "
+            f"{each} per device: epsilon = {rounded_up(self.epsilon, 3)}, "
             f"delta = {rounded_up(self.delta, 3)}. "
-            f"Who sees a report: epsilon = {rounded_up(self.local, 4)} for each."
+            f"Reading single reports: epsilon = {rounded_up(self.local, 4)} for each."
         )
 
 
@@ -106,9 +107,9 @@ def central(
     reports_each: int = 1,
     releases: int = 1,
 ) -> CentralPrivacy:
-    """Return what the counts of `n` reports reveal about one device, as an upper bound.
+    """Return an upper bound of the information that the counts of `n` reports reveal about one device.
 
-    It holds against whoever sees counts, and anything computed from them, but no single report: for an
+    It holds against anyone who sees counts, and anything computed from them, but no single report. Against an
     attacker who sees reports, or the server's store, only the local epsilon holds.
 
     Parameters
@@ -116,18 +117,18 @@ def central(
     task
         A task, or a kernel.
     n
-        Reports in each release, at least; from 1 to 10^12. More reports reveal less.
+        The least number of reports in each release, from 1 to 10^12. More reports reveal less.
     delta
         The delta at which to bound epsilon, from 1e-200 to below 1. Either this or `epsilon` must be given.
     epsilon
         The epsilon at which to bound delta, at least 0.
     honest
-        The share of the n reports that the attacker neither sent nor knows, above 0 and at most 1. Nobody can
-        check it.
+        The share of the n reports that the attacker neither sent nor knows, above 0 and at most 1. It cannot
+        be verified.
     reports_each
-        How many reports of a release one device sends at most.
+        The most reports that one device sends in a release.
     releases
-        How many releases hold reports of one device, at most; each report must be randomised afresh.
+        The most releases with reports of one device; each report must be randomised afresh.
 
     Raises
     ------
@@ -137,8 +138,8 @@ def central(
     Notes
     -----
     The privacy blanket (Balle, Bell, Gascon and Nissim, 2019), with sums that do not grow with n; several
-    releases by Renyi divergences; several reports of one device as a group. Never more than the sum of the
-    device's local charges.
+    releases by Renyi divergences; several reports of one device as a group. The result never exceeds the sum
+    of the device's local charges.
 
     Examples
     --------
@@ -161,7 +162,7 @@ def central(
     curve = _Curve(blanket_of(kernel), counted, local, releases)
 
     def group(size: float) -> float:
-        """Return by how much the logarithm of delta grows from one report of a device to all of a release."""
+        """Return the increase of the logarithm of delta from one report of a device to all of a release."""
         if reports_each == 1:
             return 0.0
         if size == 0:
@@ -169,7 +170,7 @@ def central(
         return reports_each * size + math.log(math.expm1(-reports_each * size) / math.expm1(-size)) - size
 
     if (delta is None) == (epsilon is None):
-        raise ParameterError("give either delta or epsilon: the other one is what is found")
+        raise ParameterError("give either delta or epsilon: the other one is computed")
     if epsilon is not None:
         epsilon = checked_real("epsilon", epsilon, least=0)
         each = epsilon / reports_each
@@ -185,20 +186,20 @@ def central(
 def central_witness(
     task: Task | Kernel, n: int, *, delta: float | None = None, epsilon: float | None = None
 ) -> float:
-    """Return a lower bound of what one release of the counts of `n` reports reveals, from a data set.
+    """Return a lower bound of the information in one release of the counts of `n` reports, from a data set.
 
-    All other devices have one value, far from both values of device 1, and their reports are fresh. What the
-    certificate gives lies above it; how far says how much of it is caution.
+    All other devices have one value, far from both values of device 1, and their reports are fresh. The
+    certificate lies above this bound; their distance shows how much of the certificate is caution.
 
     Parameters
     ----------
     task, n, delta, epsilon
-        As of `central`.
+        As in `central`.
 
     Returns
     -------
     float
-        The epsilon at this delta, or the delta at this epsilon; 0 where the data set shows nothing.
+        The epsilon at this delta, or the delta at this epsilon; 0 if the data set shows nothing.
 
     Raises
     ------
@@ -217,7 +218,7 @@ def central_witness(
     n = checked_integer("n", n, 1, MOST_REPORTS)
     blanket = blanket_of(kernel)
     if (delta is None) == (epsilon is None):
-        raise ParameterError("give either delta or epsilon: the other one is what is found")
+        raise ParameterError("give either delta or epsilon: the other one is computed")
     if epsilon is not None:
         return math.exp(blanket.log_delta_below(checked_real("epsilon", epsilon, least=0), n))
     target = math.log(checked_real("delta", delta, least=LEAST_DELTA, below=1))
@@ -228,7 +229,7 @@ def central_witness(
 
 
 class _Curve:
-    """The logarithm of delta by epsilon, of all releases together, for one report of a device in each."""
+    """The logarithm of delta by epsilon, for all releases together, with one report of a device in each."""
 
     def __init__(self, blanket: Blanket, n: int, local: float, releases: int) -> None:
         self._blanket = blanket
@@ -243,7 +244,7 @@ class _Curve:
         return min(added, self._composed(epsilon))
 
     def epsilon(self, target: float, group: Callable[[float], float]) -> float:
-        """Return the least epsilon, but for rounding, at which ``log_delta + group`` is at most `target`."""
+        """Return the least epsilon, up to rounding, at which ``log_delta + group`` is at most `target`."""
         most = self._local if math.isfinite(self._local) else EPSILON_MAX
         releases = self._releases
 
@@ -261,7 +262,7 @@ class _Curve:
         return min(added, _root(composed_excess, releases * most)[1])
 
     def _single(self, epsilon: float) -> float:
-        """Return that of one release."""
+        """Return the bound for one release."""
         if epsilon >= self._local:
             return -math.inf
         return self._blanket.log_delta(epsilon, self._n, _TRIES)
@@ -277,12 +278,12 @@ class _Curve:
 def _renyi_divergences(blanket: Blanket, n: int, local: float) -> FloatArray:
     """Return upper bounds of the Renyi divergences of one release, one for each of `_ORDERS`.
 
-    `n` is the number of reports that the bounds may rely on. `local` is an epsilon from which on delta is 0;
-    the kernel must have no delta of its own.
+    `n` is the number of reports on which the bounds may rely. `local` is an epsilon from which delta is 0;
+    the kernel must not have a delta.
     """
     tries = _FEW_TRIES if blanket.small() else 0
     low, high = 0.0, local
-    while high - low > _POINTS_APART * high:  # where the curve is negligible: points beyond serve nobody
+    while high - low > _POINTS_APART * high:  # where the curve is negligible: further points are useless
         middle = (low + high) / 2
         if log_chernoff(*blanket.dominating(math.exp(middle)), n) - math.log(n) < _LEAST_LOG_DELTA:
             high = middle
@@ -314,7 +315,7 @@ def _integral(epsilons: FloatArray, curve: FloatArray, power: float) -> float:
     """Return an upper bound of the integral of ``e^(power x) delta(e^x)``, from chords of delta."""
     width = float(epsilons[1] - epsilons[0])
     span = math.expm1(width)
-    # over a cell that begins at 0: of e^(power x), and of that times the falling part of the chord
+    # over a cell that begins at 0: of e^(power x), and of its product with the falling part of the chord
     whole = np.expm1(power * width) / power
     more = np.expm1((power + 1) * width) / (power + 1) if power != -1 else width
     falling = (math.exp(width) * whole - more) / span
@@ -324,7 +325,7 @@ def _integral(epsilons: FloatArray, curve: FloatArray, power: float) -> float:
 
 
 def _log_delta_of_renyi(divergences: FloatArray, epsilon: float) -> float:
-    """Return the logarithm of the delta that these divergences give (Canonne, Kamath and Steinke, 2020)."""
+    """Return the logarithm of the delta from these divergences (Canonne, Kamath and Steinke, 2020)."""
     found = (_ORDERS - 1) * (divergences - epsilon + np.log1p(-1 / _ORDERS)) - np.log(_ORDERS)
     return float(np.min(found[np.isfinite(found)], initial=0.0))
 
@@ -332,7 +333,7 @@ def _log_delta_of_renyi(divergences: FloatArray, epsilon: float) -> float:
 def _root(excess: Callable[[float], float], most: float) -> tuple[float, float]:
     """Return two sizes between which a falling function crosses 0; it is at most 0 at the second one.
 
-    The second one is `most` where there is none below.
+    The second one is `most` if the function is positive below.
     """
     if excess(0.0) <= 0:
         return 0.0, 0.0
@@ -361,7 +362,7 @@ def _kernel_of(task: Task | Kernel) -> Kernel:
 
 
 def _local(task: Task | Kernel) -> float:
-    """Return the epsilon of one report, rounded up, infinite where some weight is 0."""
+    """Return the epsilon of one report, rounded up, infinite if some weight is 0."""
     ratio = _kernel_of(task).ratio()
     if ratio is None:
         return math.inf

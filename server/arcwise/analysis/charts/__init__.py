@@ -1,7 +1,7 @@
-"""Charts as data, and one drawer that makes SVG of them: for the dashboard, the demo, notebooks and files.
+"""Charts as data, and a drawer that turns them into SVG for the dashboard, the demo, notebooks and files.
 
-`charts_of` says what a result shows: layers of marks, axes, a table and a sentence. `svg` draws it, without a
-library of pictures. `Estimate.plot()` draws the same with matplotlib; both take colours from `look`.
+`charts_of` describes a result's charts: layers of marks, axes, a table and a sentence. `svg` draws them
+without a plotting library. `Estimate.plot()` draws the same with matplotlib; both use the colours of `look`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["Axis", "Chart", "Layer", "charts_of", "small_chart", "stylesheet", "
 
 
 def charts_of(result: Estimate | Series | Comparison) -> list[Chart]:
-    """Return what a result shows, in charts; none where there is nothing to draw."""
+    """Return the charts of a result; an empty list if there is nothing to draw."""
     if isinstance(result, Series):
         return series_charts(result)
     if isinstance(result, Estimate):
         return estimate_charts(result)
-    return comparison_charts(result)  # not looked at, since its module loads scipy
+    return comparison_charts(result)  # without a type check, since that would load scipy

@@ -1,4 +1,4 @@
-"""The charts of a comparison: differences with their intervals, and a line where there is none."""
+"""The charts of a comparison: differences with their intervals, and a line at zero difference."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def comparison_title(comparison: Comparison) -> str:
-    """Return what stands over the picture."""
-    return f"{comparison.other}, less {comparison.task}'s {comparison.n:,} reports"
+    """Return the title of the picture."""
+    return f"{comparison.other} minus {comparison.task}'s {comparison.n:,} reports"
 
 
 def comparison_charts(comparison: Comparison) -> list[Chart]:
-    """Return the charts of what lies in the domain, and of shares, where there are any."""
+    """Return the charts of values in the domain, and of shares, if there are any."""
     unit = f" ({comparison.unit})" if comparison.unit else ""
     places = {name: value for name in ("mean", "direction") if (value := getattr(comparison, name))}
     places |= {f"quantile {tau}": value for tau, value in comparison.quantiles.items()}
@@ -38,7 +38,7 @@ def comparison_charts(comparison: Comparison) -> list[Chart]:
 
 
 def _rows(comparison: Comparison, title: str, label: str, values: Mapping[str, Value]) -> Chart | None:
-    """Return a chart with a row for each value, the first at the top; None where none has an interval."""
+    """Return a chart with a row for each value, the first at the top, or None if no value has an interval."""
     level = f"{100 * comparison.level:g} %"
     known = [(name, value) for name, value in values.items() if value.ends() is not None]
     if not known:
@@ -78,8 +78,8 @@ def _rows(comparison: Comparison, title: str, label: str, values: Mapping[str, V
 
 
 def _cumulative(comparison: Comparison) -> Chart:
-    """Return the differences of the distribution functions, which hold all at once."""
-    level = f"{100 * comparison.level:g} % all at once"
+    """Return the differences of the distribution functions, with intervals that hold together."""
+    level = f"{100 * comparison.level:g} % together"
     unit = f" {comparison.unit}" if comparison.unit else ""
     known = [(float(at), value) for at, value in comparison.cdf.items() if value.ends()]
     places = [at for at, _ in known]

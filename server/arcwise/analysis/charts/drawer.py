@@ -1,7 +1,7 @@
-"""The drawer: a chart, or several, as one SVG element, without a style or a script of its own.
+"""The drawer: turns one or several charts into one SVG element, without a style or a script of its own.
 
-Colours come from classes (`charts.css`). Attributes say the same for light backgrounds, for readers of SVG
-that know no style sheets.
+Colours come from classes (`charts.css`). Attributes repeat them for light backgrounds, for SVG viewers
+without style sheets.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from arcwise.analysis.charts.model import Layer
 
 _WIDTH, _WIDE = 400.0, 880.0
-"""Of a drawing, in units that are about pixels: of all on a phone, of series where there is room."""
+"""Width of a drawing, in units of about a pixel: of all on a phone, and of series on wide pages."""
 _TEXT, _LINE, _PLOT, _ROW = 12.0, 17.0, 190.0, 23.0
-"""Sizes of texts, heights of a line, of the area of a chart, and of a row of ranges."""
+"""Sizes of texts, and heights of a line, of the area of a chart, and of a row of ranges."""
 _RADIUS, _AROUND = 128.0, 26.0
-"""Of a rose, and what is left for its labels."""
+"""Size of a rose, and the margin for its labels."""
 _SMALL = (280.0, 64.0)
 _LEAST = 1.5
-"""Widths that are drawn: what is narrower is merged with its neighbours."""
+"""Smallest widths that are drawn; narrower parts are merged with their neighbours."""
 _FILLED = frozenset({"cells", "ribbon", "spans"})
 _ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -43,12 +43,12 @@ def svg(
 ) -> str:
     """Return one chart, or several side by side, as SVG.
 
-    Each picture of a page needs an `ident` of its own, with which the ids of its elements begin. A standalone
-    picture is a complete file with its colours, a background and its heading; without `style` it has no style
-    sheet and is light everywhere, as on a notebook's page. Any other picture is an element for a page that
-    has `stylesheet`; a series is then drawn twice, for narrow and for wide pages, and the style sheet shows
-    one. With `script`, a script shows the texts of `data-value` under the pointer. Without, and in complete
-    files, they are elements `title`, which a browser shows by itself.
+    Each picture of a page needs an `ident` of its own, a prefix of the ids of its elements. A standalone
+    picture is a complete file with its colours, a background and its heading. Without `style` it has no style
+    sheet and is always light, like a notebook's page. Any other picture is an element for a page that has
+    `stylesheet`; a series is then drawn twice, for narrow and for wide pages, and the style sheet shows one.
+    With `script`, a script of the page shows the texts of `data-value` under the pointer. Without it, and in
+    complete files, the texts are elements `title`, which browsers show by themselves.
     """
     charts = [charts] if isinstance(charts, Chart) else list(charts)
     wide = all(chart.kind == "series" for chart in charts)
@@ -73,7 +73,7 @@ def _picture(
     script: bool,
     sheet: str | None = None,
 ) -> str:
-    """Return one element; a complete file where there is a style sheet, which may be empty."""
+    """Return one element, or a complete file if a style sheet is given, even an empty one."""
     parts = [_Drawing(chart, width, script=script) for chart in charts]
     across = 1 if len(parts) == 1 or width == _WIDE else 2
     total = parts[0].width * across
@@ -108,7 +108,7 @@ def _picture(
 
 
 class _Box(NamedTuple):
-    """The area of marks."""
+    """The area of the marks."""
 
     left: float
     top: float
@@ -117,7 +117,7 @@ class _Box(NamedTuple):
 
 
 class _Flat:
-    """Where values are on a plane."""
+    """Positions of values on a plane."""
 
     def __init__(self, chart: Chart, box: _Box) -> None:
         self._x, self._y, self.box = chart.x, chart.y, box
@@ -133,12 +133,12 @@ class _Flat:
         return f"{_n(self.x(x))} {_n(self.y(y))}"
 
     def along(self, _x0: float, x1: float, _y: float) -> str:
-        """Return the path from where the pen is at x0, to x1."""
+        """Return the path from the current point, at x0, to x1."""
         return f"H{_n(self.x(x1))}"
 
 
 class _Round:
-    """Where values are around a circle: from the top clockwise, and out by the root of the density."""
+    """Positions of values around a circle: clockwise from the top, and out by the root of the density."""
 
     least = 0.0
 
@@ -156,7 +156,7 @@ class _Round:
         radius = _n(self._out(y))
         if radius == "0":
             return ""
-        parts = math.ceil(abs(x1 - x0) * self._turn / 3.0) or 1  # an arc of a whole turn would be none
+        parts = math.ceil(abs(x1 - x0) * self._turn / 3.0) or 1  # an arc of a whole turn would vanish
         ends = [x0 + (x1 - x0) * part / parts for part in range(1, parts + 1)]
         return "".join(f"A{radius} {radius} 0 0 {int(x1 > x0)} {self.at(x, y)}" for x in ends)
 
@@ -165,7 +165,7 @@ class _Round:
 
 
 class _Drawing:
-    """One chart, from its upper left corner at the origin: its elements and their size."""
+    """One chart, with its upper left corner at the origin: its elements and their size."""
 
     def __init__(self, chart: Chart, width: float, *, script: bool) -> None:
         self._chart, self._script = chart, script
@@ -343,7 +343,7 @@ class _Drawing:
 
 
 def _runs(points: Sequence[tuple[float, ...]]) -> Iterator[list[tuple[float, ...]]]:
-    """Yield the blocks that touch one another; without those that are not drawn."""
+    """Yield runs of touching blocks, without those that are not drawn."""
     run: list[tuple[float, ...]] = []
     for point in points:
         known = not any(map(math.isnan, point))
@@ -378,7 +378,7 @@ def _text(
 
 
 def _clean(text: str) -> str:
-    """Return a text of somebody else's as it can stand in XML."""
+    """Return a text from outside, made safe for XML."""
     return escape(_ILLEGAL.sub("\ufffd", " ".join(text.split())))
 
 

@@ -1,6 +1,6 @@
 """The charts of an estimate: distribution and distribution function on an interval, a rose on a circle.
 
-What has an interval is shown with it; where there is none, the legend says so.
+Values are shown with their interval; if they have none, the legend says so.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from arcwise.analysis.estimators.result import Distribution, Estimate, Value
 
 _ZONES = 48
-"""Parts of a chart whose values are shown under the pointer, where there are no bins."""
+"""Number of parts of a chart that show values under the pointer, if there are no bins."""
 _CELLS = 36
-"""Of a small chart."""
+"""Number of parts of a small chart."""
 _NARROW = 1 / 6
-"""Of a circle: a wider interval of the direction does not cover the sectors' values."""
+"""Share of a circle: a wider interval of the direction does not cover the values of sectors."""
 _MOST = 1e300
-"""The highest density that is drawn: on a domain of a few floats it has no bound."""
+"""The highest density that is drawn; on a domain of only a few floats the density has no bound."""
 _SHARES = tuple((share, f"{share:g}") for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
 
 def estimate_charts(estimate: Estimate) -> list[Chart]:
-    """Return the charts of an estimate; none where it has no distribution."""
+    """Return the charts of an estimate; an empty list if it has no distribution."""
     if estimate.distribution is None:
         return []
     if estimate.resultant_length is not None:
@@ -44,7 +44,7 @@ def estimate_charts(estimate: Estimate) -> list[Chart]:
 
 
 def small_chart(estimate: Estimate) -> Chart | None:
-    """Return the distribution with its mean or direction, small; None where there is no distribution."""
+    """Return the distribution with its mean or direction as a small chart, or None without a distribution."""
     if estimate.distribution is None:
         return None
     whole = estimate_charts(estimate)[0]
@@ -64,7 +64,7 @@ def small_chart(estimate: Estimate) -> Chart | None:
 def _density(estimate: Estimate, distribution: Distribution) -> Chart:
     edges, mean = distribution.edges, estimate.mean
     discrete = distribution.values is not None
-    # On a lattice heights are probabilities of values, of a bin their average.
+    # On a lattice heights are probabilities of values; the height of a bin is their average.
     one = edges[1] - edges[0] if discrete else 1.0
     name = "mean" if mean is None or mean.value is not None else "possible means"
     layers, top = _layers(estimate, distribution, one, bins="bins", name=name, marked=mean)
@@ -90,13 +90,13 @@ def _cumulative(estimate: Estimate, distribution: Distribution) -> Chart:
     total = [min(share, 1.0) for share in accumulate(distribution.probabilities)]
     if band is not None:
         knots = [low, *(min(max(at, low), high) for at in band.at), high]
-        # Between two places F is at least what it is on the left, and at most what it is on the right.
+        # Between two places F is at least its value on the left, and at most its value on the right.
         ends = zip([0.0, *band.low], [*band.high, 1.0], strict=True)
         blocks = tuple((*at, *both) for at, both in zip(pairwise(knots), ends, strict=True) if at[0] < at[1])
         layers.append(Layer("ribbon", "fit", blocks, f"band, {level}"))
     if distribution.values is None:
         fit = list(zip(edges, [0.0, *total], strict=True))
-    else:  # it jumps at each value
+    else:  # F jumps at each value
         jumps = zip(distribution.values, [0.0, *total], total, strict=False)
         fit = [(low, 0.0), *(p for x, a, b in jumps for p in ((x, a), (x, b))), (high, total[-1])]
     layers.append(Layer("line", "fit", tuple(fit), "fit" if band is not None else "fit, no band"))
@@ -169,8 +169,8 @@ def _layers(
 ) -> tuple[list[Layer], float]:
     """Return the histogram, its intervals and the marked value, and the height that all this takes.
 
-    Heights are probabilities of a width of `one`. `bins` and `name` are what the legend calls the intervals
-    and the marked value.
+    Heights are probabilities of a width of `one`. `bins` and `name` are the names of the intervals and the
+    marked value in the legend.
     """
     level = _level(estimate)
     drawn = as_drawn(distribution, circular=estimate.domain.circular).tolist()
@@ -206,10 +206,10 @@ def _layers(
 def _whiskers(estimate: Estimate, one: float) -> tuple[tuple[float, ...], ...]:
     """Return each bin's bounds, its point and its interval, as heights; the sectors of a rose have no point.
 
-    Where no point is known, in an end zone, it is the middle of the interval.
+    If no point is known, in an end zone, the point is the middle of the interval.
     """
     ends = [tuple(float(end) for end in name.split(":")) for name in estimate.bins]
-    # On a lattice a bin ends at its last value and the next begins a step after it; here they meet half-way.
+    # On a lattice a bin ends at its last value and the next begins a step later; here they meet half-way.
     half = 0.5 * (ends[1][0] - ends[0][1]) if len(ends) > 1 else 0.0
     bounds = [*(low - half for low, _ in ends), *(high + half for _, high in ends[-1:])]
     found = []
@@ -224,7 +224,7 @@ def _whiskers(estimate: Estimate, one: float) -> tuple[tuple[float, ...], ...]:
 
 
 def _groups(distribution: Distribution) -> list[tuple[float, float, str, float]]:
-    """Return successive cells together: where they start and end, that in words, and their probability."""
+    """Return groups of successive cells: their start and end, these in words, and their probability."""
     edges, values = distribution.edges, distribution.values
     cells = len(distribution.probabilities)
     bounds = np.linspace(0, cells, min(cells, _ZONES) + 1).round().astype(int).tolist()
@@ -239,7 +239,7 @@ def _groups(distribution: Distribution) -> list[tuple[float, float, str, float]]
 def _share_of_places(
     estimate: Estimate, distribution: Distribution, total: Sequence[float]
 ) -> Iterator[tuple[tuple[float, ...], str]]:
-    """Yield what is shown around places of the distribution function."""
+    """Yield the texts for areas around places of the distribution function."""
     places = _read_off(distribution, total)
     low, high = distribution.edges[0], distribution.edges[-1]
     middles = [low, *((a + b) / 2 for a, b in pairwise(x for x, _ in places)), high]
@@ -252,7 +252,7 @@ def _share_of_places(
 
 
 def _read_off(distribution: Distribution, total: Sequence[float]) -> list[tuple[float, float]]:
-    """Return some places of the distribution function, and its values there."""
+    """Return some places of the distribution function, and its values at these places."""
     at = distribution.edges[1:] if distribution.values is None else distribution.values
     every = -(-len(at) // _ZONES)
     return list(zip(at, total, strict=True))[every - 1 :: every]
@@ -271,7 +271,7 @@ def _shares_table(estimate: Estimate, distribution: Distribution) -> Table:
 
 
 def _where(estimate: Estimate, distribution: Distribution) -> str:
-    """Return between which values most are, and how many modes there are."""
+    """Return a sentence on where most values are, and on the number of modes."""
     most = max(_groups(distribution), key=lambda group: group[3] / ((group[1] - group[0]) or 1.0))
     modes = distribution.modes
     at_least = "" if modes is None else f" The reports show at least {counted(modes, 'mode')}."

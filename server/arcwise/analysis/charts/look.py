@@ -1,4 +1,4 @@
-"""How pictures look, whoever draws them: colours, typefaces, and the marks of circles."""
+"""The look of pictures in every library: colours, typefaces, and the marks of circles."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from functools import cache
 from pathlib import Path
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#4d4d4d", "#b8a200")
-"""Colours that stay apart for colour-blind readers (Okabe and Ito 2008), ours first."""
+"""Colours that colour-blind readers can distinguish (Okabe and Ito 2008), ours first."""
 
 INK, GRID = "#22313f", "#e3e6e9"
-"""The colours of texts and axes, and of what stands behind the data."""
+"""The colours of texts and axes, and of the background."""
 
 ROLES = {"fit": COLOURS[0], "mark": COLOURS[1], "truth": INK, "none": "#8a949e", "hover": INK}
 """The colours of layers by their role."""
 
 FONT = ("system-ui", "DejaVu Sans", "sans-serif")
-"""Typefaces in the order of preference; matplotlib brings the second along."""
+"""Typefaces in the order of preference; matplotlib includes the second."""
 
 _DEGREES = frozenset({"°", "deg", "degree", "degrees"})
 _HOURS = frozenset({"h", "hr", "hour", "hours"})
 _MARKS = 8
 _SHORT = 4
-"""Letters of a unit that has room at every mark."""
+"""Most letters of a unit that fits at every mark."""
 
 
 @cache
@@ -33,7 +33,8 @@ def stylesheet() -> str:
 def circle_marks(period: float, unit: str | None) -> list[str]:
     """Return the labels of eight equally spaced marks, the first at 0.
 
-    Compass points at the quarters of 360 degrees, times on a day of 24 hours, else numbers with a short unit.
+    They are compass points at the quarters of 360 degrees, times on a day of 24 hours, and otherwise numbers
+    with a short unit.
 
     Examples
     --------

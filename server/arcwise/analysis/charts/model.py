@@ -1,4 +1,4 @@
-"""Charts as data: layers of marks in the units of the result, axes, and what charts of all results share."""
+"""Charts as data: layers of marks in the units of the result, axes, and helpers for all charts."""
 
 from __future__ import annotations
 
@@ -42,15 +42,14 @@ class Axis:
 class Layer:
     """Marks of one shape and one colour.
 
-    `shape` decides what a row of `points` is, with x along the axis of values and y up from it: "cells" and
-    "outline" (a histogram) ``(x0, x1, y)``; "ribbon" ``(x0, x1, low, high)``; "whiskers"
-    ``(x0, x1, y, low, high)``; "ranges" ``(y, value, low, high)``; "spans" ``(x0, x1)``, from bottom to top;
-    "rules" ``(x,)``; "levels" ``(y,)``; "dashes" ``(x0, x1, y)``; "line" ``(x, y)``; "zones"
-    ``(x0, x1, y0, y1)``, which are invisible and show their texts, in `values`, under a pointer. A NaN is not
-    drawn.
+    `shape` defines the rows of `points`, with x along the axis of values and y up from it: "cells" and
+    "outline" (a histogram) ``(x0, x1, y)``; "ribbon" ``(x0, x1, low, high)``; "whiskers" ``(x0, x1, y, low,
+    high)``; "ranges" ``(y, value, low, high)``; "spans" ``(x0, x1)``, from bottom to top; "rules" ``(x,)``;
+    "levels" ``(y,)``; "dashes" ``(x0, x1, y)``; "line" ``(x, y)``; "zones" ``(x0, x1, y0, y1)``, which are
+    invisible and show their texts, in `values`, under a pointer. A NaN is not drawn.
 
-    `role` decides the colour: the estimate, something that stands out, the truth, or something unknown.
-    `name` is the entry in the legend, "" for none.
+    `role` decides the colour: the estimate, a highlighted value, the truth, or something unknown. `name` is
+    the entry in the legend, "" for none.
     """
 
     shape: Shape
@@ -65,10 +64,10 @@ class Chart:
     """The content of one picture, and the same in words.
 
     `kind` is "density", "probabilities", "cdf", "rose", "series", "differences" or "small". `heading` names
-    the task, its reports and epsilon; `title` says in a few words what is drawn. `summary` is the alternative
-    text, a sentence, and `table` has the numbers for people who do not see the picture. On a circle x is the
-    angle, clockwise from the top, and y a density per radian, drawn so that areas are probabilities. Layers
-    are in the order in which they are drawn; the caption stands below the picture.
+    the task, its reports and epsilon; `title` describes the chart in a few words. `summary` is the
+    alternative text, a sentence, and `table` has the numbers for people who do not see the picture. On a
+    circle x is the angle, clockwise from the top, and y a density per radian, drawn so that areas are
+    probabilities. Layers are in the order in which they are drawn; the caption is below the picture.
     """
 
     kind: str
@@ -87,7 +86,7 @@ class Chart:
         return self.x.period is not None
 
     def over(self, layer: Layer) -> Chart:
-        """Return the chart with a further layer below its zones, and room for it."""
+        """Return the chart with a further layer below its zones, and with enough height for it."""
         top = max([self.y.high, *(1.05 * point[2] for point in layer.points if layer.shape == "outline")])
         seen = [each for each in self.layers if each.shape != "zones"]
         zones = [each for each in self.layers if each.shape == "zones"]
@@ -97,11 +96,11 @@ class Chart:
 def merged(
     points: Sequence[tuple[float, ...]], least: float, *, hull: bool = False
 ) -> list[tuple[float, ...]]:
-    """Return the points, with neighbours merged into blocks of at least the width `least`; holes stay.
+    """Return the points, with neighbours merged into blocks of at least the width `least`; gaps stay.
 
-    What is narrower than a point of the screen is drawn together with its neighbours. Points are in order:
-    ``(x0, x1, y)``, of which the average is kept, or with `hull` ``(x0, x1, low, high)``, of which the outer
-    ends are kept. A block beside a hole may be narrower.
+    Parts narrower than a point of the screen are drawn together with their neighbours. Points are in order.
+    Blocks of ``(x0, x1, y)`` keep the average; with `hull`, blocks of ``(x0, x1, low, high)`` keep the outer
+    ends. A block next to a gap may be narrower.
     """
     found: list[tuple[float, ...]] = []
     for point in points:
@@ -124,7 +123,7 @@ def merged(
 
 
 def heading(result: Estimate | Series) -> str:
-    """Return what stands over the picture."""
+    """Return the heading of the picture."""
     return f"{result.task}: {counted(result.n, 'report')} at epsilon {rounded_up(result.epsilon)}"
 
 

@@ -1,4 +1,4 @@
-"""Where the labels of an axis stand, how they are written, and how much room a text takes."""
+"""Labels of an axis: their positions, their texts, and the room that a text needs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _EM = {"narrow": 0.47, "plain": 0.64, "capital": 0.84, "wide": 1.05}
 """Widths of letters of DejaVu Sans, wider than most typefaces, in ems."""
 _GAP = 8.0
 _ROW = 19.0
-"""Between labels beside one another, and from one above the other to the next, in units of the drawing."""
+"""Gaps between labels side by side, and between labels above each other, in units of the drawing."""
 _STEPS = (1, 2, 5)
 _MOST = 9
 _PLAIN = (1e-3, 1e6)
 """Magnitudes that are written without a power of ten."""
 _LONG = 8
-"""Letters of a label, above which labels count from the first."""
+"""Most letters of a label; beyond it, labels count from the first."""
 _MINUS, _TIMES_TEN = "\N{MINUS SIGN}", " \N{MULTIPLICATION SIGN} 10"
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
@@ -47,7 +47,7 @@ def _letter(letter: str) -> float:
 
 
 def fitted(text: str, width: float, size: float) -> str:
-    """Return a text, cut off with an ellipsis where it is wider than `width`."""
+    """Return a text, cut off with an ellipsis if it is wider than `width`."""
     if text_width(text, size) <= width:
         return text
     room, kept = width - text_width("…", size), 0
@@ -60,7 +60,7 @@ def fitted(text: str, width: float, size: float) -> str:
 
 
 def wrapped_lines(text: str, width: float, size: float, most: int = 3) -> list[str]:
-    """Return a text in lines of at most `width`; what does not fit into `most` lines is cut off."""
+    """Return a text in lines of at most `width`, cut off after `most` lines."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word
@@ -72,7 +72,7 @@ def wrapped_lines(text: str, width: float, size: float, most: int = 3) -> list[s
 
 
 def fraction(x: float, low: float, high: float) -> float:
-    """Return how far x is from low to high, 0 below and 1 above; without overflow for any floats."""
+    """Return the position of x between low and high, 0 below and 1 above, without overflow for any floats."""
     power = -math.frexp(max(abs(low), abs(high)))[1] - 1
     x, low, high = (math.ldexp(min(max(each, low), high), power) for each in (x, low, high))
     return (x - low) / (high - low)
@@ -81,7 +81,7 @@ def fraction(x: float, low: float, high: float) -> float:
 def apart(
     marks: Sequence[Mark], places: Sequence[float], size: float, total: float
 ) -> Iterator[tuple[float, str]]:
-    """Yield where labels stand, centred on their places or moved into 0 to `total`, and none over another."""
+    """Yield the positions of labels: centred on their places or moved into 0 to `total`, without overlap."""
     end = -math.inf
     for (_, text), place in zip(marks, places, strict=True):
         half = text_width(text, size) / 2
@@ -92,10 +92,10 @@ def apart(
 
 
 def axis_marks(axis: Axis, room: float, size: float, *, upright: bool = False) -> tuple[list[Mark], str]:
-    """Return the labels of an axis, and the text that the axis's own label must add, or "".
+    """Return the labels of an axis, and the text to add to the axis's own label, or "".
 
     `room` is the length of the axis and `size` that of its texts, both in units of the drawing. The labels of
-    an `upright` axis stand one above the other.
+    an `upright` axis are above each other.
     """
     if axis.kind == "given":
         return list(axis.marks), ""
@@ -122,7 +122,7 @@ def _numbers(axis: Axis, room: float, size: float, *, upright: bool) -> tuple[li
 
 
 def _number_steps(span: Decimal, period: float | None) -> Iterator[Decimal]:
-    """Yield the distances of labels that are easy to read, growing."""
+    """Yield distances between labels that are easy to read, growing."""
     if period is not None and period in {24.0, 360.0}:
         parts = (1, 3, 6, 12) if period == 24.0 else (5, 10, 15, 30, 45, 90, 180)
         yield from (Decimal(part) for part in parts if 2 * part <= span)
@@ -132,7 +132,7 @@ def _number_steps(span: Decimal, period: float | None) -> Iterator[Decimal]:
 
 
 def _written(places: Sequence[Decimal], period: float | None) -> tuple[list[Mark], str]:
-    """Return labels in plain digits: of what is left when a power of ten, or the first, is taken out."""
+    """Return labels in plain digits: of the numbers after removing a power of ten, or the first label."""
     largest = max((abs(place) for place in places), default=Decimal(0))
     power, base, added = 0, Decimal(0), ""
     if largest and not Decimal(_PLAIN[0]) <= largest < Decimal(_PLAIN[1]):
@@ -186,7 +186,7 @@ def _times(low: float, high: float, room: float, size: float) -> list[Mark]:
 
 
 def _dates(low: float, high: float, step: int) -> Iterator[Mark]:
-    """Yield the times that are multiples of a step: of seconds, or, where it is negative, of months."""
+    """Yield the times that are multiples of a step: of seconds, or of months if it is negative."""
     if step > 0:
         since = 3 * _DAY * (step % (7 * _DAY) == 0)  # weeks begin on Mondays
         at = math.ceil((low + since) / step) * step - since

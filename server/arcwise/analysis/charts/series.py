@@ -1,4 +1,4 @@
-"""The charts of a time series: each estimate's intervals over time, directions without jumps."""
+"""The charts of a time series: the intervals of each estimate over time, with directions unwrapped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.analysis.timeseries.result import Series
 
 _ZONES = 120
-"""Parts whose values are shown under the pointer: more points share one."""
+"""Most parts that show values under the pointer; more points share a part."""
 
 
 def series_charts(series: Series) -> list[Chart]:
@@ -89,7 +89,7 @@ def _zones(series: Series, name: str) -> Iterator[tuple[float, float, str]]:
 
 
 def _times(series: Series) -> list[str]:
-    """Return when points start; of one that stands for a longer block, when that ends too."""
+    """Return the start of each point; if a point represents a longer block, also the end."""
     return [
         time if point.until == point.end else f"{time} to {utc(point.until)}"
         for time, point in zip(series.times(), series.points, strict=True)
@@ -97,7 +97,7 @@ def _times(series: Series) -> list[str]:
 
 
 def _plain(series: Series, name: str) -> bool:
-    """Return whether an estimate is shown without a unit: shares and resultant lengths have none."""
+    """Return whether an estimate is shown without a unit, as shares and resultant lengths are."""
     return not series.unit or name.startswith(("resultant length", "share"))
 
 

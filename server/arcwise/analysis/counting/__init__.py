@@ -1,8 +1,8 @@
-"""Counts of raw reports, wherever they lie: wire bodies in Python, tables in a lake or a warehouse.
+"""Counts of raw reports from any place: wire bodies in Python, tables in a lake or a warehouse.
 
-`bodies` decodes wire bodies by the thousand. `rules` has what every batch must satisfy, and the reasons
-why one is not counted. `batches` counts bodies in this process; `table`, `sources` and
-`queries` let an engine count.
+`bodies` decodes thousands of wire bodies together. `rules` defines the conditions for batches, and the
+reasons for rejection. `batches` counts bodies in this process; `table`, `sources` and `queries` let an engine
+count.
 """
 
 __all__: list[str] = []

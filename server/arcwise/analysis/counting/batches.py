@@ -1,4 +1,4 @@
-"""Wire bodies that are in hand, counted in this process."""
+"""Counts of wire bodies in memory, computed in this process."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def count_batches(
     now: float | None = None,
     max_batch_codes: int = MAX_BODY_BYTES,
 ) -> BatchCounts:
-    """Count the reports in raw wire bodies, such as a consumer of a message broker gets, by task and epoch.
+    """Count the reports in raw wire bodies, such as those from a message broker, by task and epoch.
 
-    What a server would answer with an error is rejected for the same reason. A batch whose id was counted for
-    its task before, in whatever epoch, is not counted again: of bodies with one id the first counts, as at a
-    server, and those with other content are "conflicting-batch".
+    Bodies that a server would answer with an error are rejected for the same reason. A batch id counts once
+    for its task, in any epoch. Of several bodies with one id the first counts, as in a server; bodies with
+    other content are "conflicting-batch".
 
     Parameters
     ----------
     tasks
         One task, or several: their reports may be mixed.
     bodies
-        Bytes of one batch each, as `arcwise.wire.encode_batch` makes them. May be a generator: a few thousand
-        are in memory at a time, and 250 bytes for every batch that was counted.
+        Bytes of one batch each, as encoded by `arcwise.wire.encode_batch`. May be a generator: a few thousand
+        are in memory at a time, plus 250 bytes for every counted batch.
     now
-        The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None: the
-        present; `math.inf`: no epoch is.
+        The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None means the
+        current time; `math.inf` accepts every epoch.
     max_batch_codes
         Most codes of a batch, a server's setting of the same name.
 
@@ -100,17 +100,17 @@ def _portions(bodies: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 class _Counter:
-    """Counts and the ids of batches, which grow portion by portion."""
+    """Counts and the ids of batches, updated portion by portion."""
 
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._counts: dict[tuple[int, int], IntArray] = {}
         self._rejected = {reason: [0, 0] for reason in REASONS}
-        # By task: the epoch and a hash of the codes, in one integer, which take less than a pair would.
+        # By task: the epoch and a hash of the codes in one integer, which takes less memory than a pair.
         self._seen: defaultdict[int, dict[bytes, int]] = defaultdict(dict)
 
     def add(self, bodies: Bodies, data: bytes) -> None:
-        """Count those of the bodies, whose bytes are the data, that are accepted and new."""
+        """Count the bodies that are accepted and new; `data` holds their bytes."""
         reasons = self._without_replays(bodies, data)
         for reason in np.unique(reasons[reasons != ACCEPTED]).tolist():
             theirs = reasons == reason

@@ -1,8 +1,9 @@
-"""Wire bodies to columns, thousands at once: the decisions of `arcwise.wire.decode_batch`, without its loop.
+"""Wire bodies to columns, thousands together: the decisions of `arcwise.wire.decode_batch`, without its loop.
 
-A body as clients write it has its fields at fixed places but for the lengths of the epoch and of the codes.
-Numpy reads such bodies; any other, which may still be a batch in other bytes of msgpack, goes through
-`decode_batch` itself. Engines call the same for bodies in Arrow arrays, on their threads and executors.
+In a body as clients write it, the fields have fixed places except for the lengths of the epoch and of the
+codes. Numpy reads such bodies. Any other body, which may still be a batch in a different msgpack encoding,
+goes through `decode_batch` itself. Engines call the same code for bodies in Arrow arrays, on their threads
+and executors.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8 | np.uint16]
 
 _TASK, BATCH_ID, _EPOCH = 4, 38, 54
-"""Where the ids and the epoch of a body begin; the epoch's length decides about what follows."""
+"""Where the ids and the epoch of a body begin; the epoch's length determines the later places."""
 _HEAD = 64
-"""Bytes up to the first code at most."""
+"""The most bytes before the first code."""
 BEGINNING = {0: b"\x95\x01\xc4\x20", 36: b"\xc4\x10"}
-"""What stands before the ids in every body that clients write, by its place."""
+"""The bytes before the ids in every body that clients write, by their place."""
 _SMALLEST = _EPOCH + 1 + 2 + 1
 
 
 class Fields(NamedTuple):
-    """The fields of n bodies; rows where `ok` is False hold nothing.
+    """The fields of n bodies; rows with `ok` False have no valid fields.
 
     `task_ids` and `batch_ids` are bytes of the shapes (n, 32) and (n, 16); all others have the shape (n,).
     The packed codes of a body are `sizes` bytes of the data, from `begins` on.
@@ -51,11 +52,11 @@ class Fields(NamedTuple):
 
 
 class Bodies(NamedTuple):
-    """The results of checking n bodies, in arrays of shape (n,), and the codes of those that are accepted.
+    """The results of checking n bodies, in arrays of shape (n,), and the codes of the accepted ones.
 
     `reasons` holds `ACCEPTED` or one of `REASONS`; `tasks` the number of the task, -1 if unknown; `reports`
-    the number of codes, 0 if it cannot be known; `lengths` the same for accepted bodies and 0 for others.
-    `codes` has the accepted codes, one body after the other, of one byte each if those of all tasks are.
+    the number of codes, 0 if unknown; `lengths` the same for accepted bodies and 0 for others. `codes` has
+    the accepted codes, one body after the other, of one byte each if the codes of all tasks have one byte.
     """
 
     reasons: NDArray[np.int8]
@@ -67,17 +68,17 @@ class Bodies(NamedTuple):
 
 
 def read_fields(data: Bytes, offsets: IntArray, present: BoolArray | None = None) -> Fields:
-    """Return the fields of bodies that lie one after the other in the data.
+    """Return the fields of bodies that follow each other in the data.
 
-    `offsets`, shape (n + 1,), holds where each body begins and where the last one ends. `present`, shape
-    (n,), is False where there is no body at all; None means that there is one everywhere.
+    `offsets`, shape (n + 1,), holds the start of each body and the end of the last one. `present`, shape
+    (n,), is False for missing bodies; None means that all are present.
     """
     starts, lengths = offsets[:-1], np.diff(offsets)
     ok = lengths >= _SMALLEST
     ok &= lengths <= MAX_BODY_BYTES
     if not len(data):
         data = np.zeros(1, np.uint8)
-    # Beyond a short body lies another one, or the end: the codes' length must lead to the body's own end.
+    # A short body is followed by another one, or the end: the codes' length must lead to the body's own end.
     head = data[np.minimum(starts[:, None] + np.arange(_HEAD), len(data) - 1)]
     for place, part in BEGINNING.items():
         ok &= (head[:, place : place + len(part)] == np.frombuffer(part, np.uint8)).all(axis=1)
@@ -119,7 +120,7 @@ def _big_endian(four: IntArray) -> Any:
 
 
 def _read_other(body: bytes, fields: Fields, row: int, end: int) -> None:
-    """Fill in the row of a body that is not as clients write it; `end` is where it ends in the data."""
+    """Fill in the row of a body in another encoding than the clients'; `end` is its end in the data."""
     try:
         batch = decode_batch(body)
     except WireError:
@@ -133,7 +134,7 @@ def _read_other(body: bytes, fields: Fields, row: int, end: int) -> None:
 
 
 def check_bodies(data: Bytes, offsets: IntArray, rules: Rules, present: BoolArray | None = None) -> Bodies:
-    """Decode bodies and check them, all but that their ids are new; see `read_fields`."""
+    """Decode bodies and check them, except whether their ids are new; see `read_fields`."""
     fields = read_fields(data, offsets, present)
     tasks = np.where(fields.ok, _task_numbers(fields.task_ids, rules), -1)
     known = tasks >= 0
@@ -162,9 +163,9 @@ def check_bodies(data: Bytes, offsets: IntArray, rules: Rules, present: BoolArra
 
 
 def _task_numbers(task_ids: Bytes, rules: Rules) -> Any:
-    """Return the number of each task, shape (n,); -1 where it is not among those of the rules."""
+    """Return the number of each task, shape (n,); -1 for tasks that are not in the rules."""
     known = np.frombuffer(b"".join(bytes.fromhex(task.id) for task in rules.tasks), np.uint8).reshape(-1, 32)
-    # By the first eight bytes of ids that are SHA-256: two tasks do not share them.
+    # By the first eight bytes of the ids, which are SHA-256: no two tasks share them.
     words = known.view(np.uint64)[:, 0]
     order = np.argsort(words)
     asked = np.ascontiguousarray(task_ids).view(np.uint64)[:, 0]
@@ -173,9 +174,9 @@ def _task_numbers(task_ids: Bytes, rules: Rules) -> Any:
 
 
 def _unpacked(data: Bytes, begins: IntArray, numbers: IntArray, widths: IntArray) -> Codes:
-    """Return the codes that begin at these ascending places, so many of so many bytes each, as one array."""
+    """Return the codes as one array: `numbers` codes of `widths` bytes each from ascending `begins`."""
     sizes = numbers * widths
-    # Runs of bytes that are left out, and of codes, by turns: faster than an index for each code.
+    # Alternate runs of skipped bytes and of codes: faster than an index for each code.
     runs = np.zeros(2 * len(begins) + 1, np.int64)
     runs[1::2] = sizes
     runs[0:-1:2] = np.diff(begins, prepend=0) - np.append(0, sizes)[:-1]
@@ -195,12 +196,12 @@ def _unpacked(data: Bytes, begins: IntArray, numbers: IntArray, widths: IntArray
 
 
 def body_keys(bodies: Any) -> Any:
-    """Return the batch id of each body as an Arrow array; null where there is no batch."""
+    """Return the batch id of each body as an Arrow array; null unless the body is a batch."""
     return _ids(read_fields(*_parts(bodies)))
 
 
 def checked_bodies(rules: Rules, bodies: Any) -> Any:
-    """Return what `check_bodies` says of each body: an Arrow array of structs, as `Source` has them."""
+    """Return the result of `check_bodies` as an Arrow array of structs with the columns of `Source`."""
     import pyarrow as pa
 
     data, offsets, present = _parts(bodies)
@@ -219,7 +220,7 @@ def checked_bodies(rules: Rules, bodies: Any) -> Any:
 
 
 def checked_batches(rules: Rules) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return what Spark calls with batches of a column of bodies (mapInArrow)."""
+    """Return the function that Spark calls with batches of a column of bodies (mapInArrow)."""
 
     def convert(batches: Iterable[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -1,8 +1,8 @@
-"""The query: checks, the choice among batches with one id, and counts, in terms of Ibis.
+"""The query in terms of Ibis: checks, the choice among batches with one id, and counts.
 
-Ids of batches are counted first, in a query that reads nothing else. Batches whose id is there once, nearly
-all, go straight to the counts; only the others are sorted. Nothing here needs the number or the place of a
-row, which no two engines have alike.
+A subquery first counts the ids of batches and reads nothing else. Batches with a unique id, nearly all, go
+straight to the counts; only the others are sorted. The query never uses the number or the position of a row,
+which differ between engines.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """Batches that an engine holds, one for each row of an Ibis table.
+    """Batches in an engine, one for each row of an Ibis table.
 
-    The column `key` is equal wherever two batches have the same id; only batches that share it are compared.
-    `check` adds columns to a table of this form: "reason", "task" (its number, where the batch is accepted),
-    "epoch", "batch_id", "codes" (an array of integers) and "reports".
+    Two batches with the same id have the same value in the column `key`; only batches that share it are
+    compared. `check` adds columns to a table of this form: "reason", "task" (its number, if the batch is
+    accepted), "epoch", "batch_id", "codes" (an array of integers) and "reports".
     """
 
     table: Any
@@ -52,7 +52,7 @@ def of_columns(table: Any, rules: Rules, dialect: str) -> Source:
         batch_id = ibis.cases((text.re_search(f"^[0-9a-f]{{{2 * BATCH_ID_BYTES}}}$"), text))
     if not codes.type().is_array():
         codes = ibis.cases((codes.notnull(), ibis.array([codes])))
-    # A table of this form stays as it is: some engines write down an expression that is used three times.
+    # Leave a table of this form unchanged: some engines materialise an expression that is used three times.
     if not batch_id.equals(table.batch_id):
         table = table.select("task_id", "epoch", batch_id=batch_id, codes=codes)
     elif not codes.equals(table.codes):
@@ -72,7 +72,7 @@ def _checked(batches: Any, rules: Rules, dialect: str) -> Any:
         malformed |= _byte_length(dialect)(batch_id) != BATCH_ID_BYTES
 
     def within(numbers: Any) -> list[tuple[Any, int]]:
-        """Return for each number that tasks have a condition for its tasks."""
+        """Return pairs for each distinct number: a condition for the tasks that have it, and the number."""
         return [
             (task_id.isin([ids[task] for task in np.flatnonzero(numbers == number)]), int(number))
             for number in np.unique(numbers)
@@ -83,7 +83,7 @@ def _checked(batches: Any, rules: Rules, dialect: str) -> Any:
         (~task_id.isin(ids), UNKNOWN_TASK),
         (ibis.or_(*((theirs & (epoch > last)) for theirs, last in within(rules.last))), AHEAD),
         (reports > rules.max_batch_codes, TOO_MANY),
-        # One case after the other, so that each looks at the codes of its own tasks only.
+        # One case after the other, so that each examines the codes of its own tasks only.
         (
             ibis.cases(
                 *(
@@ -116,7 +116,7 @@ def _byte_length(dialect: str) -> Any:
 
 
 def _batches(source: Source, dialect: str) -> Any:
-    """Return all batches with the final reason of each, REPLAYED and CONFLICTING among them."""
+    """Return all batches, each with its final reason, including REPLAYED and CONFLICTING."""
     import ibis
 
     key = source.key
@@ -141,7 +141,7 @@ def _batches(source: Source, dialect: str) -> Any:
 
 
 def _order(codes: Any, dialect: str) -> Any:
-    """Return what orders lists of codes as Python does, also where an engine cannot order arrays."""
+    """Return an expression that orders lists of codes as Python does, even if the engine cannot."""
     if dialect not in {"bigquery", "snowflake"}:
         return codes
     return codes.map(lambda code: code.cast("string").lpad(5, "0")).join("")
@@ -150,8 +150,8 @@ def _order(codes: Any, dialect: str) -> Any:
 def count_query(source: Source, dialect: str) -> Any:
     """Return the query for rows (reason, task, epoch, code, times).
 
-    Of an accepted batch each code counts, by task and epoch. Of others `code` is the number of its reports,
-    `times` how many batches have that many, and `task` and `epoch` are 0.
+    For accepted batches, the rows count each code by task and epoch. For others `code` is the number of
+    reports in a batch, `times` the number of batches with that many, and `task` and `epoch` are 0.
     """
     import ibis
 

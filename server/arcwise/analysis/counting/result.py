@@ -1,4 +1,4 @@
-"""Counts of reports by task and epoch, with what was rejected."""
+"""Counts of reports by task and epoch, with the rejected batches."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 
 class BatchCounts:
-    """The reports of batches, each batch counted once; what `count_batches` and `count_table` return.
+    """The reports of batches, each batch counted once: the result of `count_batches` and `count_table`.
 
     Parameters
     ----------
     tasks
-        Those that were counted.
+        The counted tasks.
     counts
-        By task id (hex) and epoch.
+        Counts by task id (hex) and epoch.
     rejected
-        By reason.
+        Rejected batches by reason.
     read_ids
-        Returns the task ids (hex), epochs and batch ids of the batches in the counts.
+        A function that returns the task ids (hex), epochs and batch ids of the batches in the counts.
 
     Attributes
     ----------
     tasks
-        The tasks, as they were given.
+        The counted tasks, in the given order.
     counts
-        Reports per code, shape (K,), int64, by (task id in hex, epoch); of epochs that have any.
+        Reports per code, shape (K,), int64, by (task id in hex, epoch), for epochs with reports.
     rejected
-        Rows (reason, batches, reports) of what was not counted, also as columns of a table:
-        ``pandas.DataFrame(result.rejected)``.
+        Rows (reason, batches, reports) of the batches that were not counted. They also work as rows of a
+        table: ``pandas.DataFrame(result.rejected)``.
     """
 
     def __init__(
@@ -65,15 +65,15 @@ class BatchCounts:
 
     @property
     def reports(self) -> int:
-        """How many reports are counted."""
+        """The number of counted reports."""
         return sum(int(counts.sum()) for counts in self.counts.values())
 
     @property
     def batch_ids(self) -> Iterator[tuple[str, int, bytes]]:
         """The batches in the counts: task id (hex), epoch, and batch id (16 bytes), in no order.
 
-        The engine of a table is asked for them now, so that nobody pays for them who only counts; a table
-        that has changed since it was counted gives other ones.
+        A table's engine is queried for them only now, so that counting alone does not pay for them. If the
+        table has changed since it was counted, the ids differ.
         """
         return iter(self._read_ids())
 
@@ -86,7 +86,7 @@ class BatchCounts:
             When the task was not counted.
         """
         if task.id not in {each.id for each in self.tasks}:
-            raise ParameterError(f"task must be one of those that were counted, got {task.name!r}")
+            raise ParameterError(f"task must be one of the counted tasks, got {task.name!r}")
         return {epoch: counts for (name, epoch), counts in self.counts.items() if name == task.id}
 
     def of(
@@ -97,15 +97,15 @@ class BatchCounts:
         Parameters
         ----------
         task
-            Which one.
+            The task.
         start, end
-            Only epochs that start at `start` or later, and before `end`: a date or a time in UTC
-            (2026-11-01, 2026-11-01T06:00Z), or the number of an epoch as a text; None: open.
+            Use only epochs that start at `start` or later, and before `end`: a date or a time in UTC
+            (2026-11-01, 2026-11-01T06:00Z), or the number of an epoch as a string. None means no limit.
 
         Raises
         ------
         ParameterError
-            When the task was not counted, or an end is not a time.
+            When the task was not counted, or `start` or `end` is not a time.
         """
         first = None if start is None else read_epoch(task, _text(start), "start")
         last = None if end is None else read_epoch(task, _text(end), "end") - 1
@@ -123,14 +123,14 @@ class BatchCounts:
         Parameters
         ----------
         task, start, end
-            As for `of`.
+            As in `of`.
         options
-            Those of `arcwise.analysis.estimate`.
+            Options of `arcwise.analysis.estimate`.
 
         Raises
         ------
         ParameterError
-            When there is no report, or an argument is out of its bounds.
+            When there are no reports, or an argument is out of its bounds.
         """
         return estimate(task, self.of(task, start, end), **options)
 

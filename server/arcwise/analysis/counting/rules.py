@@ -1,4 +1,4 @@
-"""What a batch must satisfy to be counted, and the reasons why it is not: those of a server's answers."""
+"""The conditions under which a batch is counted, and the reasons for rejection, as on a server."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ REASONS: Final = {
     REPLAYED: "replayed",
     CONFLICTING: "conflicting-batch",
 }
-"""Why a batch is not counted. The first that applies is given; all but the last two have a server's words."""
+"""Reasons for rejection. The first that applies is used; all but the last two are a server's words."""
 
 
 class Rejected(NamedTuple):
-    """Batches that were not counted for one reason, and the reports in them as far as that can be told.
+    """Batches that were not counted for one reason, and the reports in them if their number is known.
 
     Attributes
     ----------
     reason
-        Why, such as "replayed".
+        The reason, such as "replayed".
     batches
-        How many there were.
+        The number of batches.
     reports
-        The reports in them; 0 for a body that cannot be read, or whose task is unknown.
+        The reports in them; 0 for an unreadable body or an unknown task.
     """
 
     reason: str
@@ -52,10 +52,10 @@ class Rejected(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The tasks that are counted, and the limits that their batches must keep.
+    """The counted tasks, and the limits for their batches.
 
     Arrays have the shape (T,), in the order of the tasks: `codes` holds K, `widths` the bytes of a packed
-    code and `last` the newest epoch that is accepted.
+    code and `last` the newest accepted epoch.
     """
 
     tasks: tuple[Task, ...]
@@ -66,10 +66,10 @@ class Rules(NamedTuple):
 
 
 def make_rules(tasks: Task | Iterable[Task], now: float | None, max_batch_codes: int) -> Rules:
-    """Return the rules for one task or several; see `arcwise.analysis.count_batches` for the arguments."""
+    """Return the rules for one or several tasks; see `arcwise.analysis.count_batches` for the arguments."""
     each = (tasks,) if isinstance(tasks, Task) else tuple(tasks) if isinstance(tasks, Iterable) else ()
     if not each or not all(isinstance(task, Task) for task in each):
-        raise ParameterError(f"tasks must be a Task, or at least one of them; got {shown(tasks)}")
+        raise ParameterError(f"tasks must be a Task or a non-empty iterable of Tasks, got {shown(tasks)}")
     if len({task.id for task in each}) < len(each):
         raise ParameterError("tasks must differ: one of them is given twice")
     if now != math.inf:
@@ -86,7 +86,7 @@ def make_rules(tasks: Task | Iterable[Task], now: float | None, max_batch_codes:
 
 
 def tally(found: Iterable[tuple[int, int, int]]) -> tuple[Rejected, ...]:
-    """Return numbers of (reason, batches, reports) added up, in the order of `REASONS`."""
+    """Return the sums of (reason, batches, reports) per reason, in the order of `REASONS`."""
     batches, reports = dict.fromkeys(REASONS, 0), dict.fromkeys(REASONS, 0)
     for reason, some, their in found:
         batches[reason] += some

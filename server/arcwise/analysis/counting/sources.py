@@ -1,4 +1,4 @@
-"""Where batches may lie, and the engine that counts them there."""
+"""The places of batches, and the engine that counts them there."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SUFFIXES = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-# What `checked_bodies` returns, in the words of each engine.
+# The result of `checked_bodies`, in the types of each engine.
 _NAMES = ("reason", "task", "epoch", "batch_id", "codes", "reports")
 _DUCKDB = ("TINYINT", "SMALLINT", "BIGINT", "BLOB", "INT[]", "BIGINT")
 _ENGINES = {"_duckdb", "duckdb", "ibis", "psycopg", "py4j", "pyarrow", "pyspark", "sqlite3"}
@@ -61,9 +61,9 @@ class _Files(tuple[str, ...]):
 
 
 def locate(table: Any, *, named: bool) -> Any:
-    """Return the table that `count_table` was given, with files in place of patterns and folders.
+    """Return the table given to `count_table`, with patterns and folders replaced by files.
 
-    With `named`, a single text may also be the name of a table.
+    With `named`, a single string may also be the name of a table.
     """
     several = table if isinstance(table, (list, tuple)) else [table]
     if not several or not all(isinstance(each, (str, PathLike)) for each in several):
@@ -82,7 +82,7 @@ def locate(table: Any, *, named: bool) -> Any:
 
 
 def _files(path: str) -> list[str]:
-    """Return the files that a path, a pattern or a folder means; what is not on this machine as it is."""
+    """Return the files of a path, a pattern or a folder; remote paths are returned unchanged."""
     if "://" in path:
         return [path]
     if Path(path).is_dir():
@@ -91,9 +91,9 @@ def _files(path: str) -> list[str]:
         if _kind(path) is not None and not Path(path).exists():
             raise ParameterError(f"table must exist: there is no file {path}")
         return [path]
-    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (absolute patterns, too)
+    found = sorted(glob.glob(path, recursive=True))  # noqa: PTH207 (also for absolute patterns)
     if not found:
-        raise ParameterError(f"table must name at least one file: there is none of the form {path}")
+        raise ParameterError(f"table must name at least one file: no file matches {path}")
     return found
 
 
@@ -106,7 +106,7 @@ def _kind(path: str) -> str | None:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turn what an engine says of a table that it cannot read into a `ParameterError` of one line."""
+    """Turn an engine's error about a table that it cannot read into a `ParameterError` of one line."""
     try:
         yield
     except ParameterError:
@@ -132,17 +132,17 @@ def open_source(
     engine: Any,
     **limits: Any,
 ) -> Iterator[tuple[Source, Any]]:
-    """Yield the source to count and its Ibis backend; close and remove afterwards what was made for it.
+    """Yield the source to count and its Ibis backend; afterwards close and remove all temporary objects.
 
-    `located` comes from `locate`; the other arguments are those of `count_table`, of which `limits` are
-    `memory_limit` and `threads`.
+    `located` comes from `locate`; the other arguments are those of `count_table`, with `memory_limit` and
+    `threads` in `limits`.
     """
     import ibis
 
     with ExitStack() as stack:
         if isinstance(located, ibis.Table):
             if engine is not None:
-                raise ParameterError("engine must be left out for an Ibis table, which has one")
+                raise ParameterError("engine must be left out for an Ibis table, which has its own")
             table, backend = located, located.get_backend()
         elif type(located).__module__.startswith("pyspark."):
             backend = ibis.pyspark.connect(located.sparkSession)
@@ -155,19 +155,19 @@ def open_source(
         source = check(table, backend, rules, stack)
         if engine in {None, "duckdb"} and backend.name == "duckdb" and not isinstance(located, ibis.Table):
             # DuckDB puts a view into each place that reads it, and would keep a common expression in memory.
-            # Somebody's own database is left alone.
+            # A user's own database stays unchanged.
             source = source._replace(table=backend.create_view(_name(), source.table))
         yield source, backend
 
 
 def _backend(engine: Any, limits: Mapping[str, Any], stack: ExitStack) -> Any:
-    """Return the Ibis backend of an engine that may be one, a URL, or a Spark session."""
+    """Return the Ibis backend of `engine`: a backend, a URL, or a Spark session."""
     import ibis
 
     if engine is None or engine == "duckdb":
         check_extra("lake", "duckdb", user="count_table")
         given = {name: value for name, value in limits.items() if value is not None}
-        # DuckDB makes the folder when it runs out of memory, and removes it when it is closed.
+        # DuckDB creates the folder when it runs out of memory, and removes it when it is closed.
         folder = Path(tempfile.gettempdir()) / _name()
         backend = ibis.duckdb.connect(temp_directory=str(folder), **given)
         stack.callback(backend.disconnect)
@@ -221,11 +221,11 @@ def _connected(url: str, stack: ExitStack) -> Any:
 
 
 def _table(backend: Any, located: Any, layout: str, stack: ExitStack) -> Any:
-    """Return the Ibis table of files, of a table's name, or of what lies in memory."""
+    """Return the Ibis table for files, a table's name, or data in memory."""
     if isinstance(located, _Files):
         return _read(backend, located, layout, stack)
     if backend.name != "duckdb":
-        raise ParameterError("table must be the name of a table, or of files, that the engine reads")
+        raise ParameterError("table must be the name of a table or of files that the engine reads")
     name = _name()
     backend.con.register(name, _arrow(located))  # as it is, without a copy
     return backend.table(name)
@@ -252,12 +252,12 @@ def _read(backend: Any, files: Sequence[str], layout: str, stack: ExitStack) -> 
         raise ParameterError("table must be Parquet files, or a table's name, unless the engine is DuckDB")
     if layout == "bodies":
         raise ParameterError("layout must be 'columns' for CSV and JSON lines: bodies are bytes")
-    # All as texts: what the first rows look like must not decide that an id of digits is a number.
+    # Read all as text: the first rows must not decide that an id of digits is a number.
     if kind == "csv":
         texts = backend.read_csv(list(files), all_varchar=True, hive_partitioning=False)
     else:
         columns = dict.fromkeys(LAYOUTS[layout], "VARCHAR")
-        # A line that is no JSON, such as one that was cut off, is a row of nulls, and so a malformed batch.
+        # A line that is not JSON, such as a truncated one, is a row of nulls, and so a malformed batch.
         texts = backend.read_json(
             list(files),
             columns=columns,
@@ -267,21 +267,21 @@ def _read(backend: Any, files: Sequence[str], layout: str, stack: ExitStack) -> 
         )
     _check_columns(texts, layout)
     epoch = ibis.cases((texts.epoch.re_search(_INTEGER), texts.epoch)).try_cast("int64")
-    codes = texts.codes  # null where one of them is not an integer
+    codes = texts.codes  # null unless all of them are integers
     codes = ibis.cases((codes.re_search(_LIST), codes), (codes.re_search(_INTEGER), "[" + codes + "]"))
     return texts.select("task_id", "batch_id", epoch=epoch, codes=codes.try_cast("array<int64>"))
 
 
 def _parquet(backend: Any, files: Sequence[str], layout: str) -> Any:
-    """Return the table of Parquet files, each column of a type that holds what all files have in it."""
+    """Return the table of Parquet files, each column with a type that holds the values of all files."""
     if backend.name != "duckdb":
         return backend.read_parquet(list(files))
-    # A folder such as epoch=20000 would replace a column of the files themselves.
+    # A folder name such as epoch=20000 would replace a column of the files themselves.
     table = backend.read_parquet(list(files), union_by_name=True, hive_partitioning=False)
     if any(name not in table.columns for name in LAYOUTS[layout]):
         table = backend.read_parquet(list(files), union_by_name=True)
     if layout == "columns" and len(files) > 1:
-        # DuckDB would make bytes of text without a word.
+        # DuckDB would silently convert text to bytes.
         found = backend.con.execute(
             "SELECT converted_type IS NOT DISTINCT FROM 'UTF8' OR coalesce(logical_type, '') LIKE 'String%', "
             "min(file_name) FROM parquet_schema(?) WHERE name = 'batch_id' GROUP BY 1 ORDER BY 1",
@@ -309,7 +309,7 @@ def _arrow(table: Any) -> Any:
             "table must be files, an Ibis, Arrow or Spark table, a frame of pandas or Polars, or with "
             f"engine= a table's name; got {type(table).__name__}"
         ) from error
-    # DuckDB has pyarrow filter what lies in memory, and pyarrow cannot filter views, which Polars makes.
+    # DuckDB lets pyarrow filter data in memory, and pyarrow cannot filter views, which Polars creates.
     plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
     fields = [each.with_type(plain.get(each.type, each.type)) for each in found.schema]
     return found.cast(pa.schema(fields, found.schema.metadata))
@@ -381,7 +381,7 @@ def _of_bodies(table: Any, backend: Any, rules: Rules, stack: ExitStack) -> Sour
         return found.select("key", **{field: found.found[field] for field in _NAMES})
 
     body = table.body
-    # Where a client wrote it, SQL finds the id in half the time of a function.
+    # If the body has the clients' usual layout, SQL finds the id in half the time of a function.
     usual = ibis.and_(
         *(slice_of(body, place + 1, place + len(part)) == part for place, part in BEGINNING.items())
     )

@@ -1,4 +1,4 @@
-"""Tables in a lake, a warehouse or memory, counted by the engine that is there."""
+"""Counts of tables in a lake, a warehouse or memory, computed by their own engine."""
 
 from __future__ import annotations
 
@@ -35,35 +35,36 @@ def count_table(
     now: float | None = None,
     max_batch_codes: int = MAX_BODY_BYTES,
 ) -> BatchCounts:
-    """Count the reports in a table by task and epoch; the engine that holds it does the work.
+    """Count the reports in a table by task and epoch; the engine that holds the table does the work.
 
-    One query is pushed down whole: no report reaches Python, only counts do. Needs the extra
-    ``arcwise[lake]``. What a server would answer with an error is rejected for the same reason. A batch
-    counts once for its task, in whatever epoch. A table has no first row: of the good batches with one id the
-    one with the smallest epoch counts, and of these the one with the smallest codes, compared as lists. The
-    others are "replayed" where they are equal to it, and else "conflicting-batch".
+    The engine runs one whole query: only counts reach Python, and no reports. Needs the extra
+    ``arcwise[lake]``. Batches that a server would answer with an error are rejected for the same reason. A
+    batch counts once for its task, in any epoch. The rows of a table have no order. So of several good
+    batches with one id, the one with the smallest epoch counts, and among these the one with the smallest
+    codes, compared as lists. The others are "replayed" if they are equal to it, otherwise
+    "conflicting-batch".
 
     Parameters
     ----------
     table
         Files (a path, a pattern, a folder of Parquet, a list of these; Parquet, CSV or JSON lines, also in an
-        object store that DuckDB reads), an Ibis table, a Spark or Arrow table, a frame of pandas or Polars;
-        with `engine` also the name of a table in it.
+        object store that DuckDB reads), an Ibis table, a Spark or Arrow table, a frame of pandas or Polars.
+        With `engine`, also the name of a table in it.
     tasks
         One task, or several.
     layout
         "columns": `task_id` (text, hex), `epoch` (integer), `batch_id` (16 bytes, or text of 32 hex digits),
-        `codes` (a list of integers; an integer is a batch of its own). "bodies": wire bodies in `body`
+        `codes` (a list of integers; a single integer is a separate batch). "bodies": wire bodies in `body`
         (bytes); DuckDB and Spark decode them.
     engine
         None or "duckdb": an embedded DuckDB; "spark"; a URL such as postgresql://USER@HOST/DATABASE, or any
-        that Ibis connects to; an Ibis backend; a Spark session.
+        URL to which Ibis connects; an Ibis backend; a Spark session.
     memory_limit, threads
-        Of the embedded DuckDB, such as "1GB"; None: four fifths of the memory, and all cores. What does not
-        fit goes to the folder for temporary files.
+        Limits of the embedded DuckDB, such as "1GB". None means four fifths of the memory, and all cores.
+        Data beyond the limit goes to the folder for temporary files.
     now
-        The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None: the
-        present; `math.inf`: no epoch is.
+        The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None means the
+        current time; `math.inf` accepts every epoch.
     max_batch_codes
         Most codes of a batch, a server's setting of the same name.
 
@@ -79,7 +80,7 @@ def count_table(
         raise ParameterError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
     check_extra("lake", "ibis", "pyarrow", user="count_table")
     rules = make_rules(tasks, now, max_batch_codes)
-    # Files that come later are left out of the batch ids as they are out of the counts.
+    # Both queries use the same files: batch ids, like the counts, leave out files that arrive later.
     located = locate(table, named=engine is not None)
     limits = {"memory_limit": memory_limit, "threads": threads}
 

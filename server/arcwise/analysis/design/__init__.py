@@ -1,6 +1,6 @@
-"""Designing mechanisms: tables by linear programming, the bound that no mechanism beats, m-piece densities.
+"""Designs of mechanisms: tables by linear programming, lower bounds for all mechanisms, m-piece densities.
 
-Solvers run here, where tasks are made; devices only sample from the integers and check their certificate.
+Solvers run here, when tasks are made; devices only sample from the integers and check their certificate.
 """
 
 from arcwise.analysis.design.designer import Figure, figures, minimax

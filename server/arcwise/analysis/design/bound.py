@@ -1,7 +1,7 @@
 """A lower bound on the worst case of *every* epsilon-LDP mechanism on the interval, with a dual certificate.
 
-Demand the least worst case at finitely many inputs x_i only (a relaxation), with outputs anywhere. By linear
-duality, for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i put
+As a relaxation, take the least worst case at finitely many inputs x_i only, with outputs anywhere. By linear
+duality, for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i let
 
     c_i(y) = lambda_i |y - x_i|^power - mu_i y - nu_i,      G(y) = sum_i min(c_i(y), e^epsilon c_i(y)).
 
@@ -11,12 +11,14 @@ The laws P_i of the outputs have ``m <= P_i <= e^epsilon m`` for one measure m o
                  >= sum_i (nu_i + mu_i x_i) + int G dm >= sum_i (nu_i + mu_i x_i) - max(0, -min_y G(y)),
 
 where ``mu_i = 0`` unless the mechanism must be unbiased. No grid of outputs is involved: between the roots of
-the c_i, G is convex, and its minimum is found there. Whatever the solver returns, the right side is a bound.
+the c_i, G is convex, and its minimum is found there. The right side is a bound regardless of the solver's
+answer.
 
-The multipliers come from cutting planes: a program over (lambda, mu, nu) with one constraint for each pair of
-an output and a set of rows that are high there, and new ones where G is negative, between the program's
-optimum and the best multipliers so far (in-out separation, Ben-Ameur and Neto 2007), which keeps the rounds
-few. Coordinates: the interval is [-1, 1]; by symmetry one half of the multipliers is enough.
+The multipliers come from cutting planes. A program over (lambda, mu, nu) has one constraint for each pair of
+an output and a set of rows that are high there. New constraints are added where G is negative, at a point
+between the program's optimum and the best multipliers found so far. This in-out separation (Ben-Ameur and
+Neto 2007) needs few rounds. Coordinates: the interval is [-1, 1]; by symmetry one half of the multipliers is
+enough.
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ if TYPE_CHECKING:
     Pattern = tuple[float, BoolArray]
 
 _RTOL = 2e-6
-"""The bound found is at most this far below the best of its inputs."""
+"""The bound found is at most this far below the best bound for its inputs."""
 
 
 _PATIENCE = 10
-"""Rounds for which a cut that does not bind is kept."""
+"""Number of rounds for which a cut that does not bind is kept."""
 
 
 _BOX = 100.0
-"""The solver's multipliers stay within this, in their units, while there are few cuts."""
+"""While there are few cuts, the solver's multipliers stay within this, in their units."""
 
 
 class Multipliers(NamedTuple):
@@ -59,8 +61,8 @@ class Multipliers(NamedTuple):
 def certified_bound(
     multipliers: Multipliers, inputs: FloatArray, epsilon: float, power: float, *, unbiased: bool
 ) -> float:
-    """Return what these multipliers prove: no mechanism has a smaller worst case (on [-1, 1])."""
-    # A solver's multipliers are only nearly what the proof needs.
+    """Return the bound that these multipliers prove: no mechanism has a smaller worst case on [-1, 1]."""
+    # A solver's multipliers meet the conditions of the proof only approximately.
     loss = np.maximum(multipliers.loss, 0.0)
     share = float(loss.sum())
     multipliers = Multipliers(loss / share, multipliers.mean / share, multipliers.total / share)
@@ -75,8 +77,8 @@ def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool)
     """Return a certified lower bound on the worst-case loss ``|y-x|^power`` on [-1, 1].
 
     The worst case is bounded at an odd number of `inputs` at equal distances; more inputs give a larger
-    bound. If `unbiased`, only unbiased mechanisms are considered, whose outputs may be anywhere, and `power`
-    must be 2.
+    bound. If `unbiased`, only unbiased mechanisms are considered, with outputs anywhere, and `power` must be
+    2.
     """
     # From coarse to fine: the patterns that mattered for half of the inputs are a good start for all.
     patterns: list[Pattern] = []
@@ -93,7 +95,7 @@ def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool)
 
 
 def _refine(high: BoolArray, count: int) -> BoolArray:
-    """Return a set of inputs as one of the finer grid; an input between two follows both or neither."""
+    """Return a set of inputs on the finer grid; an input between two is in it if both are."""
     place = np.linspace(0.0, len(high) - 1.0, count)
     fine: BoolArray = high[np.floor(place).astype(int)] & high[np.ceil(place).astype(int)]
     return fine
@@ -113,7 +115,7 @@ class _Dual:
         self.sign = np.sign(self.x)
         self.weight = np.where(self.half == 0.0, 1.0, 2.0)
         self.reach = 1.2 / math.tanh(epsilon / 2) if unbiased else 1.0
-        # The multipliers of means and sums are in units of what they can amount to, and so are the cuts.
+        # Multipliers of means and sums are in units of their possible size, and so are the cuts.
         self.units = np.array([1.0, self.reach ** (power - 1.0), self.reach**power])
         mean = self.weight * self.half if unbiased else np.zeros(self.count)
         self.value = np.outer(self.units, np.ones(self.count)).ravel() * np.concatenate(
@@ -135,7 +137,7 @@ class _Dual:
         return np.ravel(folded.T * (self.units / self.units[2])[:, None])
 
     def first_patterns(self) -> list[Pattern]:
-        """Return outputs with windows of high inputs around them: what optimal mechanisms look like."""
+        """Return outputs with windows of high inputs around them, the shape of optimal mechanisms."""
         patterns: list[Pattern] = []
         for y in np.linspace(0.0, self.reach, 25).tolist():
             for width in np.linspace(0.05, 2.0, 12).tolist():
@@ -144,7 +146,7 @@ class _Dual:
         return patterns
 
     def solve(self, known: list[Pattern]) -> tuple[float, list[Pattern]]:
-        """Return the best bound found, at most `_RTOL` below what the inputs allow, and what it needed."""
+        """Return the best bound, at most `_RTOL` below the best for these inputs, and its patterns."""
         patterns = self.first_patterns() + known
         cuts = [self.cut(*pattern) for pattern in patterns]
         idle = [0] * len(cuts)
@@ -160,7 +162,8 @@ class _Dual:
                 fresh, reached = self.separate(point, abs(best), outer)
                 if reached > best:
                     best = reached
-                    # Lowering every nu by g lifts G by at least N g: feasible, and worth exactly the bound.
+                    # Lowering every nu by g lifts G by at least N g: this is feasible, and gives exactly the
+                    # bound.
                     inner = point.copy()
                     shift = (float(self.value @ point) - reached) / len(self.x)
                     inner[2 * self.count :] -= shift / self.units[2]
@@ -169,7 +172,7 @@ class _Dual:
             binding = result.ineqlin.marginals < -1e-9
             if upper - best <= _RTOL * best or not fresh:
                 return best, [patterns[index] for index in np.flatnonzero(binding)]
-            # Cuts that have not mattered for a while only slow the solver down; any that do will be back.
+            # Cuts that have not mattered for a while slow the solver down; any that matter are added again.
             idle = [0 if bind else count + 1 for bind, count in zip(binding, idle, strict=True)]
             kept = [index for index, count in enumerate(idle) if count < _PATIENCE]
             patterns = [patterns[index] for index in kept] + fresh
@@ -177,9 +180,9 @@ class _Dual:
             idle = [idle[index] for index in kept] + [0] * len(fresh)
 
     def optimum(self, cuts: FloatArray, limits: Sequence[tuple[float, float | None]]) -> Any:
-        """Return HiGHS's answer; where its numerics fail at the finest tolerance, at a coarser one.
+        """Return HiGHS's answer, at a coarser tolerance if its numerics fail at the finest.
 
-        What is proved does not depend on it, only how much.
+        This affects the size of the bound, not its validity.
         """
         for tolerance in (1e-10, 1e-8, 1e-7):
             result = linprog(
@@ -199,7 +202,7 @@ class _Dual:
         )
 
     def separate(self, point: FloatArray, size: float, outer: FloatArray) -> tuple[list[Pattern], float]:
-        """Return the patterns that a point breaks (and `outer` too), and what the point proves."""
+        """Return the patterns that a point (and `outer`) violates, and the bound that the point proves."""
         multipliers = self.unfold(point)
         multipliers = multipliers._replace(loss=np.maximum(multipliers.loss, 0.0))
         y, depth = _valleys(multipliers, self.x, self.growth, self.power, unbiased=self.unbiased)
@@ -222,10 +225,10 @@ def _prices(multipliers: Multipliers, x: FloatArray, y: FloatArray, power: float
 def _valleys(
     multipliers: Multipliers, x: FloatArray, growth: float, power: float, *, unbiased: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the minimum of G on every piece between roots of the c_i: where, and how low.
+    """Return the position and the value of the minimum of G on every piece between roots of the c_i.
 
-    On a piece no c_i changes its sign, so G is a sum of convex functions with positive weights. Its slope is
-    increasing; bisection finds where it vanishes.
+    On a piece no c_i changes its sign, so G is a sum of convex functions with positive weights. Its slope
+    increases, and bisection finds the zero of the slope.
     """
     if unbiased:
         edges = _quadratic_roots(multipliers, x)

@@ -1,8 +1,8 @@
-"""Designs kept on disk: one JSON file for each, of integers and output values. Nothing in it is trusted.
+"""Designs cached on disk: one JSON file for each, with integers and output values. No content is trusted.
 
 The folder is `ARCWISE_CACHE`, or the user's cache folder of the platform. A design is on the unit domain, so
-domains of all sizes share it. A file that is damaged, foreign or no longer what it says is a file that is not
-there: the caller recomputes everything it claims and writes a new one in its place.
+domains of all sizes share it. A damaged, foreign or wrong file counts as missing: the caller recomputes all
+claims of a file, and replaces it if they fail.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 class Design(NamedTuple):
     """The content of a file: a design on the unit domain.
 
-    Each row of integers has the sum 2**64; on a circle there is one row, and no output values in `units`.
-    `worst` is the worst case that was computed when the file was written.
+    Each row of integers has the sum 2**64; on a circle there is one row, and `units` has no output values.
+    `worst` is the worst case computed when the file was written.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -49,7 +49,7 @@ def _path(key: dict[str, Any]) -> Path:
 
 
 def load(key: dict[str, Any]) -> Design | None:
-    """Return the design that was kept under a key; None when there is none that can be read."""
+    """Return the design stored under a key, or None if no readable one exists."""
     try:
         stored = json.loads(_path(key).read_text(encoding="utf-8"))
         if stored["key"] != key:
@@ -61,11 +61,11 @@ def load(key: dict[str, Any]) -> Design | None:
 
 
 def save(key: dict[str, Any], design: Design) -> None:
-    """Keep a design: written beside its place and moved there whole, so that no reader sees half a file.
+    """Store a design: write a temporary file and move it into place, so that no reader sees half a file.
 
-    A folder that cannot be written costs only the next solve, so it is no error.
+    If the folder cannot be written, only the next solve is slower, so this is not an error.
     """
-    # 64-bit integers are decimal strings in JSON, and repr of a float reads back as the same float.
+    # 64-bit integers are decimal strings in JSON, and the repr of a float reads back as the same float.
     stored = {
         "key": key,
         "rows": [[str(weight) for weight in row] for row in design.rows],

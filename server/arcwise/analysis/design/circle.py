@@ -1,14 +1,16 @@
-"""Designs on the circle: one row, because the problem turns with the input.
+"""Designs on the circle: one row, because the problem is invariant under rotation.
 
-One row suffices. Turn a mechanism P by r: ``P_r(A | x) = P(A + r | x + r)``. P_r keeps the same epsilon and
-has the same worst case, and so has the mean of P_r over all r, or better: ratios of means are at most the
+One row is enough. Turn a mechanism P by r: ``P_r(A | x) = P(A + r | x + r)``. P_r keeps the same epsilon and
+has the same worst case. The mean of P_r over all r is at least as good: ratios of means are at most the
 largest ratio, and the worst case is convex in P. That mean is invariant: its law for the input x is one law,
-turned by x. On a grid of K nodes and K codes turn by multiples of 1/K; the result is a circulant kernel. Then
-every code takes every weight of the row as the input goes round, so the ratio is ``max(row) / min(row)``. In
-the same way the row may be symmetric. Inputs between nodes are rounded stochastically, as everywhere.
+turned by x. On a grid of K nodes and K codes, turn by multiples of 1/K; the result is a circulant kernel.
+There every code takes every weight of the row as the input goes round, so the ratio is ``max(row) /
+min(row)``. In the same way the row may be symmetric. Inputs between nodes are rounded stochastically, as
+everywhere.
 
-Loss on a circle of circumference 1, d the circular distance: ``d^power`` ("value"), or ``1 - cos(2 pi d)``
-("direction"), whose expectation is 1 - rho_1, with rho_1 the attenuation of the first trigonometric moment.
+Loss on a circle of circumference 1, with d the circular distance: ``d^power`` ("value"), or ``1 - cos(2 pi
+d)`` ("direction"). The latter has the expectation 1 - rho_1, with rho_1 the attenuation of the first
+trigonometric moment.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class CircularLoss(NamedTuple):
-    """``d^power`` of the circular distance, or ``1 - cos(2 pi d)`` when power is None."""
+    """``d^power`` of the circular distance, or ``1 - cos(2 pi d)`` if power is None."""
 
     power: float | None
 
@@ -64,7 +66,7 @@ def _mixtures(codes: int, loss: CircularLoss, fraction: FloatArray) -> tuple[Flo
 def find_row(epsilon: float, codes: int, loss: CircularLoss, *, rounds: bool = True) -> FloatArray:
     """Return the probabilities of node 0, shape (K,), that minimise the worst-case loss over all inputs.
 
-    Inputs are the K nodes alone unless `rounds`.
+    Without `rounds`, the inputs are only the K nodes.
     """
     growth = math.exp(epsilon)
     half = codes // 2 + 1
@@ -108,7 +110,7 @@ def find_row(epsilon: float, codes: int, loss: CircularLoss, *, rounds: bool = T
 def _pieces() -> tuple[IntArray, FloatArray, FloatArray]:
     """Return one half of the way from node 0 to node 1; the other half is its mirror image.
 
-    No code's distance has a kink inside it: positions and their antipodes are multiples of 1/(2K).
+    No code's distance has a kink inside it, because positions and their antipodes are multiples of 1/(2K).
     """
     edges = np.linspace(0.0, 0.5, 9)
     return np.zeros(8, np.int64), edges[:-1], edges[1:]
@@ -128,8 +130,8 @@ def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) ->
     The row, shape (K,), holds the probabilities of node 0 and is symmetric: code j has that of code K-j. With
     `rounds`, inputs may lie between two nodes.
 
-    "direction": the moment of the mixture has, along the input, the part
-    ``rho ((1-f) cos(2 pi f/K) + f cos(2 pi (1-f)/K))``, least at f = 1/2, where it is ``rho cos(pi/K)``.
+    "direction": along the input, the moment of the mixture has the component ``rho ((1-f) cos(2 pi f/K) + f
+    cos(2 pi (1-f)/K))``. This is least at f = 1/2, where it is ``rho cos(pi/K)``.
     """
     codes = len(row)
     if not rounds:
@@ -144,9 +146,9 @@ def circle_bound(epsilon: float, loss: CircularLoss) -> float:
     """Return the least worst-case loss of any epsilon-LDP mechanism on the circle of circumference 1.
 
     By invariance the law is one density f with ``m <= f <= e^epsilon m``, and ``m > 0`` constant. For any
-    level v, ``E L - v = int (L - v) f >= m (int (L-v)^+ - e^epsilon int (v-L)^+)``: the density does best to
-    be high exactly where L < v. At the v where the bracket vanishes, ``E L >= v``, with equality for the
-    window {L < v}: v is the least expected loss *and* the loss at the window's edge.
+    level v, ``E L - v = int (L - v) f >= m (int (L-v)^+ - e^epsilon int (v-L)^+)``, because the best density
+    is high exactly where L < v. At the v where the bracket vanishes, ``E L >= v``, with equality for the
+    window {L < v}. So v is both the least expected loss and the loss at the window's edge.
     """
     everywhere = loss.integral(0.5)
     growth = math.expm1(epsilon)

@@ -1,4 +1,4 @@
-"""`minimax`: the mechanism of least worst case for a goal, designed by linear programming, as integers.
+"""`minimax`: the mechanism with the least worst case for a goal, by linear programming, as integers.
 
 =========== ======== ================================================================ ==================
 goal        domain   minimises over all inputs the largest                            returns
@@ -9,8 +9,8 @@ goal        domain   minimises over all inputs the largest                      
 "direction" Circle   ``1 - rho_1``, rho_1 the attenuation of the first moment         `DesignedCircular`
 =========== ======== ================================================================ ==================
 
-With a population the goal "mean" minimises the variance that is expected there. `figures` sets what designs
-for means reach beside what no mechanism can.
+With a population, the goal "mean" minimises the expected variance in it. `figures` compares designs for means
+with a lower bound for all mechanisms.
 """
 
 from __future__ import annotations
@@ -43,14 +43,17 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], None]
 
 LARGEST_BIAS = 1e-9
-"""At a node, as a share of the range. Designs are far below; a kept file that is above is not used."""
+"""Largest bias at a node, as a share of the range. Designs are far below; cached files above are not used."""
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
-"""Shares of epsilon left for repairs, each tried when the one before left no room."""
+"""Shares of epsilon left for repairs; each is tried if the one before left no room."""
 
 _LARGEST = 14.0
-"""Tables for a larger epsilon are those for this one, which keep it too: their low levels, a millionth of
-the high ones, are as small as the solver can tell from nothing, and rounding to nodes is all that counts."""
+"""Largest epsilon of tables; those for a larger epsilon are the same, and keep it too.
+
+At this epsilon the low levels are a millionth of the high ones, the smallest that the solver can distinguish
+from zero, and rounding to nodes is the only error that matters.
+"""
 
 _Designed: TypeAlias = DesignedTable | DesignedCircular
 
@@ -69,51 +72,50 @@ def minimax(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> DesignedTable | DesignedCircular:
-    """Design a mechanism by linear programming.
+    """Design the mechanism with the least worst case for a goal, by linear programming.
 
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`. With a step of up to 257 values on an interval, 1,024 on a circle, the
-        nodes are the values, and the worst case is that of the values.
+        An `Interval` or a `Circle`. With a step of up to 257 values on an interval, or 1,024 on a circle, the
+        nodes are the values, and the worst case is over these values.
     epsilon
         From 0.01 to 20.
     goal
         "mean" or "value" on an interval, "value" or "direction" on a circle; see the module's table.
     outputs
-        The number of codes K, at most: an output that gets no weight is left out. 16 up to epsilon 5, 32
-        above; 128 on a circle, where ``E d(y, x)`` at epsilon 12 is then 3.3 times that of the optimum
-        without a grid: take more outputs, or `OptimalCircular`. For "value" with a step as many as values, if
-        these are more.
+        Largest number of codes K: an output without weight is left out. 16 up to epsilon 5, and 32 above. 128
+        on a circle; at epsilon 12 ``E d(y, x)`` is then 3.3 times that of the optimum without a grid, so use
+        more outputs, or `OptimalCircular`. For "value" with a step, the number of values if that is larger.
     nodes
-        The number of input nodes N, at equal distances; inputs between them are rounded stochastically, and
-        the worst case counts that. 17 up to epsilon 5, 33 above and with a population; on a circle the
-        number of codes. Left out where the domain has a step.
+        Number of input nodes N, at equal distances. Inputs between them are rounded stochastically, which the
+        worst case includes. 17 up to epsilon 5, and 33 above or with a population; on a circle the number of
+        codes. Left out if the domain has a step.
     power
-        Of the loss of "value", at least 1 (default 1). The other goals have none.
+        Exponent of the loss of "value", at least 1 (default 1). The other goals have none.
     population
-        For goal "mean": the variance that is expected in this population is minimised, not the largest one. A
-        population as `simulate_counts` takes it, or a list of several, which count alike. The mean is
-        unbiased for every population all the same. 5 % of what is minimised is a uniform population's.
+        For goal "mean": minimise the expected variance in this population, not the largest one. A population
+        as for `simulate_counts`, or a list of several, with equal weights. The mean is still unbiased for
+        every population. The minimised variance includes a uniform population with a weight of 5 %.
     cache
-        Whether a design is looked for on disk, and kept there.
+        Whether to look for the design on disk, and to store it there.
     progress
         Called with the share done, from 0 to 1, and a few words.
 
     Returns
     -------
     DesignedTable or DesignedCircular
-        Its certificate holds exactly; on an interval with goal "mean" its bias at the nodes is below 1e-15 of
-        the range. Rounding to nodes costs an interval up to a quarter of their squared distance in variance,
-        and half of their distance in ``|y-x|``: from epsilon 9 or 6 on that is more than the program gains,
-        and more nodes, or another mechanism, do better.
+        Its certificate holds exactly. On an interval with goal "mean", its bias at the nodes is below 1e-15
+        of the range. On an interval, rounding to nodes costs up to a quarter of their squared distance in
+        variance, and half of their distance in ``|y-x|``. From epsilon 9 or 6 on, this is more than the
+        program gains, so more nodes, or another mechanism, are better.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or the goal is none of the domain's.
+        If an argument is out of its bounds, or the domain does not have the goal.
     ArcwiseError
-        When the solver fails.
+        If the solver fails.
 
     Examples
     --------
@@ -143,7 +145,7 @@ def minimax(
 def _table(request: Request, report: Progress) -> Design:
     """Design a table on the unit interval."""
     unbiased = request.goal == "mean"
-    power = cast("float", request.power)  # which intervals always have
+    power = cast("float", request.power)  # never None on an interval
     scale = 0.5**power
     what = "worst case" if request.prior is None else "expected variance"
 
@@ -199,7 +201,7 @@ def _mechanism(domain: Domain, request: Request, design: Design) -> _Designed:
 
 
 def _holds(request: Request, design: Design) -> bool:
-    """Return whether all that a kept design claims is so: sizes, certificate, bias and worst case."""
+    """Return whether a cached design meets its claims: sizes, certificate, bias and worst case."""
     circular = request.domain == "circle"
     sizes = {len(row) for row in design.rows}
     if len(design.rows) != (1 if circular else request.nodes) or len(sizes) != 1:
@@ -237,12 +239,12 @@ class Figure(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """By what share the design's worst case is above the bound."""
+        """Share by which the design's worst case is above the bound."""
         return self.worst / self.bound - 1.0
 
     @property
     def saving(self) -> float:
-        """How many times as large the best published worst case is."""
+        """The best published worst case divided by the design's."""
         return self.published / self.worst
 
 
@@ -254,7 +256,7 @@ def figures(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> list[Figure]:
-    """Return a row for each epsilon: designed, measured, and bounded from below.
+    """Return a row for each epsilon: the design, its measures, and the lower bound.
 
     `inputs` is as for `lower_bound`; `cache` and `progress` are as for `minimax`.
     """

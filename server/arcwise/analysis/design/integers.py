@@ -1,11 +1,11 @@
-"""From a solved table to integer weights: exact ratios, exact sums, means to the last unit.
+"""Round a solved table to integer weights with exact ratios, exact sums, and means to half a unit.
 
-HiGHS keeps its constraints to 1e-10 at best. Here each code gets integer bounds, from low to
-``floor(low e^epsilon)`` with a rational lower bound of e^epsilon; weights are moved into them; and each row's
-sum and mean are repaired by moving weight between two codes that have room, in rational arithmetic. What is
-left of the bias is half a unit of 2**-64 times the distance of two outputs.
+HiGHS keeps its constraints to 1e-10 at best. Here each code gets integer bounds, from low to ``floor(low
+e^epsilon)`` with a rational lower bound of e^epsilon, and weights are moved into them. Then each row's sum
+and mean are repaired by moving weight between two codes that have room, in rational arithmetic. The remaining
+bias is half a unit of 2**-64 times the distance of two outputs.
 
-The room comes from solving at an epsilon slightly below the one that is kept.
+The room comes from solving at an epsilon slightly below the one of the certificate.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def integer_table(
     """
     nodes = len(rows)
     growth = exp_lower_bound(epsilon)
-    # Half of the room below the low level, half above the high one.
+    # Half of the room is below the low level, and half is above the high level.
     shrink = (1.0 - epsilon * margin / 2) / float(growth) * (1.0 + epsilon * margin)
     low = [max(1, int(p * shrink * 2.0**64)) for p in top.tolist()]
     high = [weight * growth.numerator // growth.denominator for weight in low]
@@ -67,8 +67,8 @@ def _repair(
 ) -> list[int] | None:
     """Return weights within their bounds with the sum 2**64 and the mean, to half a unit.
 
-    Two codes a and b take what the sum and the mean lack: ``alpha + beta = sum`` and
-    ``alpha v_a + beta v_b = mean``. Pairs that lie far apart need to move least, so they are tried first.
+    Two codes a and b absorb the missing sum and mean: ``alpha + beta = sum`` and ``alpha v_a + beta v_b =
+    mean``. Pairs that lie far apart need to move least, so they are tried first.
     """
     row = [min(max(weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
     total = UNIT - sum(row)
@@ -92,10 +92,10 @@ def exact_bias(rows: Sequence[Sequence[int]], units: Sequence[float]) -> float:
 
 
 def symmetric_row(weights: Sequence[int]) -> tuple[int, ...]:
-    """Return a row in which code j and its mirror image K-j share their weights, but for an odd unit.
+    """Return a row in which code j and its mirror image K-j share their weights, except for an odd unit.
 
-    Rounding moves what a row lacks to one code; half of it belongs to the image. Bounds that held for both
-    still do, and the sum stays.
+    Rounding gives all missing units of a row to one code; half of them belong to its image. Bounds that held
+    for both still hold, and the sum stays.
     """
     half = len(weights) // 2
     images = [weights[-j % len(weights)] for j in range(len(weights))]

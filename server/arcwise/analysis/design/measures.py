@@ -1,4 +1,4 @@
-"""What designs are measured by: the worst case of a mechanism, and the bound that no mechanism is below."""
+"""Measures of designs: the worst case of a mechanism, and a lower bound for every mechanism."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LARGEST = 12.0
 def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
     """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
 
-    It is computed from the integer rows; stochastic rounding between the nodes is included. If the domain has
-    a step, and nothing is rounded between its values, these are all inputs. The default goal is "mean" on an
-    interval and "direction" on a circle; `goal` and `power` are as for `minimax`.
+    It is computed from the integer rows, and includes stochastic rounding between nodes. If the domain has a
+    step, and nothing is rounded between its values, the inputs are these values. The default goal is "mean"
+    on an interval and "direction" on a circle; `goal` and `power` are as for `minimax`.
 
     The result is in the unit of the domain: squared for "mean", to the power for "value". For "direction" it
     is 1 - rho_1.
@@ -73,14 +73,16 @@ def lower_bound(
     """Return a lower bound on the worst case of *every* epsilon-LDP mechanism for a goal, as for `minimax`.
 
     On an interval it is the least worst case at finitely many inputs, with outputs anywhere, from a dual
-    certificate (`arcwise.analysis.design.bound`). It is a bound whatever the solver returns; with more inputs
-    it rises towards the least worst case. On a circle it is the least worst case itself. On an interval with
-    a step the inputs are its values, and the bound is the least worst case up to the solver's tolerance.
+    certificate (`arcwise.analysis.design.bound`). It is a valid bound regardless of the solver's answer; with
+    more inputs it rises towards the least worst case. On a circle it is the least worst case itself. On an
+    interval with a step the inputs are its values, and the bound is the least worst case up to the solver's
+    tolerance.
 
     On an interval epsilon is at most 12: beyond it the certificate's numbers span more than the solver can
     distinguish. `inputs` is odd and at least 5; the default is 65 above epsilon 5, for "value" from epsilon 3
     on, and 33 otherwise. It must be left out if the domain has a step; the interval must then have an odd
-    number of values. There is no bound for a circle with a step. The result is in the unit of `worst_case`.
+    number of values. No bound is available for a circle with a step. The result is in the unit of
+    `worst_case`.
     """
     number = check_epsilon(epsilon)
     exponent = check_goal(domain, goal, power)
@@ -90,7 +92,7 @@ def lower_bound(
                 f"domain must be an Interval with other rounding for a bound, got {domain!r}"
             )
         if inputs is not None:
-            raise ParameterError(f"inputs must be left out where the domain has a step, got {inputs!r}")
+            raise ParameterError(f"inputs must be left out if the domain has a step, got {inputs!r}")
         inputs = domain.size or 0
         if inputs < 5 or inputs % 2 == 0:
             raise ParameterError(
@@ -109,7 +111,7 @@ def lower_bound(
 
 
 def _unit(length: float, exponent: float) -> float:
-    """Return ``length ** exponent``: the unit of a loss, infinite where that is beyond a float."""
+    """Return ``length ** exponent``, the unit of a loss; infinite if it is too large for a float."""
     try:
         return float(length**exponent)
     except OverflowError:

@@ -1,16 +1,16 @@
-"""The best m-piece density found by optimisation, for many epsilon at once, assuming nothing about its shape.
+"""The best m-piece density by optimisation, for many epsilon together, without assumptions about its shape.
 
 At the worst input minimise ``sum_i h_i A_i / sum_i h_i w_i`` over the ends of m pieces and their relative
 levels ``1 <= h_i <= e^epsilon``, where w_i is the width of a piece and A_i the integral of the loss over it.
-Two facts make it exact and fast:
+Two facts make this exact and fast:
 
-- The ratio is at most v where ``min sum_i h_i (A_i - v w_i) <= 0`` (Dinkelbach 1967), and for given ends that
-  is linear in each level by itself: a level is 1 or e^epsilon.
+- The ratio is at most v where ``min sum_i h_i (A_i - v w_i) <= 0`` (Dinkelbach 1967). For given ends this is
+  linear in each level separately, so a level is 1 or e^epsilon.
 - With ends on a grid, the minimum over all ends and levels is a shortest path through (grid point, number of
   pieces, level): dynamic programming, with no local minima.
 
-Then every end is moved inside its two cells to the minimum of the same expression. Nothing here knows where
-the high levels belong: that they form one window, and that more pieces do not help, is found, not assumed.
+Then every end is moved inside its two cells to the minimum of the same expression. The search does not assume
+where the high levels are: it finds that they form one window, and that more pieces do not help.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _CHUNK = 1024
-"""Values of epsilon that are worked on at once: the arrays stay small."""
+"""Values of epsilon per batch, so that the arrays stay small."""
 
 _ROUNDS = 60
-"""Dinkelbach's iteration converges faster than linearly; this many are never needed."""
+"""Dinkelbach's iteration converges faster than linearly and never needs this many steps."""
 
 
 class FoundPieces(NamedTuple):
@@ -78,8 +78,8 @@ def search_pieces(
     """Return the best densities with at most m pieces at the worst input, by optimisation.
 
     `power`, at least 1, is that of the loss. Inputs are in [0, 1], and outputs in the range `outputs`, which
-    holds [0, 1]. The worst input is the end of [0, 1] that is nearer to an end of this range, 0 if both are
-    equally near. With `circular`, [0, 1] is a circle and the worst input 1/2.
+    contains [0, 1]. The worst input is the end of [0, 1] that is nearer to an end of this range, or 0 if both
+    are equally near. With `circular`, [0, 1] is a circle and the worst input is 1/2.
 
     Examples
     --------
@@ -92,9 +92,9 @@ def search_pieces(
     numbers = np.array([check_epsilon(float(epsilon)) for epsilon in np.ravel(np.asarray(epsilons))])
     low, high = (checked_real("outputs", end) for end in outputs)
     if low > 0.0 or high < 1.0 or (circular and (low, high) != (0.0, 1.0)):
-        raise ParameterError(f"outputs must hold [0, 1], and be it on a circle, got {outputs!r}")
+        raise ParameterError(f"outputs must contain [0, 1], and equal it on a circle, got {outputs!r}")
     length = high - low
-    # The fewer outputs are near an input, the larger its error; at 1/2 the circular distance is |y - 1/2|.
+    # An input with fewer outputs nearby has a larger error; at 1/2 the circular distance is |y - 1/2|.
     x = 0.5 if circular else 0.0 if -low <= high - 1.0 else 1.0
     loss = _Loss(float(power), (x - low) / length)
     parts = [_search(m, numbers[i : i + _CHUNK], loss) for i in range(0, len(numbers), _CHUNK)]
@@ -106,12 +106,12 @@ def search_pieces(
 
 def _search(m: int, epsilons: FloatArray, loss: _Loss) -> FoundPieces:
     level = np.stack([np.ones_like(epsilons), np.exp(epsilons)])
-    edges = np.tile(np.append(0.0, np.ones(m)), (len(epsilons), 1))  # the uniform density to begin with
+    edges = np.tile(np.append(0.0, np.ones(m)), (len(epsilons), 1))  # start with the uniform density
     high = np.zeros((len(epsilons), m), dtype=bool)
     error = _ratio(edges, high, level, loss)
     for _ in range(_ROUNDS):
         ends, fresh_high = _shortest(m, error, level, loss)
-        # Ends to the best place in the cells around them, then the error of that, then again.
+        # Move ends to the best place in the cells around them, update the error, and repeat.
         fresh = error
         for _ in range(4):
             fresh_edges = _polish(ends, fresh_high, fresh, loss)

@@ -1,24 +1,26 @@
-"""The m-piece framework: the density of least worst-case error among those with at most m levels.
+"""The m-piece framework: the density with the least worst-case error among those with at most m levels.
 
-Of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data under Local Differential Privacy"
-(Zheng, Mishra, Hu): for the input x the report has the density ``p_1, ..., p_m`` on consecutive pieces of the
-domain; levels are the same for every x, with ``p_i <= e^epsilon p_j``; where the pieces end may depend on x.
+The source is "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data under Local
+Differential Privacy" (Zheng, Mishra, Hu). For the input x the report has the density ``p_1, ..., p_m`` on
+consecutive pieces of the domain. Levels are the same for every x, with ``p_i <= e^epsilon p_j``; the ends of
+the pieces may depend on x.
 
-Why three pieces are enough. Fix the lowest level q and an input, and let L(y) be the loss of the output y.
-The error ``int L f`` is linear in the density f, with ``q <= f <= e^epsilon q`` and mass 1, so the best f
-fills up the places of least loss to e^epsilon q and leaves q elsewhere (the bathtub): two levels, the high
-one where ``L(y) < v``. For ``|y-x|^k`` that is a window around x, inside a domain: at most three pieces.
-An end of an interval is its worst input, because the values of ``|y - 0|``, sorted, are nowhere below those
-of ``|y - x|``; there the best q is that of `optimal_levels`, and the same levels do no worse elsewhere.
-With m = 2 the window must touch an end of the domain at every input, and inputs in the middle suffer.
+Three pieces are enough for the following reason. Fix the lowest level q and an input, and let L(y) be the
+loss of the output y. The error ``int L f`` is linear in the density f, with ``q <= f <= e^epsilon q`` and
+mass 1. So the best f is e^epsilon q where the loss is least, and q elsewhere (the bathtub principle): two
+levels, the high one where ``L(y) < v``. For ``|y-x|^k`` that is a window around x, inside a domain: at most
+three pieces. An end of an interval is its worst input, because the values of ``|y - 0|``, sorted, are nowhere
+below those of ``|y - x|``. The best q for it is that of `optimal_levels`, and the same levels do no worse
+elsewhere. With m = 2 the window must touch an end of the domain at every input, which increases the error of
+inputs in the middle.
 
 `pieces_search` finds the same optimum without this argument.
 
 Optimal among densities is not optimal among all mechanisms. Report a if the value is below 1/2 and 1-a
-otherwise, the truth with probability ``e^epsilon / (1 + e^epsilon)``. With
-``a = (e^epsilon - 1) / (4 e^epsilon)`` the worst case of ``|y-x|`` is ``(1 + e^-epsilon) / 4``, reached at 0,
-1/2 and 1: 0.342 at epsilon 1, where the best density has 0.378. The law has two atoms, which no density has.
-From epsilon 1.77 on the density is better again; what all mechanisms can reach is `lower_bound` with the goal
+otherwise, the truth with probability ``e^epsilon / (1 + e^epsilon)``. With ``a = (e^epsilon - 1) / (4
+e^epsilon)`` the worst case of ``|y-x|`` is ``(1 + e^-epsilon) / 4``, reached at 0, 1/2 and 1: 0.342 at
+epsilon 1, where the best density has 0.378. The law has two atoms, which no density has. From epsilon 1.77 on
+the density is better again; `lower_bound` with the goal "value" bounds all mechanisms.
 "value".
 """
 
@@ -78,7 +80,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
     elif m == 2:
         uniform = _window_error(0.5 if circular else 0.0, 1.0, 0.0, power, circular=circular)
         x, width, worst = _two_pieces(number, power, circular=circular)
-        if worst >= uniform:  # on a circle two pieces can be no better than one
+        if worst >= uniform:  # on a circle, two pieces may be no better than one
             return optimal_pieces(1, epsilon, power, domain)
         start, high = 0.0, _high_level(width, number)
     else:
@@ -102,7 +104,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
 
 
 def _high_level(width: float, epsilon: float) -> float:
-    """Return the level inside a window of this width, with e^-epsilon times as much outside: mass 1."""
+    """Return the level inside a window of this width, for mass 1; outside, it is e^-epsilon times as high."""
     return 1.0 / (width + math.exp(-epsilon) * (1.0 - width))
 
 
@@ -110,7 +112,7 @@ def _two_pieces(epsilon: float, power: float, *, circular: bool) -> tuple[float,
     """Return the worst input, the window's width and the worst case of the best two pieces on [0, 1].
 
     The window is [0, w) for inputs up to 1/2, and its mirror image above. On an interval the error is convex
-    in x, on a circle it grows with the distance from the window's middle: the worst input is 0 or 1/2.
+    in x; on a circle it grows with the distance from the window's middle. So the worst input is 0 or 1/2.
     """
     from scipy.optimize import minimize_scalar
 
@@ -118,7 +120,7 @@ def _two_pieces(epsilon: float, power: float, *, circular: bool) -> tuple[float,
         at_end = _window_error(0.0, width, epsilon, power, circular=circular)
         return at_end, _window_error(0.5, width, epsilon, power, circular=circular)
 
-    # The larger of two errors can have two valleys: look at all of [0, 1] before going down into one.
+    # The larger of two errors can have two valleys, so search all of [0, 1] before descending into one.
     grid = np.linspace(0.0, 1.0, 2001)[1:]
     best = int(np.argmin([max(errors(width)) for width in grid]))
     bounds = float(grid[max(best - 1, 0)]), float(grid[min(best + 1, len(grid) - 1)])
@@ -164,7 +166,7 @@ class TwoAtoms(NamedTuple):
     def worst_case(self) -> float:
         """Return the largest ``E|y-x|`` over all inputs.
 
-        On either side of 1/2 the error is piecewise linear in x, with kinks at the outputs only, so its
+        On either side of 1/2 the error is piecewise linear in x, with kinks only at the outputs. So its
         largest values are at the ends of the pieces: 0, the outputs, 1/2 (from both sides) and 1.
         """
         below = math.nextafter(0.5, 0.0)

@@ -1,15 +1,15 @@
-"""The linear program of a table whose output values are given, and its first-order model when they may move.
+"""The linear program of a table with given output values, and its first-order model for moving them.
 
-Coordinates: the interval is [-1, 1], the N nodes stand at equal distances, the K outputs are symmetric about
-0 (ascending). By symmetry of the problem the table may be symmetric, ``P[i, j] = P[N-1-i, K-1-j]``: the mean
-of a table and its mirror image keeps every constraint and is no worse at any input. So one variable serves
-each such pair of cells, which halves the program. With a prior nothing is symmetric, and every cell has its
+Coordinates: the interval is [-1, 1], the N nodes are at equal distances, the K outputs are symmetric about 0
+(ascending). By symmetry of the problem the table may be symmetric, ``P[i, j] = P[N-1-i, K-1-j]``: the mean of
+a table and its mirror image keeps every constraint and is no worse at any input. So each such pair of cells
+shares a variable, which halves the program. With a prior the problem is not symmetric, and every cell has its
 own variable.
 
-Variables: the worst case t, with a prior the expected loss; a level top[j] for each code; the excess of each
-cell over the low level. With ``P[i, j] = e^-epsilon top[j] + excess[i, j]`` and
-``0 <= excess[i, j] <= (1 - e^-epsilon) top[j]`` the ratio within each column is at most e^epsilon. Solved
-with HiGHS's dual simplex through `scipy.optimize.linprog`.
+Variables: the worst case t, or with a prior the expected loss; a level top[j] for each code; the excess of
+each cell over the low level. With ``P[i, j] = e^-epsilon top[j] + excess[i, j]`` and ``0 <= excess[i, j] <=
+(1 - e^-epsilon) top[j]`` the ratio within each column is at most e^epsilon. The program is solved with
+HiGHS's dual simplex through `scipy.optimize.linprog`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _RTOL = 1e-9
-"""A cut is added where the worst case exceeds the program's by more than this."""
+"""A cut is added if the worst case exceeds the program's by more than this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Goal:
     """The goal that a table is designed for, with the loss ``|y-x|^power``.
 
     If `unbiased`, ``E y = x`` at every node, and the loss with power 2 is the variance. `rounds` is False if
-    the nodes are all the values that exist; otherwise inputs may be between two nodes. With a `prior`, the
+    the nodes are all possible values; otherwise inputs may be between two nodes. With a `prior`, the
     probability of each node, the expected loss is minimised, without one the worst case.
     """
 
@@ -56,12 +56,12 @@ class Goal:
 
     @property
     def positions(self) -> FloatArray:
-        """Where the nodes stand on [-1, 1], shape (N,)."""
+        """The positions of the nodes on [-1, 1], shape (N,)."""
         return np.linspace(-1.0, 1.0, self.nodes)
 
     @property
     def reach(self) -> float:
-        """The least largest output: (e^epsilon + 1) / (e^epsilon - 1) when unbiased, else 1.
+        """The smallest possible largest output: (e^epsilon + 1) / (e^epsilon - 1) if unbiased, else 1.
 
         The report's mean is 1 at one end and -1 at the other, and ratios are at most e^epsilon; outputs of
         plus and minus this size attain both (Duchi's mechanism).
@@ -69,9 +69,9 @@ class Goal:
         return 1.0 / math.tanh(self.epsilon / 2) if self.unbiased else 1.0
 
     def peaks(self, rows: FloatArray, outputs: FloatArray) -> Peaks:
-        """Return the worst case between each two nodes, for the half of the pairs that symmetry leaves.
+        """Return the worst case between each two nodes, for half of the pairs by symmetry.
 
-        The loss at each node where no input is between two; with a prior the expected loss.
+        If no input is between nodes, return the loss at each node; with a prior, the expected loss.
         """
         if self.prior is not None or not self.rounds:
             losses = node_losses(rows, outputs, self.power)
@@ -86,7 +86,7 @@ class Goal:
 
 
 class Cuts(NamedTuple):
-    """Inputs at which the worst case is held down: `fraction` of the way from node `pair` to the next."""
+    """Inputs at which the worst case is bounded: `fraction` of the way from node `pair` to the next."""
 
     pair: IntArray
     fraction: FloatArray
@@ -98,8 +98,8 @@ class Table(NamedTuple):
     `worst` is the largest expected loss over all inputs, on [-1, 1], or with a prior the expected loss.
     `rows` are probabilities, shape (N, K); `top` is the largest weight that each code may have, shape (K,).
     `cuts` are the inputs that were needed. `prices` are the multipliers of the cuts (non-negative; with a
-    prior, of its one row), of the rows' sums and of their means, of the shapes (C,), (N,) and (N,): zero for
-    rows left out by symmetry.
+    prior, of its one row), of the rows' sums and of their means, of the shapes (C,), (N,) and (N,). They are
+    zero for rows left out by symmetry.
     """
 
     worst: float
@@ -111,9 +111,9 @@ class Table(NamedTuple):
 
 
 def _first_cuts(nodes: int, *, rounds: bool = True) -> Cuts:
-    """Return the inputs to begin with: the nodes and the middles between them, one half of them.
+    """Return the first inputs: one half of the nodes and of the middles between them.
 
-    The nodes alone where no input is between them.
+    If no input is between nodes, return only the nodes.
     """
     if not rounds:
         return Cuts(np.arange((nodes + 1) // 2), np.zeros((nodes + 1) // 2))
@@ -130,7 +130,7 @@ class _Builder:
         cells, codes, self.held = np.arange(n * k), np.arange(k), np.arange(n)
         if goal.prior is None:
             cells, codes = np.minimum(cells, cells[::-1]), np.minimum(codes, codes[::-1])
-            self.held = self.held[: (n + 1) // 2]  # the rows whose sum and mean are demanded
+            self.held = self.held[: (n + 1) // 2]  # the rows with constraints on sum and mean
         canonical, inverse = np.unique(cells, return_inverse=True)
         self.code = codes
         self.tops = int(codes.max()) + 1
@@ -143,7 +143,7 @@ class _Builder:
         self.scale = self.largest**goal.power
 
     def sums(self, row: IntArray, node: IntArray, factor: FloatArray, columns: int) -> Any:
-        """Return the matrix whose row ``row[r]`` takes ``sum_j factor[r, j] P[node[r], j]``, added up."""
+        """Return the matrix whose row ``row[r]`` adds up ``sum_j factor[r, j] P[node[r], j]``."""
         k = factor.shape[1]
         at = np.repeat(row, k)
         cell, top = self.cell[node].ravel(), np.tile(1 + self.code, len(row))
@@ -152,12 +152,12 @@ class _Builder:
         return sparse.csr_matrix((data, where), shape=(int(row.max()) + 1, columns))
 
     def moves(self, row: IntArray, node: IntArray, slope: FloatArray, rows: FloatArray, columns: int) -> Any:
-        """Return the matrix of derivatives of the same sums by how far each pair of outputs moves.
+        """Return the derivatives of the same sums by the shift of each pair of outputs.
 
-        With a prior, by how far each output moves.
+        With a prior, by the shift of each output.
         """
         k = slope.shape[1]
-        # A pair's outputs move apart together; a single output in the middle stays.
+        # The outputs of a pair move apart together; a single output in the middle stays.
         sign = np.sign(np.arange(k) - (k - 1) / 2) if self.goal.prior is None else np.ones(k)
         data = (slope * rows[node] * sign).ravel()
         where = np.repeat(row, k), self.first_move + np.tile(self.code, len(row))
@@ -226,7 +226,7 @@ def _run(program: dict[str, Any], bounds: FloatArray) -> Any:
 
 
 def solve(goal: Goal, outputs: FloatArray) -> Table | None:
-    """Return the best table with these outputs; None when there is none (outputs too close to 0).
+    """Return the best table with these outputs, or None if none exists (outputs too close to 0).
 
     Cuts are added between nodes until the worst case over all inputs is the program's.
     """
@@ -241,7 +241,7 @@ def solve(goal: Goal, outputs: FloatArray) -> Table | None:
         rows = builder.low * top + result.x[builder.cell]
         peaks = goal.peaks(rows, outputs)
         worst = float(peaks.value.max())
-        settled = goal.prior is not None or not goal.rounds  # the program knows all inputs
+        settled = goal.prior is not None or not goal.rounds  # the program contains all inputs
         fresh = None if settled else _new_cuts(cuts, peaks, result.x[0] * builder.scale * (1 + _RTOL))
         if fresh is None:
             return Table(worst, rows, top, outputs, cuts, _prices(builder, cuts, result))
@@ -252,7 +252,7 @@ def move(goal: Goal, table: Table, limits: FloatArray) -> tuple[FloatArray, floa
     """Return new outputs for a table, and the worst case that a first-order model predicts for them.
 
     `limits`, shape (K, 2), holds how far each output may go down and up; without a prior only the upper half
-    counts. The result is None if the solver finds none.
+    is used. The result is None if the solver finds none.
     """
     builder = _Builder(goal, table.outputs)
     moving = limits if goal.prior is not None else limits[::-1][: builder.tops]
@@ -273,7 +273,7 @@ def move(goal: Goal, table: Table, limits: FloatArray) -> tuple[FloatArray, floa
 
 
 def _new_cuts(cuts: Cuts, peaks: Peaks, limit: float) -> Cuts | None:
-    """Return the peaks above `limit` that are no cuts yet, or None."""
+    """Return the peaks above `limit` that are not cuts yet, or None."""
     above = np.flatnonzero(peaks.value > limit)
     known = [
         bool(np.any((cuts.pair == pair) & (np.abs(cuts.fraction - peaks.fraction[pair]) < 1e-8)))

@@ -1,4 +1,4 @@
-"""What may be asked of `minimax`: goals, sizes and their bounds, checked once."""
+"""Requests for designs: goals, sizes and their bounds, checked once."""
 
 from __future__ import annotations
 
@@ -18,21 +18,26 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
 
 MOST_DESIGNED = 257
-"""Values of an interval with a step that designs take, a node each: 6 seconds of one core for the mean, half
-a minute for a value."""
+"""Most values of an interval with a step that a design takes, with a node for each.
+
+The most take 6 seconds of one core for the mean, and half a minute for a value.
+"""
 
 _SIZES = {"interval": (2, 257), "circle": (3, 4096)}
 """Least and largest number of nodes and of outputs."""
 
 _VERSION = 1
-"""Of the search: rises when the same request would give other integers."""
+"""Version of the search: it rises when the same request would give other integers."""
 
 _SMALL = 5.0
-"""Up to this epsilon 17 nodes and 16 outputs; above it rounding to 17 nodes would cost too much."""
+"""Up to this epsilon, 17 nodes and 16 outputs; above it, rounding to 17 nodes would cost too much."""
 
 UNIFORM = 0.05
-"""Share of a design's prior that is uniform. Where the population is right it costs 0.05 %, at epsilon 4 up
-to 1.5 %; it halves the variance at values where the population has nobody."""
+"""Share of a design's prior that is uniform.
+
+If the population is right, it costs 0.05 % at small epsilon and up to 1.5 % at epsilon 4. It halves the
+variance at values where the population has nobody.
+"""
 
 
 class Request(NamedTuple):
@@ -54,19 +59,19 @@ class Request(NamedTuple):
 
     @property
     def unit(self) -> Domain:
-        """The unit domain that the design is made on, with the values that nodes are."""
+        """The unit domain of the design, with a step if each node is a value."""
         step = None if self.rounds else 1.0 / (self.nodes - (self.domain == "interval"))
         return Circle(1.0, step) if self.domain == "circle" else Interval(0.0, 1.0, step=step)
 
     @property
     def key(self) -> dict[str, Any]:
-        """What a design is kept under, as JSON has it."""
+        """The key under which a design is cached, as JSON."""
         prior = None if self.prior is None else list(self.prior)
         return {**self._asdict(), "prior": prior, "version": _VERSION}
 
 
 def designable(domain: Domain) -> bool:
-    """Return whether the domain is a lattice of few enough values for a design with a node for each."""
+    """Return whether the domain is a lattice with few enough values for a design with a node for each."""
     return domain.discrete and (domain.size or 0) <= MOST_DESIGNED
 
 
@@ -104,7 +109,7 @@ def check_request(
         raise ParameterError(f'population is for the goal "mean" only, got one for {goal!r}')
     size = domain.size if domain.discrete else None
     if size is not None and nodes not in (None, size):
-        raise ParameterError(f"nodes must be left out where the domain has {size} values, got {nodes!r}")
+        raise ParameterError(f"nodes must be left out if the domain has {size} values, got {nodes!r}")
     kind = "circle" if domain.circular else "interval"
     low, high = _SIZES[kind]
     most = high if kind == "circle" else MOST_DESIGNED

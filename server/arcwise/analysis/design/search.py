@@ -1,13 +1,13 @@
-"""Where the outputs of a table should stand: from a program with many, then by moving the few that stay.
+"""Find the output values of a table: first from a program with many outputs, then by moving the kept ones.
 
-1. *Many.* The program on a fine grid of outputs; the weight that it gives them is gathered into K clusters.
+1. *Many.* Solve the program on a fine grid of outputs, and gather its weight into K clusters.
 2. *Move.* Sequential linear programming: a model to first order in the outputs gives a step inside a trust
-   region, the exact program at the new outputs says what it is worth.
-3. *Relocate.* An output that no weight is given to goes where a new output would pay most: where the reduced
-   cost of its column, by the program's multipliers, is lowest. Then moves again.
+   region; the exact program at the new outputs evaluates it.
+3. *Relocate.* Move an output without weight to the place where a new output pays most: where the reduced cost
+   of its column, by the program's multipliers, is lowest. Then repeat step 2.
 
-Coordinates as in `program`. Every table on the way is feasible; the search can only make it better. With a
-prior there is no third step: there the second gains less than a thousandth.
+Coordinates as in `program`. Every intermediate table is feasible, and the search never makes it worse. With a
+prior, step 3 is skipped, because there step 2 gains less than a thousandth.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _GRID = 60
-"""Outputs on either side of 0 in the first program."""
+"""Number of outputs on either side of 0 in the first program."""
 
 _MARGIN = 1.35
-"""How far they reach beyond the least that is feasible; unbiased tables found at any epsilon stay inside."""
+"""Reach of these outputs, over the least feasible one; unbiased tables found at any epsilon stay inside."""
 
 _PRIOR_MARGIN = 2.0
-"""The same with a prior, which makes outputs that are rarely needed go farther."""
+"""The same with a prior, which moves rarely needed outputs farther out."""
 
 _ROUNDS = 4
-"""Relocations at most."""
+"""Most relocations."""
 
 _USED = 1e-7
-"""An output whose largest weight is below this is not used."""
+"""An output with a largest weight below this is not used."""
 
 _QUANTUM = 2.0**-32
 """Outputs are multiples of this, so that their sums with nodes and each other are exact."""
@@ -50,7 +50,7 @@ def find_table(goal: Goal, outputs: int, notify: Callable[[float, float], None])
     `notify` is called with the share done, from 0 to 1, and the worst case so far on [-1, 1].
     """
     if not (goal.unbiased or goal.rounds) and goal.power == 1.0 and goal.nodes <= outputs:
-        # For any weights of the inputs an output loses nothing when it moves to its weighted median, a node.
+        # For any weights of the inputs, moving an output to its weighted median, a node, loses nothing.
         notify(0.1, 1.0)
         table = _must(program.solve(goal, goal.positions))
         return _must(program.solve(goal, table.outputs[table.top > _USED]))
@@ -78,7 +78,7 @@ def _must(table: Table | None) -> Table:
 
 
 def _mirror(upper: FloatArray, outputs: int) -> FloatArray:
-    """Return symmetric outputs with these positive ones, ascending, and 0 when their number is odd."""
+    """Return symmetric outputs from the positive ones, ascending, with 0 if their number is odd."""
     middle = np.zeros(outputs % 2)
     return np.concatenate([-upper[::-1], middle, upper])
 
@@ -96,7 +96,7 @@ def _start(goal: Goal, outputs: int) -> FloatArray:
     weight = _must(program.solve(goal, _mirror(grid, 2 * _GRID))).top[_GRID:]
     centres = _clusters(grid, weight, outputs // 2)
     if goal.unbiased:
-        # With its largest output there, plus and minus alone are feasible, whatever the others are.
+        # With this largest output, plus and minus it are feasible alone, regardless of the others.
         centres[-1] = max(centres[-1], goal.reach * (1 + 1e-9))
     return _mirror(centres, outputs)
 
@@ -116,14 +116,14 @@ def _clusters(points: FloatArray, weight: FloatArray, count: int) -> FloatArray:
         if np.array_equal(moved, centres):
             break
         centres = moved
-    # More centres than points: spread those that coincide, the moves do the rest.
+    # If there are more centres than points, spread the coinciding ones; the moves improve them.
     return np.sort(centres) + np.arange(count) * 1e-6
 
 
 def _descend(
     goal: Goal, table: Table, notify: Callable[[float, float], None], begin: float, end: float
 ) -> Table:
-    """Return a table from which no small move of the outputs is better."""
+    """Return a table that no small move of the outputs improves."""
     radius = 0.05 * goal.reach
     steps = 60
     for step in range(steps):
@@ -157,7 +157,7 @@ def _limits(goal: Goal, outputs: FloatArray, radius: float) -> FloatArray:
 
 
 def _relocate(goal: Goal, table: Table) -> FloatArray | None:
-    """Return outputs with the unused ones where new ones would pay most, or None when nothing would."""
+    """Return outputs with the unused ones where new ones pay most, or None if none would pay."""
     k = len(table.outputs)
     upper, top = table.outputs[(k + 1) // 2 :], table.top[(k + 1) // 2 :]
     unused = np.flatnonzero(top < _USED)
@@ -172,7 +172,7 @@ def _relocate(goal: Goal, table: Table) -> FloatArray | None:
     upper = upper.copy()
     upper[unused[: len(places)]] = places
     upper = np.maximum.accumulate(np.sort(upper))
-    # Coinciding outputs would never part again.
+    # Outputs that coincide would never separate again.
     upper = upper + np.arange(len(upper)) * 1e-7
     if not goal.unbiased:
         upper = np.minimum(upper, 1.0)
@@ -182,7 +182,7 @@ def _relocate(goal: Goal, table: Table) -> FloatArray | None:
 def _reduced_costs(goal: Goal, table: Table, grid: FloatArray) -> FloatArray:
     """Return the reduced cost of the column of a pair of outputs at plus and minus each point of `grid`.
 
-    A column takes for each row its high level where the row's price is negative, else its low level.
+    In each row, a column has its high level if the row's price is negative, and its low level otherwise.
     """
     cut, total, mean = table.prices
     y = np.concatenate([-grid[::-1], grid])
@@ -195,7 +195,7 @@ def _reduced_costs(goal: Goal, table: Table, grid: FloatArray) -> FloatArray:
     folded = (price + price[::-1, ::-1])[: (goal.nodes + 1) // 2]
     best = np.where(folded < 0, folded, np.exp(-goal.epsilon) * folded)
     if goal.nodes % 2:
-        best[-1] *= 0.5  # the middle row's image is itself: both signs of y are the same cells
+        best[-1] *= 0.5  # the middle row is its own image: both signs of y are the same cells
     both = best + best[:, ::-1]
     column: FloatArray = both.sum(axis=0)[len(grid) :]
     return column

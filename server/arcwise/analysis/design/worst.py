@@ -1,8 +1,8 @@
-"""The worst case over *all* inputs of rows with stochastic rounding between their nodes, and cuts for it.
+"""The worst case over *all* inputs of rows with stochastic rounding between nodes, and cuts for it.
 
-An input between two nodes has the mixture of their rows, so its expected loss is
-``(1-f) A(x) + f B(x)``, where f is its fraction of the way and A and B are the losses of the two rows. This
-module maximises such mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
+An input between two nodes has the mixture of their rows. So its expected loss is ``(1-f) A(x) + f B(x)``,
+where f is its fraction of the way and A and B are the losses of the two rows. This module maximises such
+mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Peaks(NamedTuple):
-    """Per pair of neighbouring nodes, shape (S,): the largest expected loss and the fraction it is at."""
+    """For each pair of neighbouring nodes, shape (S,): the largest expected loss and its fraction."""
 
     value: FloatArray
     fraction: FloatArray
 
 
 def node_losses(rows: FloatArray, outputs: FloatArray, power: float) -> FloatArray:
-    """Return ``E|y-x|^power`` at each node, shape (N,); node s stands at ``-1 + 2s/(N-1)``."""
+    """Return ``E|y-x|^power`` at each node, shape (N,); node s is at ``-1 + 2s/(N-1)``."""
     nodes = np.linspace(-1.0, 1.0, len(rows))
     losses: FloatArray = np.einsum("ij,ij->i", rows, np.abs(outputs - nodes[:, None]) ** power)
     return losses
@@ -36,11 +36,11 @@ def node_losses(rows: FloatArray, outputs: FloatArray, power: float) -> FloatArr
 def variance_peaks(second_moments: FloatArray) -> Peaks:
     """Return the exact peak of the variance between each two nodes, for rows unbiased at the nodes.
 
-    `second_moments`, shape (N,), holds ``E y^2`` of each row; node s stands at ``-1 + 2s/(N-1)``.
+    `second_moments`, shape (N,), holds ``E y^2`` of each row; node s is at ``-1 + 2s/(N-1)``.
 
-    With v, v' the variances at two nodes at the distance h, the mixture's variance is
-    ``(1-f) v + f v' + f (1-f) h^2``, because the mixture is unbiased too: concave in f, so its maximum over
-    [0, 1] is at ``f = 1/2 + (v' - v) / (2 h^2)``, moved into [0, 1].
+    With v, v' the variances at two nodes at the distance h, the mixture's variance is ``(1-f) v + f v' + f
+    (1-f) h^2``, because the mixture is unbiased too. This is concave in f, so its maximum over [0, 1] is at
+    ``f = 1/2 + (v' - v) / (2 h^2)``, moved into [0, 1].
     """
     nodes = np.linspace(-1.0, 1.0, len(second_moments))
     step = 2.0 / (len(nodes) - 1)
@@ -67,8 +67,8 @@ def row_pieces(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return pieces (pair, left, right) of the first `pairs` gaps between nodes, for `mixture_maximum`.
 
-    Losses ``|y-x|^power`` are convex in x, so any pieces do; cut at the outputs they are linear for power 1,
-    and the chords of `mixture_maximum` exact.
+    Losses ``|y-x|^power`` are convex in x, so any pieces are valid. For power 1, cutting at the outputs makes
+    them linear, and the chords of `mixture_maximum` exact.
     """
     position = (outputs + 1.0) * (nodes - 1) / 2.0
     kinks = position[(position > 0.0) & (position < pairs)]
@@ -81,7 +81,7 @@ def row_pieces(
 def _chord_peaks(
     curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return per piece an upper bound, the fraction where it is reached, and the mixture's value there.
+    """Return for each piece an upper bound, its fraction, and the mixture's value at this fraction.
 
     A and B are convex, so they lie below their chords, and the mixture below a parabola.
     """
@@ -100,7 +100,7 @@ def _chord_peaks(
 
 
 def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> Peaks:
-    """Return a peak of every pair found on its pieces: a value that is reached, near the largest."""
+    """Return a peak of each pair found on its pieces: a value that is reached, near the largest."""
     _, fraction, value = _chord_peaks(curves, pair, left, right)
     order = np.lexsort((value, pair))
     last = np.flatnonzero(np.diff(pair[order], append=pair.max() + 1))
@@ -111,16 +111,16 @@ def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: Float
 def mixture_maximum(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> float:
     """Return the maximum over all pieces, from above: at most a factor ``1 + 1e-10`` too large.
 
-    Branch and bound: a piece whose upper bound is not above the largest value found is done; the others are
+    Branch and bound: a piece with an upper bound not above the largest value found is done. The others are
     halved, which quarters the distance between chord and curve. `curves` maps (pair, fraction) to (A, B),
-    each convex in the fraction on every piece. A piece, of n, goes from `left` to `right`, as fractions
+    each convex in the fraction on every piece. Each of the n pieces goes from `left` to `right`, as fractions
     within `pair`.
     """
     reached = ceiling = 0.0
     while True:
         upper, fraction, value = _chord_peaks(curves, pair, left, right)
         reached = max(reached, float(value.max()))
-        # Below this width only rounding is left between chord and curve.
+        # Below this width, chord and curve differ only by rounding.
         kept = (upper > reached * (1 + 1e-10)) & (right - left > 1e-12)
         ceiling = max(ceiling, float(upper[~kept].max(initial=0.0)))
         if not kept.any():

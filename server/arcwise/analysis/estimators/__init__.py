@@ -1,6 +1,6 @@
-"""Estimators of single quantities, and `estimation`, which makes all of them.
+"""Estimators of single quantities, and `estimation`, which computes all of them.
 
-Nothing here knows a server: a bare array of counts is enough, from a store, a file or a data lake.
+No module here needs a server: an array of counts is enough, from a store, a file or a data lake.
 """
 
 __all__: list[str] = []

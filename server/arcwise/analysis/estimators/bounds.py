@@ -1,19 +1,20 @@
-"""Bounds of shares that hold for every population: averages of weights that are learned on other reports.
+"""Bounds of shares that hold for every population: averages of weights learned on other reports.
 
-A weight per code, w, has an average over the reports whose mean is ``(P w) . f``, with P the kernel's rows
-and f the node distribution. Where ``P w >= phi`` at every node, that mean is at least ``phi . f`` whatever
-the population is, so the average and its standard error give an upper bound of ``phi . f``. Nothing is
-assumed about the population, and nothing has to be estimated for the bound to hold: not where people are, nor
-how many places nobody is at. How *low* the bound is depends on w, and the best one for a population close to
-a fit solves a quadratic program (the least favourable distribution; Donoho 1994, Armstrong and Kolesar 2018).
+Take a weight per code, w. The mean of its average over the reports is ``(P w) . f``, with P the kernel's rows
+and f the node distribution. If ``P w >= phi`` at every node, that mean is at least ``phi . f`` for any
+population. So the average and its standard error give an upper bound of ``phi . f``. The bound needs no
+assumption about the population and no estimate of it, such as where people are or how many places are empty.
+How *low* the bound is depends on w. The best w for a population close to a fit solves a quadratic program
+(the least favourable distribution; Donoho 1994, Armstrong and Kolesar 2018).
 
 The reports are split into two parts at random. Each part's weights are learned on the other one, so the
-average is unbiased for its mean, and both averages are taken together: no report is lost. A part's
-weights know of it only after how many steps of EM both fits predict the other part best, and which place is
-asked about.
+average is unbiased for its mean. Both averages are combined, so no report is lost. A part's weights depend on
+the part itself in two ways only: through the number of EM steps after which both fits predict the other part
+best, and through the place of interest.
 
-The difference of two populations' shares is bounded by the sum of an upper bound of one share and one of the
-complement of the other; a share of a population that is made of strata by the weighted sum of their bounds.
+The difference of two populations' shares is bounded by the sum of an upper bound of one share and an upper
+bound of the complement of the other. A share of a population made of strata is bounded by the weighted sum of
+their bounds.
 """
 
 from __future__ import annotations
@@ -41,19 +42,19 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 METHOD = "from the fitted distribution; bounds that hold for every population"
-SMOOTHED = "the value is of a smoothed fit, the interval is not"
+SMOOTHED = "the value is from a smoothed fit, the interval is not"
 """The method of a quantile or a share, and the note that goes with each."""
 
 USUAL = 1.8
-"""Standard errors for which the weights of shares are the best: those of level 0.95, for every level.
+"""Standard errors for which the weights of shares are optimal: those of level 0.95, used for every level.
 
 So a higher level has a wider interval; at 0.9999 other weights would make it narrower by about 6 %.
 """
 
 _TOLD = 0.5
-"""Standard errors taken off the estimated room between two bounds, before it narrows them."""
+"""Standard errors subtracted from the estimated room between two bounds, before it narrows them."""
 
-_TIE = 0.25  # nats: a fit to one part must predict the other one better by so much to be taken
+_TIE = 0.25  # nats by which a fit to one part must predict the other one better to be kept
 
 _MOST_EM_STEPS = 3000
 
@@ -61,7 +62,7 @@ _MOST_EM_STEPS = 3000
 class AnyAverage:
     """An `Average` over one sample of reports, or a `Total` over several.
 
-    `samples` holds each sample's part of the sum, as of `tails`, but for those at their largest weight.
+    `samples` holds each sample's part of the sum, as in `tails`, except samples at their largest weight.
     """
 
     value: float
@@ -70,28 +71,28 @@ class AnyAverage:
     samples: tuple[Sample, ...]
 
     def upper(self, root: float) -> float:
-        """Return the upper bound that is `root` standard errors up.
+        """Return the upper bound `root` standard errors above the average.
 
-        As Wilson's for a proportion, the law of the average is that at the bound: as many reports of the
-        largest weight as take the average there are part of it. So where no report has it yet, the bound is
-        the one that a count of 0 has.
+        As in Wilson's bound for a proportion, the law of the average is the law at the bound, where enough
+        reports have the largest weight to move the average to the bound. So if no report has this weight yet,
+        the bound is that of a count of 0.
         """
         return self.value + furthest(self.samples, root)
 
     def roots(self, bound: float) -> float:
-        """Return how many standard errors up a bound is: `upper`, the other way round."""
+        """Return how many standard errors a bound is above the average: the inverse of `upper`."""
         return max(roots(self.samples, bound - self.value), 0.0) if bound > self.value else 0.0
 
 
 @dataclass
 class Average(AnyAverage):
-    """An average of weights over the reports, whose mean is at least a functional of the population.
+    """An average of weights over the reports, with a mean of at least a functional of the population.
 
     `weights` are those of both parts of the reports, shape (2, K'). `errors` holds the contribution of each
-    code to the average's error, shape (2 K',), and also of each node where devices report several times,
-    shape (2 K' + N,): the dot product of the errors of two averages over the same reports is their estimated
-    covariance. `most` is the largest weight that a report could have, and `third` the third central moment of
-    the reports' weights.
+    code to the average's error, shape (2 K',), and also of each node if devices report several times, shape
+    (2 K' + N,). The dot product of the errors of two averages over the same reports is their estimated
+    covariance. `most` is the largest possible weight of a report, and `third` the third central moment of the
+    reports' weights.
     """
 
     value: float
@@ -126,10 +127,10 @@ class Total(AnyAverage):
 
 
 class Evidence(ABC):
-    """What gives upper bounds of shares: `Bounds` of one sample of reports, or `Strata` of several.
+    """A source of upper bounds of shares: `Bounds` of one sample of reports, or `Strata` of several.
 
-    `places` makes functionals for parts of the domain. `fitted` is a node distribution, shape (N,), by cells,
-    for first guesses of a bound.
+    `places` creates functionals for parts of the domain. `fitted` is a node distribution, shape (N,), by
+    cells, for first guesses of a bound.
     """
 
     places: Places
@@ -137,12 +138,12 @@ class Evidence(ABC):
 
     @abstractmethod
     def averages(self, several: Sequence[FloatArray], root: float) -> Sequence[AnyAverage]:
-        """Return an average for each of several functionals: together they cost less than one by one.
+        """Return an average for each of several functionals; this costs less than separate calls.
 
-        A functional has the shape (A, N), by cells, and the mean of its average is at least one of its rows,
-        for every node distribution. The weights are the best ones for a bound `root` standard errors above
-        the average. Where the reports give no better bound than a functional's largest entry, the average is
-        that entry, without error.
+        A functional has the shape (A, N), by cells. For every node distribution the mean of its average is at
+        least one of its rows. The weights are the best ones for a bound `root` standard errors above the
+        average. If the reports give no better bound than a functional's largest entry, the average is that
+        entry, without error.
         """
 
 
@@ -150,13 +151,13 @@ class Bounds(Evidence):
     """Upper bounds of linear functionals of the node distribution, for one array of counts.
 
     The counts are whole numbers, with at least one report. `parts`, shape (2, K), is the counts split in two
-    at random, where that was done already; `others`, of the same shape, holds the two parts of other samples'
-    reports from which the weights are learned too. At most `reports_per_device` reports, m, come from one
-    device, each with its own randomness.
+    at random, if already done. `others`, of the same shape, holds the two parts of other samples' reports
+    from which the weights are also learned. At most `reports_per_device` reports, m, come from one device,
+    each with its own randomness.
 
-    An average bounds the share among the devices that reported, whoever they are, since its weights may have
-    learned about them from the other half of the reports. That share varies about the population's like the
-    share among n/m people.
+    An average bounds the share among the devices that reported, not that of the population, because its
+    weights may have learned about these devices from the other half of the reports. That share varies around
+    the population's like the share among n/m people.
     """
 
     def __init__(
@@ -183,13 +184,13 @@ class Bounds(Evidence):
         self._near: dict[tuple[int, ...], Near] = {}
 
     def averages(self, several: Sequence[FloatArray], root: float) -> list[Average]:
-        """Return averages as `Evidence` says, each with its weights."""
+        """Return averages as specified in `Evidence`, each with its weights."""
         result = [self._largest(each) for each in several]
         told = [k for k, each in enumerate(several) if self._known and np.ptp(each[0])]
         if not told:
             return result
         weights = np.empty((len(told), *self._parts.shape))
-        # At the lowest levels any weights will do.
+        # At the lowest levels any weights are good enough.
         self._solve([several[k] for k in told], max(root, 0.1), weights)
         sums = (self._parts * weights).sum(axis=2)
         centred = weights - (sums / self._sizes)[:, :, None]
@@ -205,14 +206,14 @@ class Bounds(Evidence):
         return result
 
     def _with_devices(self, errors: FloatArray, functional: FloatArray) -> FloatArray:
-        """Return the errors of an average with what each node adds where devices report several times."""
+        """Return the errors of an average, plus one for each node if devices report several times."""
         if not self._repeats:
             return errors
         away = functional - float(functional @ self.fitted)
         return np.append(errors, away * np.sqrt(self._repeats * self.fitted))
 
     def _solve(self, several: Sequence[FloatArray], root: float, weights: FloatArray) -> None:
-        """Put the weights for each functional, shape (M, 2, K), where they belong."""
+        """Store the weights for each functional in `weights`, shape (M, 2, K)."""
         fine, circular = is_fine(self._mechanism), self.places.circular
         every = [anchors_of(each[0], circular=circular) if fine else () for each in several]
         for anchors in every:
@@ -239,13 +240,13 @@ class Samples:
 
     def __init__(self, bounds: Sequence[Bounds], factors: Sequence[float]) -> None:
         self._bounds, self._factors = tuple(bounds), tuple(factors)
-        # What a sample lacks in knowledge of its population adds up, its errors do in squares only. So the
-        # best weights of a sample are those of fewer standard errors: of its part of the sum's.
+        # Deficits of the samples' knowledge add up, but their errors add up only in squares. So the best
+        # weights of a sample are those for fewer standard errors: for its part of the sum's.
         errors = np.array([f / math.sqrt(max(b.n, 1.0)) for f, b in zip(factors, bounds, strict=True)])
         self._parts = (errors / math.sqrt(float(errors @ errors))).tolist()
 
     def totals(self, several: Sequence[Sequence[FloatArray]], root: float) -> list[Total]:
-        """Return sums of averages whose means are above the functionals, for each sum one sort a sample."""
+        """Return sums of averages with means above the functionals; a sum has one functional per sample."""
         found = [
             each.averages([functionals[k] for functionals in several], root * part)
             for k, (each, part) in enumerate(zip(self._bounds, self._parts, strict=True))
@@ -254,9 +255,9 @@ class Samples:
 
 
 class Strata(Evidence):
-    """Bounds of shares of a population of which each stratum has a sample and a known weight.
+    """Bounds of shares of a population, given a sample and a known weight for each of its strata.
 
-    All strata have one mechanism; the weights are positive, with the sum 1.
+    All strata have one mechanism; the weights are positive and sum to 1.
     """
 
     def __init__(self, bounds: Sequence[Bounds], weights: Sequence[float]) -> None:
@@ -266,7 +267,7 @@ class Strata(Evidence):
         self.fitted = np.array(weights) @ np.array([each.fitted for each in bounds])
 
     def averages(self, several: Sequence[FloatArray], root: float) -> list[Total]:
-        """Return averages as `Evidence` says, each with those of the strata."""
+        """Return averages as specified in `Evidence`, each with those of the strata."""
         return self._samples.totals([[each] * self._many for each in several], root)
 
 
@@ -278,7 +279,7 @@ def covariance(averages: Sequence[AnyAverage]) -> FloatArray:
 
 
 def possible(low: float, high: float, *, least: float) -> tuple[float, float]:
-    """Return the ends of an interval in order, and from `least` to 1: of a share 0, of a difference -1."""
+    """Return the ends of an interval in order, within `least` to 1: 0 for a share, -1 for a difference."""
     low, high = (min(max(end, least), 1.0) for end in (low, high))
     return min(low, high), max(low, high)
 
@@ -286,18 +287,19 @@ def possible(low: float, high: float, *, least: float) -> tuple[float, float]:
 def difference_interval(
     over: AnyAverage, under: AnyAverage, whole: float, level: float
 ) -> tuple[float, float]:
-    """Return the interval of a number x from averages whose means are at least x and ``whole - x``."""
+    """Return the interval of a number x, from averages with means of at least x and ``whole - x``."""
     root = narrowed_root(over, under, whole, level)
     return whole - under.upper(root), over.upper(root)
 
 
 def narrowed_root(over: AnyAverage, under: AnyAverage, whole: float, level: float) -> float:
-    """Return how many standard errors both bounds of one number take.
+    """Return the number of standard errors for both bounds of one number.
 
-    The number x cannot be at both ends of the room between the two means, which are at least x and
-    ``whole - x``: where the room is wide beside the standard error, each end can miss on one side only, and
-    takes fewer standard errors (Imbens and Manski 2004). The room is the mean of the two averages' sum less
-    the whole, whatever the population is; half a standard error is taken off its estimate.
+    The room is the distance between the two bounds that remains without errors, since the two means are at
+    least x and ``whole - x``. The number x cannot be at both ends of the room. If the room is wide compared
+    with the standard error, each end can miss on one side only and needs fewer standard errors (Imbens and
+    Manski 2004). For any population, the room is the mean of the two averages' sum minus the whole. Half a
+    standard error is subtracted from its estimate.
     """
     normal = NormalDist()
     one, two = normal.inv_cdf(level), normal.inv_cdf(0.5 + level / 2)

@@ -1,4 +1,4 @@
-"""Two samples compared, or one sample with a given population: everything that applies to the domain.
+"""Comparisons of two samples, or of a sample with a given population, in every quantity of the domain.
 
 `compare_samples` and `compare_reference` return a `Comparison`. Each of its intervals and its test hold for
 all populations; the single estimators are in `differences` and `same_population`.
@@ -68,38 +68,38 @@ _HEAD = ("task", "task_id", "n", "level", "unit")
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Shares, Shown):
-    """How another population differs from the one that was estimated: the other's numbers less its own.
+    """Differences between another population and the estimated one: the other's numbers minus its own.
 
     Attributes
     ----------
     task, task_id, n
-        Of the sample that was estimated.
+        The task's name and id, and the number of reports, of the estimated sample.
     other
-        What it was compared with, in words.
+        The other sample or population, in words.
     other_n
         The other sample's reports; None for a given population.
     level
-        Of every interval by itself, and of those of `cdf` together.
+        The level of every interval separately, and of those of `cdf` together.
     mean
-        On an interval.
+        The difference of means, on an interval.
     direction, resultant_length
-        On a circle; the direction the shorter way round.
+        The differences on a circle; that of directions is the shorter way round.
     quantiles
-        By level. On a circle those counted upwards from an origin, where there is one.
+        Differences by level. On a circle quantiles are counted upwards from an origin, if there is one.
     shares
-        By "low:high", those that were asked for.
+        Differences by "low:high", as requested.
     bins
-        Of `estimate`'s bins, when bands were asked for.
+        Differences of `estimate`'s bins, if bands were requested.
     cdf
-        Of the distribution functions at several places at once, by place, on an interval when bands were
-        asked for.
+        Differences of the distribution functions at several places together, by place, on an interval if
+        bands were requested.
     unit
-        Of the values, where the task names one.
+        The unit of the values, if the task names one.
     test
-        Whether the populations are one. None for samples of two mechanisms, where there is no exact test, and
-        above one report per device.
+        The test whether the populations are equal. None for samples of two mechanisms, which have no exact
+        test, and for more than one report per device.
     devices, other_devices
-        As in `Estimate`: from how many the reports of the two samples are at least.
+        As in `Estimate`: the least numbers of devices behind the reports of the two samples.
     """
 
     task: str
@@ -121,14 +121,14 @@ class Comparison(Shares, Shown):
     other_devices: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object; what does not apply is absent."""
+        """Return a JSON object, without the parts that do not apply."""
         result: dict[str, Any] = {"other": self.other, "n": self.other_n, "level": self.level}
         known = {"unit": self.unit, "devices": self.other_devices}
         result |= {name: each for name, each in known.items() if each is not None}
         return result | parts_to_dict(self)
 
     def to_document(self) -> dict[str, Any]:
-        """Return `to_dict` in a JSON object that says whose numbers these are, as a server returns it."""
+        """Return `to_dict` in a JSON object that also identifies the sample, as a server returns it."""
         head = {name: getattr(self, name) for name in _HEAD}
         if self.devices is not None:
             head["devices"] = self.devices
@@ -136,12 +136,12 @@ class Comparison(Shares, Shown):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Comparison:
-        """Return the comparison of a JSON object: of `to_document`, or as a server returns it.
+        """Return the comparison in a JSON object, from `to_document` or from a server.
 
         Raises
         ------
         ParameterError
-            When the document is not that of a comparison.
+            When the document is not a comparison.
         """
 
         def read() -> Comparison:
@@ -168,7 +168,7 @@ class Comparison(Shares, Shown):
     def _head(self) -> str:
         unit = f" (in {self.unit})" if self.unit else ""
         other, own = (of_devices(each) for each in (self.other_devices, self.devices))
-        return f"{self.other}{other}, less {self.task}'s {self.n:,} reports{own}{unit}:"
+        return f"{self.other}{other} minus {self.task}'s {self.n:,} reports{own}{unit}:"
 
 
 @one_thread()
@@ -194,19 +194,20 @@ def compare_samples(
     Parameters
     ----------
     task, counts
-        What was asked, and the reports per code, shape (K,).
+        The task, and its reports per code, shape (K,).
     other
-        The other reports per code. No device may be in both: intervals and test take them as independent.
+        The other reports per code. No device may be in both, since intervals and test treat the two samples
+        as independent.
     other_task
-        Of the other reports, on the same domain and in the same unit; the same task unless given. With
+        The task of the other reports, on the same domain and in the same unit; by default the same task. With
         another mechanism, placement or epsilon there is no test.
     level, between, target, reports_per_device, memoised, epochs, bands, origin
-        As of `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
-        differences of means, directions and resultant lengths. The test of one population takes every report
-        for one of a device of its own, so above one report per device there is none, and where a note says
-        that caps allow more, the test says it too.
+        As in `estimate`; without bands and an origin, a circle has no quantiles. The target is that of
+        differences of means, directions and resultant lengths. The test treats every report as one from a
+        different device. So there is no test for more than one report per device, and if a note says that
+        caps allow more, the test has this note too.
     other_epochs
-        Of the other reports; as many unless given.
+        The number of epochs of the other reports; by default `epochs`.
 
     Raises
     ------
@@ -239,7 +240,7 @@ def compare_samples(
         differences["direction"] = direction_difference(*both, level=level)
         differences["resultant_length"] = length_difference(*both, level=level)
         if bands and origin is None:
-            whole = Survey.of(task, counts, **repeated)  # the population, whoever the target is
+            whole = Survey.of(task, counts, **repeated)  # for the population, with any target
             origin = opposite(direction(whole, level=level), mechanism.domain.length)
     else:
         check_no_origin(origin)
@@ -268,14 +269,14 @@ def compare_samples(
 
 
 def _with_caps(differences: Mapping[str, Any], most: float) -> dict[str, Any]:
-    """Return differences with the note on so many reports of a device, which their test has too."""
+    """Return differences with the note on `most` reports of a device, which their test has too."""
     note = caps_note(most)
     test = differences.get("test")
     return noted(differences, note) | {"test": test and replace(test, note=note)}
 
 
 def no_comparison(task: Task, counts: ArrayLike, other: ArrayLike, *, level: float = 0.95) -> Comparison:
-    """Return the comparison of two samples without its numbers: what there is of too few reports."""
+    """Return the comparison of two samples without its numbers, for samples with too few reports."""
     n, other_n = (int(np.asarray(each).sum()) for each in (counts, other))
     return Comparison(task.name, task.id, n, f"{other_n:,} other reports", other_n, level, unit=task.unit)
 
@@ -317,8 +318,8 @@ def compare_reference(
     Parameters
     ----------
     task, counts, level, between, target, reports_per_device, memoised, epochs, bands, origin
-        As of `estimate`. Above one report per device there is no test, and where a note says that caps allow
-        more, the test says it too.
+        As in `estimate`. There is no test for more than one report per device, and if a note says that caps
+        allow more, the test has this note too.
     reference
         The population, as `simulate_counts` takes it: a line such as "normal:40,12", values, or a frozen
         distribution of scipy.stats. On a lattice its values are rounded to the nearest ones, as those of
@@ -390,27 +391,27 @@ def compare_reference(
 
 
 def _less(value: Value, known: float) -> Value:
-    """Return a known number less one that is estimated."""
+    """Return a known number minus an estimated one."""
     point, low, high = (
         None if each is None else known - each for each in (value.value, value.high, value.low)
     )
-    return Value(point, low, high, f"the given number, less: {value.method}", value.notes)
+    return Value(point, low, high, f"the given number minus: {value.method}", value.notes)
 
 
 def _around(value: Value, known: float, period: float) -> Value:
-    """Return a known place of a circle less one that is estimated, the shorter way round."""
+    """Return a known place of a circle minus an estimated one, the shorter way round."""
     apart = _less(value, known)
     if apart.value is None or apart.low is None or apart.high is None:
         return apart
     turns = period * math.floor(apart.value / period + 0.5)
     point, low, high = (each - turns for each in (apart.value, apart.low, apart.high))
-    if high - low >= period:  # not determined: all ways round
+    if high - low >= period:  # not determined: the whole circle
         low, high = point - period / 2, point + period / 2
     return Value(point, low, high, apart.method, apart.notes)
 
 
 def _further(value: Value, known: float, cut: float, period: float) -> Value:
-    """Return how much further from a cut a known place is than one that is estimated; the first in turns."""
+    """Return the distance of a known place, in turns, from a cut minus that of an estimated place."""
     if value.value is None:
         return _less(value, period * known)
     shift = value.value - period * ((value.value / period - cut) % 1.0)
@@ -418,7 +419,7 @@ def _further(value: Value, known: float, cut: float, period: float) -> Value:
 
 
 def _cdf(band: Band, truth: Truth, low: float, length: float) -> dict[str, Value]:
-    """Return a known distribution function less the band around one that is estimated, by place."""
+    """Return a known distribution function minus the band around an estimated one, by place."""
     found = {}
     for at, least, most in zip(band.at, band.low, band.high, strict=True):
         known = truth.below((at - low) / length)

@@ -1,8 +1,8 @@
-"""How far two populations lie apart, from two sets of counts: in their means, directions, shares, quantiles.
+"""Differences of two populations, from two sets of counts: of means, directions, shares and quantiles.
 
-A difference of two shares is bounded by the sum of an upper bound of one share and one of the complement of
-the other (`bounds`), so its interval holds for every pair of populations. The samples may be of two
-mechanisms on one domain.
+A difference of two shares is bounded by the sum of an upper bound of one share and an upper bound of the
+complement of the other (`bounds`). So its interval holds for every pair of populations. The samples may come
+from two mechanisms on one domain.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ _WHOSE = {
 
 _METHOD = "difference of the fitted distributions; bounds that hold for every pair of populations"
 
-_POINTS = 16  # at which the distribution functions are compared
+_POINTS = 16  # places at which the distribution functions are compared
 
 _ALIKE = 8.0
-"""About as many bounds that do not depend on one another as all of these: what their weights are made for."""
+"""Approximate number of independent bounds equivalent to all of these; their weights are chosen for it."""
 
 
 def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the second population minus that of the first, in the unit of the domains.
 
     Both surveys are on an `Interval`, have at least two devices each and share one target: the populations,
-    or the two sets of users themselves. The devices of one must not be those of the other, since the interval
-    takes the two sets of reports as independent.
+    or the two sets of users themselves. They must not have a device in common, since the interval treats the
+    two sets of reports as independent.
 
-    Where both means are unbiased, the error on each side is the root of the sum of the squared errors of the
-    two means there (`mean.reaches`), so skewed populations have an interval that is not symmetric (Zou and
-    Donner 2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. Where one mean is
-    a range of possible values, the result is the range of differences, with each mean at the level
+    If both means are unbiased, the error on each side is the root of the sum of the squared errors of the two
+    means there (`mean.reaches`). So the interval is not symmetric for skewed populations (Zou and Donner
+    2008). The quantile is Student's with the Welch-Satterthwaite degrees of freedom. If one mean is a range
+    of possible values, the result is the range of differences, with each mean at the level
     ``(1 + level) / 2`` (Bonferroni), and has no point.
     """
     for name, each in (("first", first), ("second", second)):
@@ -93,7 +93,7 @@ def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Va
     both = [(each, mean_numbers(each.mechanism, each.n).values) for each in (first, second)]
     (before, error), (after, other_error) = (average(*each) for each in both)
     domain, other_domain = first.mechanism.domain, second.mechanism.domain
-    # In the longer of the two units: the square of a very short or a very long one is no float.
+    # In the longer of the two units: the square of a very short or very long one may not fit a float.
     longer = max(domain.length, other_domain.length)
     squares = [(domain.length * error / longer) ** 2, (other_domain.length * other_error / longer) ** 2]
     parts = (square**2 / (each.devices - 1.0) for square, (each, _) in zip(squares, both, strict=True))
@@ -116,10 +116,11 @@ def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) 
 
     Both surveys are on a `Circle`, have one target and no device in common. The value is the shorter way
     round, from minus half the period to half the period, and the interval is unwrapped. The interval is a
-    whole period where one of the directions is not determined.
+    whole period if one of the directions is not determined.
 
     On each side the error is the root of the sum of the squares of both arcs there, as for means. An arc
-    grows faster than its number of standard errors, so the interval is rather too wide than too narrow.
+    grows faster than its number of standard errors, so the interval tends to be too wide rather than too
+    narrow.
     """
     period, notes = _circle(first, second)
     one, other = (direction(each, level=level) for each in (first, second))
@@ -138,10 +139,11 @@ def direction_difference(first: Survey, second: Survey, *, level: float = 0.95) 
 
 
 def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:
-    """Return the resultant length of the second population less that of the first, from -1 to 1.
+    """Return the resultant length of the second population minus that of the first, from -1 to 1.
 
-    Parameters, errors and method are those of `direction_difference`, but for ends at 0 or 1: no length is
-    beyond, so one may well be there while the other is at its own end, and the reaches are simply added.
+    Parameters, errors and method are those of `direction_difference`, except for ends at 0 or 1. No length
+    lies beyond these, so one length may well be at such an end while the other is at its own end. There the
+    reaches are added without squares.
     """
     _, notes = _circle(first, second)
     one, other = (resultant_length(each, level=level) for each in (first, second))
@@ -159,7 +161,7 @@ def length_difference(first: Survey, second: Survey, *, level: float = 0.95) -> 
 
 
 def _circle(first: Survey, second: Survey) -> tuple[float, tuple[str, ...]]:
-    """Return the period and the notes of both samples, or raise unless they are of one circle."""
+    """Return the period and the notes of both samples, or raise if they are not on the same circle."""
     for each in (first, second):
         if not each.mechanism.kernel.circular:
             raise ParameterError(
@@ -167,12 +169,12 @@ def _circle(first: Survey, second: Survey) -> tuple[float, tuple[str, ...]]:
             )
     one, other = (each.mechanism.domain.length for each in (first, second))
     if one != other:
-        raise ParameterError(f"the circles must have one period, got {one:g} and {other:g}")
+        raise ParameterError(f"the circles must have the same period, got {one:g} and {other:g}")
     return one, all_notes(first.few or second.few, _WHOSE[second.target])
 
 
 def _apart(one: tuple[float, float], other: tuple[float, float]) -> tuple[float, float]:
-    """Return how far below and above a difference reaches, from what both reach: squares add up."""
+    """Return the reach of a difference below and above, given the reaches of both values: squares add up."""
     (below_1, above_1), (below_2, above_2) = one, other
     return math.hypot(below_2, above_1), math.hypot(above_2, below_1)
 
@@ -211,7 +213,7 @@ def share_difference(first: Survey, second: Survey, low: float, high: float, *, 
 
 
 def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the differences of the shares of `shares.bins`, by "low:high", each at the level by itself."""
+    """Return the differences of the shares of `shares.bins`, by "low:high", each at the level separately."""
     return {
         name: share_difference(first, second, *ends, level=level)
         for name, ends in bin_ends(second.mechanism).items()
@@ -219,14 +221,15 @@ def bin_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
 
 
 def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the second distribution function minus the first at up to 16 places, at the level all at once.
+    """Return the second distribution function minus the first at up to 16 places, jointly at the level.
 
-    Both surveys are on one interval and have no device in common. Where one of the intervals is without 0,
-    the populations differ at the level. The keys are values of the domain: quantiles of both populations
+    Both surveys are on one interval and have no device in common. If one of the intervals excludes 0, the
+    populations differ at the level. The keys are values of the domain: quantiles of both populations
     together.
 
     Upper and lower bounds use the number of standard errors that their joint normal law requires, as in
-    `shares.cdf_band`. A place between nodes is seen at both, so the places are nodes of the second mechanism.
+    `shares.cdf_band`. A value between two nodes is seen at both, so the places are nodes of the second
+    mechanism.
     """
     mechanism = second.mechanism
     if mechanism.kernel.circular:
@@ -244,7 +247,7 @@ def cdf_differences(first: Survey, second: Survey, *, level: float = 0.95) -> di
     totals = _differences(first, second, pairs, design)
     root = joint_root(covariance([each for pair in totals for each in pair]), level)
     names = written(*np.asarray(mechanism.domain.from_unit(ends)).tolist(), digits=9)
-    method = f"{_METHOD}, at {len(ends)} places at once"
+    method = f"{_METHOD}, together at {len(ends)} places"
     found = {}
     for name, x, (over, under) in zip(names, ends.tolist(), totals, strict=True):
         value = _fitted(first, second, [(0.0, x)] * 2)
@@ -258,16 +261,16 @@ def quantile_differences(
 ) -> dict[str, Value]:
     """Return the quantiles of the second population minus those of the first, in the unit of the domain.
 
-    Both surveys are on one domain and have no device in common; each interval has the level by itself. A
-    circle, and only a circle, needs an origin from which both are counted upwards. The differences are those
-    of the distances from it, so they lie between plus and minus the period.
+    Both surveys are on one domain and have no device in common; each interval has the level separately. Only
+    a circle takes an origin, and requires it: both quantiles are counted upwards from there. The differences
+    are those of the distances from it, so they lie between plus and minus the period.
 
-    An interval for a quantile leaps where nobody is, so squares of distances do not add up. Instead, both
-    quantiles are at once within z_1 and z_2 standard errors with ``z_1^2 + z_2^2 <= c``, and the interval
-    holds all differences that this allows. It misses on one side only if one z by itself or both squares
-    exceed c on that side: c is where half of the chi-square probability with one degree of freedom and a
-    quarter of that with two are the level's tail on that side. At level 0.95 that is 2.35 standard errors in
-    place of 1.96; and where both quantiles have wide room between their bounds, 2.10 in place of 1.70.
+    An interval for a quantile jumps over places without people, so squares of distances do not add up.
+    Instead, the interval holds all differences with both quantiles within z_1 and z_2 standard errors, for
+    ``z_1^2 + z_2^2 <= c``. It misses on one side only if one squared z or the sum of both exceeds c on that
+    side. So c makes half of the chi-square probability with one degree of freedom, plus a quarter of that
+    with two, equal to the level's tail on that side. At level 0.95 this is 2.35 standard errors instead of
+    1.96; if both quantiles have wide room between their bounds, 2.10 instead of 1.70.
     """
     circular = second.mechanism.kernel.circular
     if (origin is None) == circular:
@@ -301,13 +304,13 @@ def quantile_differences(
 
 
 def _furthest_apart(high: Steps, low: Steps, most: float) -> float:
-    """Return the largest distance of an upper end of one quantile from a lower end of another."""
+    """Return the largest distance from a lower end of one quantile to an upper end of the other."""
     together = high.roots[:, None] ** 2 + low.roots[None] ** 2 < most**2
     return float((high.at[:, None] - low.at[None])[together].max())
 
 
 def _joint_reach(tail: float) -> float:
-    """Return the root of the c of `quantile_differences`, for the probability of a miss on one side."""
+    """Return the root of c in `quantile_differences`, for the probability of a miss on one side."""
 
     def excess(square: float) -> float:
         return float(0.5 * chdtrc(1, square) + 0.25 * chdtrc(2, square)) - tail
@@ -325,10 +328,10 @@ def _differences(
     pairs: list[list[tuple[FloatArray, FloatArray]]],
     root: float,
 ) -> list[tuple[Total, Total]]:
-    """Return sums of averages whose means are at least 1 plus and 1 minus the difference of two shares.
+    """Return sums of averages with means of at least 1 plus and 1 minus the difference of two shares.
 
-    `pairs` holds, for each share and each sample, functionals above it and above the rest. The weights are
-    the best ones for `root` standard errors.
+    `pairs` holds, for each share and each sample, functionals above the share and above the rest. The weights
+    are the best ones for `root` standard errors.
     """
     both = Samples([first.bounds, second.bounds], [1.0, 1.0])
     functionals = [
@@ -339,15 +342,15 @@ def _differences(
 
 
 def _fitted(first: Survey, second: Survey, ends: Sequence[tuple[float, float]]) -> float | None:
-    """Return the difference of two fitted shares, None where one is not known; see `fitted_shares`."""
+    """Return the difference of two fitted shares, or None if one is unknown; see `fitted_shares`."""
     one, two = (fitted_shares(each, [part])[0] for each, part in zip((first, second), ends, strict=True))
     return None if one is None or two is None else two - one
 
 
 def _told(value: float | None, ends: tuple[float, float], first: Survey, second: Survey) -> Value:
-    """Return a difference, its interval made to hold the value."""
+    """Return a difference, with its interval extended to hold the value."""
     low, high = ends
-    if value is not None:  # it comes from smoother distributions
+    if value is not None:  # the value comes from smoother distributions
         low, high = min(low, high, value), max(low, high, value)
     few = first.few or second.few
     coarse = dict.fromkeys(note for each in (first, second) for note in coarse_notes(each.mechanism))

@@ -1,11 +1,11 @@
 """The mean direction and the resultant length of a circle, from the first trigonometric moment.
 
-A device's randomness shrinks the moment of the codes' places by the known factor rho_1, and turns it by a
-known angle where the row is not symmetric: as complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
-population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more,
-which is not undone: by at most ``(pi/K)^2 / 2`` relatively. (Nodes are d = 2 pi/K apart; mixing them with
-shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....)
-The intervals of the resultant length and of the direction allow for it.
+A device's randomness shrinks the moment of the codes' positions by the known factor rho_1, and turns it by a
+known angle if the row is not symmetric. As complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
+population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more, by
+at most ``(pi/K)^2 / 2`` relatively; this is not corrected. (Nodes are d = 2 pi/K apart. Mixing them with
+shares 1-t and t leaves ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``, at t = 1/2 cos(d/2) = 1 - (pi/K)^2/2 + ....) The
+intervals of the resultant length and of the direction allow for it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import ComplexArray, FloatArray
 
-_FEWEST = 5  # reports, without which no direction and no length is told
+_FEWEST = 5  # least reports for a direction or for an interval of the length
 
 _LEAST_ATTENUATION = 1e-9
-"""Of a smaller factor rounding errors are a part, and to divide by it would be to show them."""
+"""Least factor to divide by: smaller factors consist partly of rounding errors."""
 
 _DIRECTION = "argument of the first trigonometric moment; Fieller's interval"
 _NO_MODE = "where the average arrow points, not where most people are"
-_NO_CLUSTERS = "of the average arrow: opposite groups cancel out, however concentrated"
+_NO_CLUSTERS = "of the average arrow: opposite groups cancel, however concentrated"
 
 
 class Moment(NamedTuple):
@@ -45,11 +45,11 @@ class Moment(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """The estimate of the first trigonometric moment, with the samples and the errors that it has.
+    """The estimate of the first trigonometric moment, with its samples and its errors.
 
     The reports come from at least `devices` devices, counted for the smallest of several samples.
-    ``reach(angle, level)`` is how far above the component of Z in that direction its expectation may lie.
-    Each sample has a weight.
+    ``reach(angle, level)`` is how far the expectation of the component of Z in that direction may lie above
+    the component. Each sample has a weight.
     """
 
     moment: Moment
@@ -63,7 +63,7 @@ class Arrow(NamedTuple):
         return min((each for each, _ in self.samples), key=lambda each: each.devices).few
 
     def too_long(self) -> bool:
-        """Return whether honest reports hardly ever have so long an arrow."""
+        """Return whether honest reports hardly ever have an arrow this long."""
         angle = (
             round(math.atan2(self.moment.z[1], self.moment.z[0]) * _ANGLES / math.tau) * math.tau / _ANGLES
         )
@@ -71,11 +71,11 @@ class Arrow(NamedTuple):
         return impossible(several, trials=_ANGLES)
 
 
-_ANGLES = 180  # at the nearest of which an arrow's length is tested
+_ANGLES = 180  # number of directions; the length of an arrow is tested at the nearest one
 
 
 def arrow_of(survey: Survey) -> Arrow:
-    """Return what one sample of reports tells of the first trigonometric moment."""
+    """Return the estimate of the first trigonometric moment from one sample of reports."""
     devices = survey.devices
 
     def reach_at(angle: float, level: float) -> float:
@@ -85,7 +85,7 @@ def arrow_of(survey: Survey) -> Arrow:
 
 
 def component(mechanism: Mechanism, angle: float) -> FloatArray:
-    """Return the numbers per code whose average is the component of Z at an angle, shape (K,)."""
+    """Return the numbers per code with an average equal to the component of Z at an angle, shape (K,)."""
     turns = np.exp(1j * (2 * math.pi * mechanism.code_units() - angle)) / row_attenuation(mechanism)
     components: FloatArray = turns.real
     return components
@@ -94,15 +94,15 @@ def component(mechanism: Mechanism, angle: float) -> FloatArray:
 def first_moment(survey: Survey) -> Moment:
     """Return the first trigonometric moment, corrected for the devices' randomness.
 
-    The covariance is the reports' own, but in no direction below what a single row has: whatever the inputs,
-    reports vary at least by the randomness of their devices. This matters only when a handful of reports
+    The covariance is that of the reports, but in every direction at least that of a single row: for any
+    inputs, reports vary at least by the randomness of their devices. This matters only when a few reports
     happen to agree. The covariance of a row, with moments m_1 and m_2, has the eigenvalues
-    ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has none below the smaller one.
+    ``(1 - |m_1|^2 +- |m_2 - m_1^2|) / 2``, and a mixture of rows has no eigenvalue below the smaller one.
 
-    For users the covariance is that of the devices' randomness (`_device_covariance`) and, where a share
-    of them was drawn to report, the part of the reports' own that sampling leaves. Where devices report
-    again, what their values differ by counts as often (`survey`): the reports' own covariance less that of
-    the devices' randomness, and one standard error more.
+    For users the covariance is that of the devices' randomness (`_device_covariance`), plus the part of the
+    reports' covariance due to sampling if only a share of the users was drawn. Where devices report again,
+    the covariance of their values is added for each repeat (`survey`): the reports' covariance minus that of
+    the devices' randomness, plus one standard error.
     """
     mechanism, counts, n, users = survey.mechanism, survey.counts, survey.n, survey.users
     turns = np.exp(2j * math.pi * mechanism.code_units())
@@ -129,20 +129,21 @@ def first_moment(survey: Survey) -> Moment:
 
 
 def _device_covariance(mechanism: Mechanism, turns: ComplexArray, law: FloatArray) -> FloatArray:
-    """Return the covariance matrix of a report that the device's randomness makes, averaged over users.
+    """Return the covariance matrix of a report due to the device's randomness, averaged over users.
 
-    The row of node 0 has the moments m_1 and m_2, and that of node s is turned by ``t = e^(i d s)``, d the
-    distance of nodes: ``E |e - Ee|^2 = 1 - |m_1|^2`` and ``E (e - Ee)^2 = (m_2 - m_1^2) t^2``. Between two
-    nodes, rounding by chance adds ``u (1-u) |c|^2`` along c, the difference of the rows' first moments. With
-    ``u (1-u)`` taken as 1/4, its largest, this adds ``|c|^2 / 4`` to the first and ``c^2 / 4``, turned, to
-    the second. A pair (a, b) of these stands for the matrix ``((a + Re b, Im b), (Im b, a - Re b)) / 2``.
+    The row of node 0 has the moments m_1 and m_2. The row of node s is turned by ``t = e^(i d s)``, with d
+    the distance between nodes: ``E |e - Ee|^2 = 1 - |m_1|^2`` and ``E (e - Ee)^2 = (m_2 - m_1^2) t^2``.
+    Between two nodes, random rounding adds ``u (1-u) |c|^2`` along c, the difference of the rows' first
+    moments. With ``u (1-u)`` taken as its maximum 1/4, this adds ``|c|^2 / 4`` to the first and ``c^2 / 4``,
+    turned, to the second. A pair (a, b) of these stands for the matrix
+    ``((a + Re b, Im b), (Im b, a - Re b)) / 2``.
     """
     (row,) = mechanism.kernel.probabilities([0])
     nodes = len(law)
     m1, m2 = complex(row @ turns), complex(row @ turns**2)
     step = np.exp(2j * math.pi / nodes)
     squares = complex(law @ np.exp(4j * math.pi * np.arange(nodes) / nodes))
-    # The two nodes around a value are a step apart; the one in the law is either of them.
+    # The two nodes around a value are a step apart; the node in the law may be either of them.
     chord = (m1 * (step - 1)) ** 2 / 4
     a = 1 - abs(m1) ** 2 + abs(chord)
     b = ((m2 - m1**2) + chord * (1 + step**-2) / 2) * squares
@@ -150,9 +151,9 @@ def _device_covariance(mechanism: Mechanism, turns: ComplexArray, law: FloatArra
 
 
 def row_attenuation(mechanism: Mechanism) -> complex:
-    """Return the factor of the first moment from an input at a node to its report.
+    """Return the factor from the first moment of an input at a node to that of its report.
 
-    `CircularMechanism.attenuation` is its real part; a row that is not symmetric turns the moment too.
+    `CircularMechanism.attenuation` is its real part; a row that is not symmetric also turns the moment.
     """
     (row,) = mechanism.kernel.probabilities([0])
     start = float(mechanism.node_units(np.zeros(1))[0])
@@ -160,7 +161,7 @@ def row_attenuation(mechanism: Mechanism) -> complex:
 
 
 def untold(mechanism: Mechanism) -> str:
-    """Return what keeps the reports from telling the first moment, or ""."""
+    """Return the reason why the reports do not determine the first moment, or ""."""
     if mechanism.kernel.codes < 3:
         return "two cells"
     if abs(row_attenuation(mechanism)) < _LEAST_ATTENUATION:
@@ -171,9 +172,9 @@ def untold(mechanism: Mechanism) -> str:
 def direction(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean direction, in the unit of the domain, with Fieller's interval.
 
-    A direction u is in the interval unless the component of Z across u differs from zero significantly
-    (Fieller 1954): by more than the reach of that average (`mean.reach`). Near zero resultant length, where
-    the delta method fails, the whole circle is the interval: whenever ``Z V^-1 Z`` does not exceed
+    A direction u is in the interval unless the component of Z across u differs significantly from zero
+    (Fieller 1954), that is by more than the reach of that average (`mean.reach`). Near zero resultant length
+    the delta method fails. There the interval is the whole circle: if ``Z V^-1 Z`` does not exceed
     Hotelling's quantile (with many reports the chi-square quantile with 2 degrees of freedom), and always
     with fewer than 5 reports. The largest turn that rounding to nodes can cause is added to the reach.
     """
@@ -184,7 +185,7 @@ def direction(survey: Survey, *, level: float = 0.95) -> Value:
 
 
 def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
-    """Return the direction of an arrow as `direction` does; `about` says whose it is."""
+    """Return the direction of an arrow as `direction` does; `about` says to whom it refers."""
     period, method = mechanism.domain.length, _DIRECTION
     moment, n, *_ = arrow
     angle = math.atan2(moment.z[1], moment.z[0])
@@ -208,12 +209,12 @@ def arrow_direction(mechanism: Mechanism, arrow: Arrow, level: float, about: str
 
 
 def turned(mechanism: Mechanism, shortest: float) -> float:
-    """Return how far rounding to nodes may move the moment across its direction; 0 where nothing is rounded.
+    """Return how far rounding to nodes may move the moment across its direction; 0 if nothing is rounded.
 
-    The moment is at least `shortest` long. Around the direction, the population's sines add up to 0: those
-    on either side to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and 1,
-    h half the distance of nodes, on one side perhaps and not on the other. It turns a value between nodes
-    too, by ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
+    The moment is at least `shortest` long. Around the direction, the population's sines sum to 0; those on
+    either side sum to at most ``sqrt(1 - R^2) / 2``. Rounding shrinks them by factors between ``cos h`` and
+    1, with h half the distance between nodes, possibly on one side only. It also turns a value between nodes
+    by ``atan(s tan h) - s h``, s from -1 to 1: by at most ``2 h^3 / (9 sqrt 3)``.
     """
     if not mechanism.rounds:
         return 0.0
@@ -225,9 +226,9 @@ def turned(mechanism: Mechanism, shortest: float) -> float:
 def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
-    `fieller_arc` takes the components of Z for normal. Here the component across u has the reach of an
-    average (`reaches`) and `rounding`, and u is at an end where that is just what it differs from zero; by
-    secants.
+    `fieller_arc` treats the components of Z as normal. Here the component across u has the reach of an
+    average (`reach`) plus `rounding`. At an end u of the interval, this reach equals the component's distance
+    from zero. The ends are found by secants.
     """
     (z, covariance), modulus = arrow.moment, math.hypot(*arrow.moment.z)
     if modulus <= rounding:
@@ -242,7 +243,7 @@ def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | N
         for _ in range(_SECANTS):
             if away >= math.pi / 2:
                 return math.pi / 2
-            # What the component across u, seen from Z, may be at most: 0 at the end.
+            # The largest possible component across u, seen from Z: 0 at the end.
             most = rounding + arrow.reach(angle + sign * (away + math.pi / 2), level)
             most -= modulus * math.sin(away)
             if before != away and not math.isnan(before):
@@ -257,15 +258,15 @@ def _arc(arrow: Arrow, level: float, rounding: float) -> tuple[float, float] | N
 
 
 _SECANTS = 6  # steps to an end of the interval; the function is nearly a sine
-_FLATTEST = 1e-3  # the least slope of a secant, so that it ends somewhere
+_FLATTEST = 1e-3  # the least slope of a secant, which limits its step
 
 
 def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> tuple[float, float] | None:
     """Return how far the interval reaches below and above the argument of Z, in radians; None: all around.
 
-    With ``M = Z Z' - t^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. When the test
-    of zero resultant rejects, M has one positive eigenvalue l1, with eigenvector e1, and one negative, l2:
-    the normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are as near to +-e1.
+    With ``M = Z Z' - t^2 V`` the normals n of the interval's directions satisfy ``n M n <= 0``. If the test
+    of zero resultant rejects, M has one positive eigenvalue l1, with eigenvector e1, and one negative, l2.
+    The normals are within ``atan sqrt(-l2/l1)`` of +-e2, so the directions are within the same angle of +-e1.
     """
     z, covariance = moment
     if z @ np.linalg.solve(covariance, z) <= hotelling(level, reports):
@@ -281,13 +282,13 @@ def fieller_arc(moment: Moment, level: float, *, reports: float = math.inf) -> t
 def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean resultant length R, from 0 (no direction) to 1 (all the same).
 
-    ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, 0 when
-    that is negative. When R exceeds 3 standard errors, the interval is that of an average (`mean.reach`),
-    of the component along Z; else it inverts the noncentral chi-square law that ``|Z|^2`` nearly has.
+    ``|Z|^2`` is too large by the trace of V on average, so the point is ``sqrt(|Z|^2 - trace V)``, or 0 if
+    that is negative. If R exceeds 3 standard errors, the interval is that of an average (`mean.reach`) of the
+    component along Z. Otherwise it inverts the noncentral chi-square law that ``|Z|^2`` approximately has.
 
-    With few reports the covariance is uncertain too: it is enlarged as Student's t enlarges a variance; under
-    30 reports a standard error is that of the direction in which Z varies most; and with fewer than 5 reports
-    the interval is [0, 1].
+    With few reports the covariance is uncertain too, so it is enlarged as Student's t enlarges a variance.
+    With fewer than 30 reports, the standard error is that of the direction in which Z varies most. With fewer
+    than 5 reports the interval is [0, 1].
     """
     if why := untold(survey.mechanism):
         return Value(None, 0.0, 1.0, "none", (f"{why} cannot show a resultant length",))
@@ -295,7 +296,7 @@ def resultant_length(survey: Survey, *, level: float = 0.95) -> Value:
 
 
 def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -> Value:
-    """Return the length of an arrow as `resultant_length` does; `about` says whose it is."""
+    """Return the length of an arrow as `resultant_length` does; `about` says to whom it refers."""
     moment, n, *_ = arrow
     notes = all_notes(arrow.few, coarse_notes(mechanism), _NO_CLUSTERS, about)
     if n < _FEWEST:
@@ -306,8 +307,8 @@ def arrow_length(mechanism: Mechanism, arrow: Arrow, level: float, about: str) -
     if length.low > 1.0 and arrow.too_long():
         notes = all_notes(NO_POPULATION, notes)
     value, low, high = (min(max(x, 0.0), 1.0) for x in length[:3])
-    # Rounding shrinks what points along the arrow, at most (1+R)/2 of the population, and what points against
-    # it, at most (1-R)/2.
+    # Rounding shrinks the parts along the arrow, at most (1+R)/2 of the population, and those against it, at
+    # most (1-R)/2.
     shrunk = 1.0 - math.cos(math.pi / mechanism.kernel.nodes) if mechanism.rounds else 0.0
     low, high = max(low - shrunk * (1.0 - low) / 2, 0.0), min(high + shrunk * (1.0 + high) / 2, 1.0)
     method = f"debiased modulus of the first trigonometric moment; {length.law} interval"
@@ -337,7 +338,7 @@ def _length(arrow: Arrow, level: float) -> _Length:
     value = math.sqrt(max(square - trace, 0.0))
     error = math.sqrt(float(z @ covariance @ z) / square) if square else math.sqrt(trace / 2)
     if devices < FEW:
-        # That a handful point the same way by chance must not make the length certain: the larger variance.
+        # Use the larger variance: a few reports that agree by chance must not make the length look precise.
         error = math.sqrt(float(np.linalg.eigvalsh(covariance)[-1]))
     quantile = two_sided(level, devices)
     if value > 3 * error:
@@ -346,20 +347,20 @@ def _length(arrow: Arrow, level: float) -> _Length:
         if devices < FEW:
             below, above = max(below, quantile * error), max(above, quantile * error)
         return _Length(value, value - below, value + above, "empirical likelihood")
-    # Where the covariance is round, |Z|^2 is half the trace times a chi-square with 2 degrees of freedom; on
-    # a line the trace times one with 1. In between, scale and freedom match its mean and variance.
+    # If the covariance is round, |Z|^2 is half the trace times a chi-square with 2 degrees of freedom; if it
+    # is on a line, the trace times one with 1. In between, scale and freedom match its mean and variance.
     second = float((covariance**2).sum())
     freedom = trace**2 / second
     scale = second / trace * (quantile / two_sided(level, math.inf)) ** 2
     tail = (1 - level) / 2
     low = math.sqrt(scale * _noncentrality(square / scale, 1 - tail, freedom))
     high = math.sqrt(scale * _noncentrality(square / scale, tail, freedom))
-    # A modulus that chance made tiny would give a high end of 0. Wider is never wrong.
+    # A modulus that is tiny by chance would give a high end of 0. A wider interval is always valid.
     return _Length(value, low, max(high, math.sqrt(scale)), "noncentral chi-square")
 
 
 def _noncentrality(x: float, probability: float, freedom: float) -> float:
-    """Return the noncentrality at which a chi-square is at most x so often; 0 if none."""
+    """Return the noncentrality at which a chi-square is at most x with `probability`; 0 if none."""
     from scipy.optimize import brentq
     from scipy.special import chndtr
 

@@ -1,9 +1,10 @@
 """How far an expectation may lie from an average of numbers per code, by empirical likelihood.
 
-Student's interval takes the average for normal. With few reports at a large epsilon it is not: a population
-is skewed, and a rare value far out is missed by most samples, which then look certain. Empirical likelihood
-asks of each expectation whether some law of the codes has it and makes the counts likely. Such a law may hold
-codes that no report shows yet, so the interval reaches towards them, by about three reports' worth of them.
+Student's interval treats the average as normal. With few reports at a large epsilon it is not: a population
+is skewed, and most samples miss a rare value far out and then look precise. Empirical likelihood tests for
+each expectation whether some law of the codes has it and makes the counts likely. Such a law may include
+codes that no report shows yet, so the interval extends towards them, by the equivalent of about three
+reports.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 SKEWNESS = 2.0
-"""How much the squared skewness of an average adds to what its likelihood ratio has to exceed.
+"""How much the squared skewness of an average adds to the threshold for its likelihood ratio.
 
-Where x rare reports are expected, the squared skewness is 1/x, and none of them comes with probability
-exp(-x). An interval that saw none holds x up to ``2 x = t^2 (1 + 2/x)``: at the level 0.95 to x = 3.1, so
-that 4 % of surveys miss. The chi-square law by itself would miss 15 %.
+If x rare reports are expected, the squared skewness is 1/x, and the probability of seeing no such report is
+exp(-x). An interval from a sample without one includes x up to ``2 x = t^2 (1 + 2/x)``: at the level 0.95 up
+to x = 3.1, so 4 % of surveys miss. The chi-square law alone would miss 15 %.
 """
 
 
 class Reach(NamedTuple):
-    """How far above an average the expectation may lie, and the law of the codes that has it there.
+    """How far above an average the expectation may lie, and the law of the codes at that expectation.
 
-    The reach below is that of the negative numbers.
+    For the reach below, negate the numbers.
     """
 
     distance: float
@@ -50,10 +51,11 @@ def empirical_reach(kernel: Kernel, values: FloatArray, counts: FloatArray, quan
 
         q_j proportional to p_j / (1 - y z_j),    0 <= y <= 1 / z_far,
 
-    and where that does not reach d, with y at its end, also a share s of mass at the furthest code. So d
+    and if that does not reach d with y at its end, with also a share s of mass at the furthest code. So d
     increases along a single path (y, then s), as does the likelihood ratio ``2 n sum_j p_j log(p_j/q_j)``.
-    Its root is normal but for the skewness of q (`SKEWNESS`). The furthest code may be a rare one with a huge
-    number: codes beyond it can add less than a hundredth of the standard error to any population's average.
+    Its root is normal except for the skewness of q (`SKEWNESS`). The furthest code may be a rare one with a
+    huge number: codes beyond it can add less than a hundredth of the standard error to any population's
+    average.
     """
     n = float(counts.sum())
     z, p, seen, furthest = _residuals(kernel, values, counts)
@@ -76,8 +78,8 @@ def pooled_reach(
     weight. `quantile` is as in `empirical_reach`.
 
     All reports are treated as one sample, each with its contribution to the error of the sum: its distance
-    from its own sample's average. So all have one multiplier, and rare codes of many small samples add up
-    before they are judged.
+    from its own sample's average. So all share one multiplier, and rare codes of many small samples are added
+    up before they are judged.
     """
     total = sum(float(counts.sum()) for _, counts, _ in samples)
     found, shares, far = [], [], 0.0
@@ -94,26 +96,26 @@ def pooled_reach(
 def _residuals(
     kernel: Kernel, values: FloatArray, counts: FloatArray
 ) -> tuple[FloatArray, FloatArray, IntArray, int]:
-    """Return how far numbers are from their average, shares of seen codes, which these are, the furthest."""
+    """Return residuals from the average, shares of the seen codes, their indices, and the furthest code."""
     seen = np.flatnonzero(counts)
     p = counts[seen] / float(counts.sum())
     z = values - float(p @ values[seen])
-    z -= p @ z[seen]  # what rounding left
+    z -= p @ z[seen]  # remove the rounding error
     return z, p, seen, _furthest(kernel, z, counts, math.sqrt(float(p @ z[seen] ** 2 / counts.sum())))
 
 
 def _most(
     z: FloatArray, p: FloatArray, far: float, n: float, quantile: float
 ) -> tuple[float, FloatArray, float]:
-    """Return how far the path of `empirical_reach` leads, the law of seen codes, and the furthest's share."""
+    """Return the distance on the path of `empirical_reach`, the law of seen codes, the furthest's share."""
     far = max(far, float(z.max()))
 
     def along(path: float) -> tuple[FloatArray, float, float]:
-        """Return the law of the seen codes and the share of the furthest, and the signed root."""
+        """Return the law of the seen codes, the share of the furthest, and the signed root."""
         y, share = min(path, _LAST) / far, max(path - 1.0, 0.0)
         yz = y * z
         weights = p / (1.0 - yz)
-        # The sum of weights, less 1; sum p z is 0.
+        # The sum of weights minus 1; sum p z is 0.
         more = float(weights @ (yz * yz))
         ratio = 2 * n * (float(p @ np.log1p(-yz)) + math.log1p(more) - math.log1p(-share))
         weights *= (1.0 - share) / (1.0 + more)
@@ -132,13 +134,13 @@ def _most(
 
 
 _LAST, _WHOLE = 1.0 - 1e-13, 2.0 - 1e-13
-"""On the path to the furthest code: where it is the only one to gain, and where it has all mass."""
+"""On the path to the furthest code: where only that code gains mass, and where it has all of it."""
 
 
 def _root_search(root: Callable[[float], float], quantile: float, guess: float) -> float:
-    """Return where the root reaches the quantile on the path, or the path's end.
+    """Return the position on the path where the root reaches the quantile, or the path's end.
 
-    It starts at 0 and is nearly a straight line where the law is nearly normal: secants from there.
+    The root starts at 0 and is nearly linear where the law is nearly normal, so secants are tried first.
     """
     before, at, path = 0.0, 0.0, guess
     for _ in range(_SECANTS):
@@ -159,19 +161,19 @@ def _root_search(root: Callable[[float], float], quantile: float, guess: float) 
     return _WHOLE
 
 
-_SECANTS = 6  # steps before a search that needs no straight line
+_SECANTS = 6  # secant steps before a search that does not need a nearly straight line
 
 
 def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -> int:
     """Return the code with the largest number that a report may have, seen or not.
 
-    The shares of codes at nodes where they are most likely bound from above what any population has of them.
+    The largest probability of each code at any node bounds its share in any population.
     """
     order = np.argsort(-z, kind="stable")
     shares = largest_probabilities(kernel)[order]
-    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # without the codes beyond each
+    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # by leaving out the codes beyond each
     beyond = int(np.searchsorted(lost, _NEGLIGIBLE * error, "right")) - 1
     return int(order[min(max(beyond, 0), int(np.argmax(counts[order] > 0)))])
 
 
-_NEGLIGIBLE = 0.01  # of the standard error: what may be left out of an average
+_NEGLIGIBLE = 0.01  # of the standard error: the part that may be left out of an average

@@ -1,4 +1,4 @@
-"""Estimates from counts: `estimate` does all that applies to a task."""
+"""Estimates from counts: `estimate` computes all that apply to a task."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.tasks import Task
 
-_PART = 0.01  # the part of the domain that holds nine in ten values where a note says so
+_PART = 0.01  # the part of the domain that holds nine in ten values when the note is added
 
 _CELLS, _MOST = 2.5, 0.025
-"""Cells that a fit to values at a single place spreads over, which count as that part, up to the second."""
+"""Cells over which a fit to one place spreads. They count as narrow, up to `_MOST` of the domain."""
 
 _SURE = 0.05
-"""The part of the domain beyond which the intervals of the two quantiles leave the range open."""
+"""Largest part of the domain that the intervals of the two quantiles may cover together."""
 
-_WORTH = 3.0  # how many times shorter proposed bounds are at least
-_ROOM = 2.0  # lengths of that range that proposed bounds leave on either side
+_WORTH = 3.0  # least ratio of the domain's length to that of proposed bounds
+_ROOM = 2.0  # lengths of that range that proposed bounds leave free on either side
 
 
 @one_thread()
@@ -56,51 +56,52 @@ def estimate(
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
-    """Return every estimate that applies to the task.
+    """Return every estimate that applies to a task, from the counts of its reports.
 
     Parameters
     ----------
     task
-        What was asked.
+        The task that the devices answered.
     counts
         Shape (K,): the number of reports per code, non-negative integers.
     level
-        Of every interval, from 0.5 to 0.9999.
+        The level of every interval, from 0.5 to 0.9999.
     between
-        Pairs (low, high) of values in the unit of the domain: the share of the population from one to the
-        other is estimated too. From the low end of an interval it is the distribution function at the other,
-        up to its high end a tail; on a circle the arc from low upwards to high.
+        Pairs (low, high) of values in the unit of the domain. The share of the population from `low` to
+        `high` is also estimated. From the low end of an interval it is the distribution function at `high`;
+        up to the high end it is a tail. On a circle it is the arc from `low` upwards to `high`.
     target
-        Whom the intervals speak about: "population", that the devices were drawn from, or "users", the values
-        behind these very reports. The second are narrower, above all at a large epsilon; mean, variance,
-        direction and resultant length have them, the other intervals stay the population's.
+        The target of the intervals: "population", from which the devices were drawn, or "users", the values
+        behind these very reports. Intervals for users are narrower, above all at a large epsilon. Only mean,
+        variance, direction and resultant length have them; the other intervals are for the population.
     sampled
         The share of a group's devices that was drawn to report this task: `Group.share`. Then "users" are all
-        devices of the group, and their intervals hold the error of drawing too. The population's have it
-        anyway, and do not depend on it.
+        devices of the group, and their intervals include the error of drawing. Intervals for the population
+        include it anyway, and do not depend on `sampled`.
     reports_per_device
-        The most reports that one device may have sent, m. Intervals then take in that at least n/m devices
-        are behind n reports, also where values of a device are alike; the estimates are those weighted by
-        reports. Above 1 for several epochs, or where caps allow a device more than one report in an epoch.
-        None is taken as 1, with a note where the task's caps allow more.
+        The most reports that one device may have sent, m. Intervals then allow for as few as n/m devices
+        behind n reports, even if a device's values are alike; the estimates are weighted by reports. Use a
+        value above 1 for several epochs, or if caps allow a device more than one report in an epoch. None is
+        taken as 1, with a note if the task's caps allow more.
     memoised
         Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
         the task: then n reports count as n/m.
     epochs
-        How many epochs there are from the first to the last report. Where `reports_per_device` is None, and
-        the task's caps allow a device more than one report in these, a note says so.
+        The number of epochs from the first to the last report. If `reports_per_device` is None, and the
+        task's caps allow a device more than one report in these epochs, a note says so.
     bands
-        Also the parts that cost several times the rest: the mode's interval, bins with intervals, on an
-        interval the simultaneous band of the distribution function, on a circle the quantiles.
+        Also compute the parts that take several times as long as the rest: the mode's interval, bins with
+        intervals, on an interval the simultaneous band of the distribution function, on a circle the
+        quantiles.
     origin
-        On a circle: from where its quantiles are counted upwards, in the unit of the domain; 0 is midnight of
-        a time of day. Unless given, opposite the mean direction, and only with bands and a direction that
-        the reports determine.
+        On a circle: the place from which quantiles are counted upwards, in the unit of the domain; 0 is
+        midnight of a time of day. The default is opposite the mean direction, and applies only with `bands`
+        and if the reports determine the direction.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or there is no report yet.
+        When an argument is out of its bounds, or the counts hold no report.
 
     Examples
     --------
@@ -128,7 +129,7 @@ def estimate(
 
 
 def _with_caps(result: Estimate, task: Task, survey: Survey, most: float) -> Estimate:
-    """Return an estimate with the note on how often the task's caps let a device report."""
+    """Return the estimate with the note on how often the task's caps let a device report."""
     name = "direction" if task.domain.circular else "mean"
     value: Value = getattr(result, name)
     width = ""
@@ -139,7 +140,7 @@ def _with_caps(result: Estimate, task: Task, survey: Survey, most: float) -> Est
             target=survey.target,
             sampled=survey.sampled,
             reports_per_device=most,
-            probabilities=survey.probabilities,  # the fit is most of the work, and the same
+            probabilities=survey.probabilities,  # the same fit, which is most of the work
         )
         find = direction.direction if name == "direction" else mean.mean
         now, wide = _width(value), _width(find(repeated, level=result.level))
@@ -149,7 +150,7 @@ def _with_caps(result: Estimate, task: Task, survey: Survey, most: float) -> Est
 
 
 def _width(value: Value) -> float:
-    """Return how wide an interval is."""
+    """Return the width of an interval."""
     assert value.low is not None and value.high is not None  # noqa: S101, PT018 (these have intervals)
     return value.high - value.low
 
@@ -163,7 +164,7 @@ def unwrapped_estimate(
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
-    """Return `estimate` of a survey with places on a circle as estimators give them, low <= value <= high."""
+    """Return `estimate` of a survey; places on a circle are unwrapped, with low <= value <= high."""
     check_level(level)
     bands = checked_bool("bands", bands)
     mechanism = task.mechanism
@@ -187,7 +188,7 @@ def unwrapped_estimate(
 def empty_estimate(
     task: Task, *, level: float = 0.95, target: Target = "population", sampled: float = 1.0
 ) -> Estimate:
-    """Return the estimate of no report: it says whose it would be, and has no number but ``n = 0``."""
+    """Return the estimate from no reports: it names its target, and has no number except ``n = 0``."""
     return Estimate(
         task=task.name,
         task_id=task.id,
@@ -246,16 +247,16 @@ def by_shares(
 
 
 def reported_delta(mechanism: Mechanism) -> float:
-    """Return the delta of a report: 0 of pure mechanisms, whose rows were walked when the task was made."""
+    """Return the delta of a report: 0 for pure mechanisms, certified when the task was made."""
     return mechanism.certificate().delta / UNIT if mechanism.approximate else 0.0
 
 
 def told_if_wide(result: Estimate, task: Task) -> Estimate:
-    """Return an estimate whose mean has a note if the domain is about a hundred times wider than its values.
+    """Return the estimate, with a note if the domain is about a hundred times wider than its values.
 
-    The note says which bounds would serve, and what they cost. Values are narrow if the quantiles 0.05 and
-    0.95 are at most a hundredth of the domain apart, or as near as the task's grid can show, and their
-    intervals together cover at most a twentieth.
+    The note proposes bounds and says what they cost. Values count as narrow under two conditions. The
+    quantiles 0.05 and 0.95 are at most a hundredth of the domain apart, or as close as the task's grid can
+    show. Their intervals together cover at most a twentieth of the domain.
     """
     domain = task.domain
     if domain.circular or result.mean is None or not {"0.05", "0.95"} <= set(result.quantiles):
@@ -278,8 +279,7 @@ def told_if_wide(result: Estimate, task: Task) -> Estimate:
     note = (
         f"nine in ten values lie between {first.low:.6g} and {last.high:.6g}{unit}, and the error of a mean "
         f"grows with the length of the domain: bounds from {low:.6g} to {high:.6g} with clip=True would make "
-        f"it about {ratio:.2g} times smaller. Bounds that are read from this estimate cost no device more "
-        "privacy, but they publish that most values lie there, and reports of the new task spend epsilon of "
-        "their own"
+        f"it about {ratio:.2g} times smaller. Bounds taken from this estimate cost no device more privacy, "
+        "but they publish that most values lie there, and reports of the new task spend their own epsilon"
     )
     return replace(result, **noted({"mean": result.mean}, note))

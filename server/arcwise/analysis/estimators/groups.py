@@ -1,8 +1,8 @@
-"""How the reports of a group's tasks agree: how many devices there are, and if all were drawn equally often.
+"""Reports of a group's tasks: the devices behind them, and whether all tasks were drawn equally often.
 
-A device draws k of the d tasks in every round, so a task is reported in a binomial number of the rounds, of
-the probability s = k/d. The numbers of the tasks vary together: who draws one draws k - 1 others.
-Estimates of a single task of a group are those of any task; `estimate` takes ``sampled=group.share``.
+A device draws k of the d tasks in every round, so the number of rounds in which it reports a task is binomial
+with probability s = k/d. The numbers of the tasks are dependent: a device that draws one task draws k - 1
+others. Estimates of a single task of a group are those of any task; `estimate` takes ``sampled=group.share``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from arcwise.tasks import Group
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_FEW = 5  # reports of a task, on average, from which the chi-square law holds well enough
-_SUSPICIOUS = 0.001  # of a smaller probability it is said that chance does not explain it
+_FEW = 5  # average reports per task from which the chi-square law is accurate enough
+_SUSPICIOUS = 0.001  # p-value below which the note says that chance does not explain the difference
 
 _ROUNDS = (
     "a device counts once for every round",
@@ -32,7 +32,7 @@ _ROUNDS = (
 
 @dataclass(frozen=True)
 class TaskReports:
-    """A task of a group, its reports, and how many rounds of devices with a value are behind them."""
+    """A task of a group, its reports, and the number of rounds in which a device had a value for it."""
 
     task: str
     reports: int
@@ -52,18 +52,18 @@ class GroupReports:
     Attributes
     ----------
     group, group_id
-        Its name and its id.
+        The name and the id of the group.
     sample
-        How many tasks a device reports in a round; None for all.
+        The number of tasks that a device reports in a round; None for all.
     level
-        Of the intervals.
+        The level of the intervals.
     tasks
-        In the order of the group.
+        The tasks in the order of the group.
     p_value
-        The probability of numbers of reports at least as different as these, where every device has a value
-        for every task; None without sampling and with fewer than 5 reports a task.
+        The probability of numbers of reports at least as different as these, if every device has a value for
+        every task. None without sampling, and with fewer than 5 reports per task on average.
     note
-        What the numbers say, in words.
+        The conclusion from the numbers, in words.
     """
 
     group: str
@@ -93,16 +93,16 @@ class GroupReports:
 
 @explained
 def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:
-    """Return how many devices are behind the reports of each task, and whether all were drawn equally often.
+    """Return the number of devices behind the reports of each task, and whether all were drawn equally often.
 
     Parameters
     ----------
     group
-        As the devices have it.
+        The group, as the devices have it.
     reports
-        The number of reports by the name of the task, of the same rounds for all.
+        The number of reports by task name, from the same rounds for all tasks.
     level
-        Of the intervals.
+        The level of the intervals.
 
     Raises
     ------
@@ -141,10 +141,10 @@ def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.
 
 
 def devices_behind(reports: int, share: float, *, level: float = 0.95) -> Value:
-    """Return how many devices there were, of which a binomial number with this share was drawn to report.
+    """Return the number of devices, given how many of them were drawn to report with probability `share`.
 
-    The interval holds all numbers of devices M for which neither so few nor so many of them drawn has a
-    probability below half the error (Clopper and Pearson's, for M instead of the share).
+    The interval holds all numbers of devices M for which neither this many drawn or fewer, nor this many or
+    more, has a probability below half the error (as Clopper and Pearson, but for M instead of the share).
     """
     method = "reports divided by the share of devices that was drawn; exact binomial interval"
     if share == 1.0:
@@ -159,12 +159,12 @@ def devices_behind(reports: int, share: float, *, level: float = 0.95) -> Value:
 
 
 def _at_most(reports: int, devices: int, share: float) -> float:
-    """Return the probability that at most so many of the devices are drawn."""
+    """Return the probability that at most `reports` of the devices are drawn."""
     return 1.0 if devices <= reports else float(betainc(devices - reports, reports + 1.0, 1.0 - share))
 
 
 def _last(start: int, holds: Callable[[int], bool]) -> int:
-    """Return the last integer from `start` on for which it holds, as it does at the start."""
+    """Return the last integer from `start` on for which `holds` is true; it is true at `start`."""
     step = 1
     while holds(start + step):
         step *= 2
@@ -180,9 +180,9 @@ def drawn_alike(reports: Sequence[int], sample: int) -> float | None:
 
     `reports` has one number for each of the d tasks, of which every device draws `sample` = k, less than d.
 
-    Whether a device draws a task has the variance ``s (1-s)``, and the covariances of two tasks make the sum
-    constant. So with m reports per task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has nearly the
-    chi-square law with d - 1 degrees of freedom: Pearson's statistic, larger by ``(d-1) / (d-k)``.
+    The indicator that a device draws a task has the variance ``s (1-s)``, and the covariances between tasks
+    keep the sum constant. So with m reports per task on average, ``sum (n_j - m)^2 (d-1) / (m (d-k))`` has
+    nearly the chi-square law with d - 1 degrees of freedom: Pearson's statistic times ``(d-1) / (d-k)``.
     """
     tasks = len(reports)
     average = sum(reports) / tasks
@@ -195,9 +195,9 @@ def drawn_alike(reports: Sequence[int], sample: int) -> float | None:
 def _note(reports: Sequence[int], sample: int | None, p_value: float | None) -> str:
     missing = "values are missing in some devices, a cap of a task's own was reached, or batches were lost"
     if sample is None:
-        return "as many reports of every task" if len(set(reports)) == 1 else f"the tasks differ: {missing}"
+        return "equal numbers of reports" if len(set(reports)) == 1 else f"the tasks differ: {missing}"
     if p_value is None:
-        return "too few reports to tell whether the tasks were drawn equally often"
+        return "too few reports to test whether the tasks were drawn equally often"
     if p_value < _SUSPICIOUS:
         return f"the tasks differ by more than random drawing explains (p = {p_value:.2g}): {missing}"
     return f"the numbers agree with tasks drawn equally often (p = {p_value:.2g})"

@@ -1,8 +1,8 @@
 """A fitted node distribution as a histogram in the unit of the domain, and the nearest one with k modes.
 
 Heights turn at cuts, numbered so that cut c is before cell c. On an interval they rise up to the first cut
-and turn at each: k modes have ``2 k - 1`` cuts. On a circle a cut where heights begin to rise stands before
-these. Pieces between two cuts may be empty.
+and turn at each: k modes have ``2 k - 1`` cuts. On a circle these are preceded by a cut at which heights
+begin to rise. Pieces between two cuts may be empty.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_CANDIDATES = 4  # modes more than k whose turns are tried as those of the nearest k-modal histogram
+_CANDIDATES = 4  # modes beyond k, also tried for the nearest k-modal histogram
 
 
 class Modes(NamedTuple):
-    """At least how many modes a population has, and how many bins of the domain are as wide as details seen.
+    """The least number of modes of a population, and the number of bins as wide as the resolved details.
 
-    `bins` is 0 where details are seen that are no wider than a node's cell.
+    `bins` is 0 if the reports resolve details as narrow as a node's cell.
     """
 
     number: int
@@ -41,7 +41,7 @@ def histogram(
 ) -> Distribution:
     """Return a fit as a histogram in the unit of the domain.
 
-    Without `method`, the words for how the fit was made, it is taken to be a fit of `fit_held_out`.
+    Without `method`, a description of how the fit was made, it is assumed to be a fit of `fit_held_out`.
     """
     smoothing = " (averaging iterates smooths)" if method is None else ""
     notes = [
@@ -79,10 +79,10 @@ def histogram(
 
 
 def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
-    """Return the probabilities of the bins as pictures show them, shape (N,).
+    """Return the probabilities of the bins as charts show them, shape (N,).
 
-    They have as many modes as the reports show, and are even over bins as wide as the resolution. Those of a
-    distribution whose modes were not counted are the fit's.
+    They have as many modes as the reports show, and are even over bins as wide as the resolution. If the
+    modes of a distribution were not counted, they are those of the fit.
     """
     edges, fitted = np.array(distribution.edges), np.array(distribution.probabilities)
     if distribution.modes is None:
@@ -91,7 +91,7 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
     bins = cells if wide is None else min(max(round((edges[-1] - edges[0]) / wide), 1), cells)
     parts = np.array_split(np.arange(cells), bins)
     first = [part[0] for part in parts]
-    # By a power of two, which changes no digit: squares must not overflow on a domain of any unit.
+    # Scaled by a power of two, which changes no digit, so that squares do not overflow in any unit.
     lengths = np.ldexp(np.diff(edges), -int(np.frexp(edges[-1] - edges[0])[1]))
     widths = np.add.reduceat(lengths, first)
     heights = np.divide(np.add.reduceat(fitted, first), widths, out=np.zeros(bins), where=widths > 0)
@@ -101,14 +101,14 @@ def as_drawn(distribution: Distribution, *, circular: bool) -> FloatArray:
 
 
 def most_prominent(heights: FloatArray, k: int, *, circular: bool) -> list[int]:
-    """Return the cuts of the k most prominent modes of some heights, shape (M,), at most of all.
+    """Return the cuts of the k most prominent modes of heights, shape (M,), or of all if there are fewer.
 
-    A mode goes with the valley to the mode beside it that it exceeds the least, one after the other: those
-    that stay have the largest persistence (Edelsbrunner, Letscher and Zomorodian 2002).
+    Modes are removed one after the other, each with the adjacent valley that it exceeds the least. Those that
+    remain have the largest persistence (Edelsbrunner, Letscher and Zomorodian 2002).
     """
     first = int(np.argmin(heights)) if circular else 0
     line = np.roll(heights, -first)
-    distinct = np.flatnonzero(np.append(True, line[1:] != line[:-1]))  # a plateau is its first cell
+    distinct = np.flatnonzero(np.append(True, line[1:] != line[:-1]))  # the first cell of each plateau
     signs = np.sign(np.diff(line[distinct], prepend=-np.inf, append=-np.inf))
     turns = np.flatnonzero(signs[1:] != signs[:-1])  # mode, valley, ..., mode
     cells, levels = distinct[turns].tolist(), line[distinct[turns]].tolist()
@@ -126,9 +126,9 @@ def most_prominent(heights: FloatArray, k: int, *, circular: bool) -> list[int]:
 def k_modal(heights: FloatArray, widths: FloatArray, k: int, *, circular: bool) -> FloatArray:
     """Return the nearest heights with at most k modes, shape (M,): in least squares, weighted by widths.
 
-    Between two cuts the nearest are those of isotonic regression (pooling adjacent violators; Barlow,
-    Bartholomew, Bremner and Brunk 1972); which cuts are best follows from the costs of all pieces. Tried are
-    the cuts of the k + 4 most prominent modes. The mass stays the same.
+    Between two cuts the nearest heights are those of isotonic regression (pooling adjacent violators; Barlow,
+    Bartholomew, Bremner and Brunk 1972). The best cuts follow from the costs of all pieces, among the cuts of
+    the k + 4 most prominent modes. The mass stays the same.
     """
     cuts = most_prominent(heights, k + _CANDIDATES, circular=circular)
     first = cuts.pop(0) if circular else 0
@@ -153,7 +153,7 @@ def k_modal(heights: FloatArray, widths: FloatArray, k: int, *, circular: bool) 
 
 
 def _costs(heights: FloatArray, widths: FloatArray, cuts: list[int]) -> FloatArray:
-    """Return the cost of making the heights rise from one cut to another, shape (C, C); below, infinity."""
+    """Return the costs of making heights rise from one cut to another, shape (C, C); below, infinity."""
     costs = np.full((len(cuts), len(cuts)), np.inf)
     np.fill_diagonal(costs, 0.0)
     for row, start in enumerate(cuts[:-1]):
@@ -165,7 +165,7 @@ def _costs(heights: FloatArray, widths: FloatArray, cuts: list[int]) -> FloatArr
 def _pooled(
     heights: FloatArray, widths: FloatArray
 ) -> Iterator[tuple[float, list[tuple[float, float, int]]]]:
-    """Yield after each cell what it costs to make those so far rise, and the blocks: mean, width, cells."""
+    """Yield after each cell the cost of making heights up to it rise, and the blocks: mean, width, cells."""
     cost = 0.0
     blocks: list[tuple[float, float, int]] = []
     for height, part in zip(heights.tolist(), widths.tolist(), strict=True):

@@ -1,15 +1,16 @@
-"""Whom an estimate speaks about: the population that devices were drawn from, or these devices alone.
+"""The target of an estimate: the population from which devices were drawn, or these devices alone.
 
-Reports vary because devices differ and because each of them is random. An interval for the population has to
-hold both; one for the values behind these very reports only the second, so it is narrower. The difference is
+Reports vary because devices differ and because each device is random. An interval for the population includes
+both; one for the values behind these very reports only the second, so it is narrower. The difference is
 ``Var(x)/n`` for a mean of x: little at a small epsilon, most of the interval at a large one.
 
-Where devices draw k of the d tasks of a group, "users" are all devices of the group, and those who report a
-task are a simple random sample of them, of the share s = k/d. The part of the values is ``(1-s) Var(x)/n``,
-by the finite population correction: a variance is a mixture of the other two, s for that of these reports.
+If devices draw k of the d tasks of a group, "users" are all devices of the group. Those that report a task
+are a simple random sample of them, with the share s = k/d. The part due to the values is ``(1-s) Var(x)/n``,
+by the finite population correction. So a variance is a mixture: that for these reports alone has the weight
+s, and that for the population 1 - s.
 
-Few reports ask for a note, and for Student's and Hotelling's quantiles in place of the normal ones: from a
-thousand reports on they are the same to three digits.
+Few reports require a note, and Student's and Hotelling's quantiles instead of the normal ones. From a
+thousand reports on, these agree to three digits.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ TARGETS = {
     "population": "the population that the reporting devices were drawn from",
     "users": f"the values behind these reports, {_NOT_THEIRS}",
 }
-"""In words, by name."""
+"""Descriptions of the targets, by name."""
 
 
 def check_target(target: str) -> None:
@@ -55,7 +56,7 @@ def check_target(target: str) -> None:
 
 
 def check_level(level: float) -> None:
-    """Raise `ParameterError` unless intervals can have the level: from 0.5 to 0.9999."""
+    """Raise `ParameterError` unless the level is from 0.5 to 0.9999."""
     if not 0.5 <= real_or_nan(level) <= 0.9999:
         raise ParameterError(f"level must be from 0.5 to 0.9999, got {level!r}")
 
@@ -71,7 +72,7 @@ def check_sampled(sampled: object) -> float:
 def two_sided(level: float, reports: float) -> float:
     """Return Student's quantile with ``reports - 1`` degrees of freedom, for a two-sided interval.
 
-    With infinitely many reports it is the normal quantile; there have to be at least 2.
+    With infinitely many reports it is the normal quantile; at least 2 reports are required.
     """
     tail = 0.5 + level / 2
     if math.isinf(reports):
@@ -82,11 +83,11 @@ def two_sided(level: float, reports: float) -> float:
 
 
 def hotelling(level: float, reports: float) -> float:
-    """Return the quantile of ``Z V^-1 Z`` for an average Z of two numbers whose mean is zero.
+    """Return the quantile of ``Z V^-1 Z`` for an average Z of two numbers with mean zero.
 
     It is ``2 (n-1)/(n-2)`` times the F quantile with 2 and n - 2 degrees of freedom, which has a closed form:
     F exceeds x with probability ``(1 + 2 x/(n-2))^(-(n-2)/2)``. With infinitely many reports it is the
-    chi-square quantile ``-2 log(1 - level)``. There have to be at least 3 reports.
+    chi-square quantile ``-2 log(1 - level)``. At least 3 reports are required.
     """
     chi_square = -2 * math.log1p(-level)
     return chi_square if math.isinf(reports) else (reports - 1) * math.expm1(chi_square / (reports - 2))
@@ -98,17 +99,17 @@ def few_note(number: float, of: str = "reports") -> str:
 
 
 def target_words(target: Target, sampled: float = 1.0) -> str:
-    """Return in words whom an estimate speaks about, where a share of the devices was drawn to report."""
+    """Return the target in words, with the share of the devices that was drawn to report."""
     if target == "population" or sampled == 1.0:
         return TARGETS[target]
     return f"the values of all devices of the group, of which {sampled:.4g} drew this task, {_NOT_THEIRS}"
 
 
 class Users(NamedTuple):
-    """The users whom an interval is for, instead of the population that they were drawn from.
+    """The users to whom an interval refers, instead of the population from which they were drawn.
 
     Their fitted node distribution `law`, shape (N,), only weights the variances of the rows. `sampled` is the
-    share of them that was drawn to report: 1 where all did.
+    share of them that was drawn to report: 1 if all were.
     """
 
     law: FloatArray
@@ -120,7 +121,7 @@ class Users(NamedTuple):
 
 
 def whose(users: Users | None) -> str:
-    """Return the note on whom an interval is for."""
+    """Return the note on the target of an interval."""
     if users is None:
         return "of the population, not only of the devices that reported"
     if users.sampled < 1.0:
@@ -129,7 +130,7 @@ def whose(users: Users | None) -> str:
 
 
 def source_of_error(users: Users | None) -> str:
-    """Return the name of the interval and of the errors in it, for the method of a result."""
+    """Return the name of the interval and of its errors, for the method of a result."""
     if users is None:
         return "empirical likelihood interval"
     devices = "interval of the devices' randomness"
@@ -142,10 +143,10 @@ def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> floa
     The users' fitted node distribution `law`, shape (N,), only weights the variances of the rows, so its
     smoothing changes the result little.
 
-    For an input at a node it is the variance of that row. In between, rounding up or down by chance adds
-    ``t (1-t)`` times the squared difference of the two rows' means: a quarter of it at most, which is added.
+    For an input at a node it is the variance of that row. In between, random rounding adds ``t (1-t)`` times
+    the squared difference of the two rows' means. At most this is a quarter of it, which is added.
     """
-    centred = values - values.mean()  # a large common part would cancel below, and leave its rounding error
+    centred = values - values.mean()  # a large common part would cancel below and leave its rounding error
     means = node_means(kernel, centred)
     variances = node_means(kernel, centred**2) - means**2
     return float(law @ (np.maximum(variances, 0.0) + _rounding(means)))
@@ -154,15 +155,15 @@ def device_variance(kernel: Kernel, values: FloatArray, law: FloatArray) -> floa
 def device_reach(
     kernel: Kernel, values: FloatArray, law: FloatArray, reports: float, quantile: float
 ) -> float:
-    """Return how far the devices' randomness may put the average of a number per code above its mean.
+    """Return how far above its mean the devices' randomness may put the average of a number per code.
 
     The users' fitted node distribution `law`, shape (N,), only weights the rows. `quantile` is the number of
-    standard errors that a normal law would take.
+    standard errors for a normal law.
 
-    At a large epsilon few reports are far from their value, but these are far: an average of them is not
-    normal. Its law is known. With C the mean over the users of the cumulant generating functions of
-    ``v - E v``, the signed root of ``2 n (t C'(t) - C(t))`` at the distance ``C'(t)`` is nearly normal (large
-    deviations); a correction (`_SKEWNESS`) allows for the effect of the tilted law's skewness on rare
+    At a large epsilon only few reports differ from their value, but they differ much, so their average is not
+    normal. Its law is known. Let C be the mean over the users of the cumulant generating functions of
+    ``v - E v``. The signed root of ``2 n (t C'(t) - C(t))`` at the distance ``C'(t)`` is nearly normal (large
+    deviations). A correction (`_SKEWNESS`) allows for the effect of the tilted law's skewness on rare
     reports.
     """
     means = node_means(kernel, values)
@@ -202,10 +203,10 @@ def device_reach(
 
 
 _SKEWNESS = 0.4
-"""As `empirical.SKEWNESS`, of a known law: with it an average of rare reports misses 3 % on a side."""
+"""As `empirical.SKEWNESS`, for a known law: with it an average of rare reports misses 3 % on a side."""
 
 _FURTHEST = 600.0
-"""How far apart logarithms of weights may be: exp(-600) is a float, and such weights leave only one code."""
+"""Largest difference of logarithms of weights: exp(-600) is a float, and such weights leave only one code."""
 
 
 def _rounding(means: FloatArray) -> FloatArray:

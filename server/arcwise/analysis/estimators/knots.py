@@ -1,7 +1,7 @@
-"""The nodes that the programs of `bounds` have: all of a grid, or some of a fine one.
+"""The nodes of the programs in `bounds`: all nodes of a grid, or some nodes of a fine grid.
 
-On a fine grid with wide windows, weights are alike in blocks of codes, which are short where the place that
-is asked about needs it. With short windows a program of all nodes costs less: its matrix is banded.
+On a fine grid with wide windows, weights are equal within blocks of codes, which are short where the place of
+interest requires it. With short windows a program of all nodes costs less, because its matrix is banded.
 """
 
 from __future__ import annotations
@@ -25,41 +25,41 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _FEW_NODES, _MOST_NODES = 128, 288
-"""Nodes up to which the program has a variable for each; the second for kernels without windows.
+"""Nodes up to which the program has a variable for each; the second limit is for kernels without windows.
 
-On more, weights are alike in blocks of codes.
+With more nodes, weights are equal within blocks of codes.
 """
 
 _MOST_BANDS = 36
-"""Codes in a window, or in two on a circle, up to which a matrix with bands costs less than one of blocks.
+"""Codes in a window, or in two on a circle, up to which a banded matrix costs less than one of blocks.
 
-The program then has a variable for each node, however many there are. With more nodes, wider windows do so
-too: a factorisation of N nodes with b bands takes ``N b^2``, and blocks that repeat with the window leave
-about four nodes for each window that fits into the domain, which take a third of their cube.
+The program then has a variable for each node, for any number of nodes. With more nodes this is also true of
+wider windows: factorising N nodes with b bands takes ``N b^2`` operations. Blocks that repeat with the window
+leave about four nodes for each window that fits into the domain, which take a third of their cube.
 """
 
 _BLOCKS = 128
-"""Blocks of codes as long as nodes are far apart in a grid of so many, where no place is known."""
+"""Blocks of codes without a known place: as long as the distance between nodes in a grid of this size."""
 
 _GROWTHS = ((1.2, 100), (1.5, 100), (2.0, 100), (3.0, 120), (5.0, 130), (20.0, 130))
-"""How blocks grow away from a place, and the most blocks: the first pair that gives no more is taken."""
+"""Growth of blocks away from a place, and the most blocks: the first pair with no more blocks is used."""
 
 _MANY = 4
-"""Places in a node that the reports tell apart, from which on they know where a share jumps to the node."""
+"""Places per node that the reports resolve, from which they show at which node a share jumps."""
 
 _NEAR = 1.5, 3
-"""Then, and where windows are too many for any: how blocks grow within so many windows of a place."""
+"""Growth of blocks near a place, and the windows that count as near, if no pair of `_GROWTHS` is used."""
 
-_COARSE = 1 / 32  # of the nodes: the longest block
-_ALIKE = 3  # nodes between places that share their blocks: so near they all have one code
-_MOST_ANCHORS = 2  # places that blocks are short about: the ends of a part of the domain
+_COARSE = 1 / 32  # longest block, as a part of the nodes
+_ALIKE = 3  # nodes between places that share their blocks: closer places all have one code
+_MOST_ANCHORS = 2  # places near which blocks are short: the ends of a part of the domain
 
 _SPREAD = 1e-6
-"""Of the fit, spread over all nodes: codes that only nodes without people give are possible too."""
+"""Part of the fit spread over all nodes: codes that only nodes without people give are possible too."""
 
 
 def is_fine(mechanism: Mechanism) -> bool:
-    """Return whether programs have other nodes for each place that is asked about."""
+    """Return whether programs have different nodes for each place of interest."""
     kernel = mechanism.kernel
     return isinstance(kernel, WindowKernel) and not _has_all(kernel)
 
@@ -80,7 +80,7 @@ def _has_all(kernel: Kernel) -> bool:
 
 
 def anchors_of(functional: FloatArray, *, circular: bool) -> tuple[int, ...]:
-    """Return the cells at which a functional jumps, of neighbours one; () where they are too many."""
+    """Return the cells at which a functional jumps, one of close neighbours; () if there are too many."""
     jumps = np.flatnonzero(np.diff(functional, prepend=functional[-1 if circular else 0]))
     found: list[int] = []
     for jump in jumps.tolist():
@@ -93,9 +93,9 @@ class Knots:
     """The program's nodes of a mechanism, M of N, and its blocks of codes, K' of K.
 
     `anchors` are the cells at which the functionals jump, and `reports` is the approximate number of reports.
-    `order` holds the nodes by cells, shape (N,). `all` is true where the program has every node and a block
-    for each code. `banded` is the kernel where its windows are so short that the matrix has bands, see
-    `information`, or None.
+    `order` holds the nodes by cells, shape (N,). `all` is true if the program has every node and a block for
+    each code. `banded` is the kernel if its windows are so short that the matrix is banded (see
+    `information`), or None.
     """
 
     def __init__(self, mechanism: Mechanism, anchors: Iterable[int] = (), reports: float = 0.0) -> None:
@@ -122,7 +122,7 @@ class Knots:
         starts, ends = self._starts, np.append(self._starts[1:], kernel.codes)
         first, last = nodes[:, None], nodes[:, None] + kernel.window
         inside = np.maximum(np.minimum(last, ends) - np.maximum(first, starts), 0)
-        if kernel.circular:  # a window that ends beyond the last code goes on at the first
+        if kernel.circular:  # a window that ends beyond the last code continues at the first
             inside += np.maximum(np.minimum(last - kernel.codes, ends) - starts, 0)
         leftover = np.clip(kernel.leftover - starts, 0, ends - starts)
         background = kernel.background / UNIT * (ends - starts) + leftover / UNIT
@@ -130,11 +130,11 @@ class Knots:
 
     @cached_property
     def numbers(self) -> IntArray:
-        """Which nodes, by cells, the program has: all, or those between which means are straight lines.
+        """The program's nodes, by cells: all, or those between which means are straight lines.
 
-        With weights that are alike in blocks of codes, a window's mean changes its slope only where the
-        window begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights`
-        adds what they are not.
+        If weights are equal within blocks of codes, a window's mean changes its slope only where the window
+        begins or ends at a block. Other kernels' means are nearly straight, and `Programs.weights` adds the
+        difference.
         """
         kernel = self._kernel
         if self.all:
@@ -156,9 +156,9 @@ class Knots:
         return laws
 
     def changes(self, masses: FloatArray) -> FloatArray:
-        """Return what changes of the nodes, which add up to 0, change of `laws`, shape (P, M) to (P, K').
+        """Return the changes of `laws` from changes of the nodes that sum to 0, shape (P, M) to (P, K').
 
-        Numbers after the program's nodes are not read.
+        Numbers after the program's nodes are ignored.
         """
         if self.banded:
             return code_changes(self.banded, self._in_order(masses))
@@ -172,7 +172,7 @@ class Knots:
         return nodes
 
     def at_knots(self, functional: FloatArray) -> FloatArray:
-        """Return numbers at the program's nodes between which straight lines are above a functional."""
+        """Return numbers at the program's nodes; the lines between them are above the functional."""
         if self.all:
             return functional
         knots = self.numbers
@@ -183,7 +183,7 @@ class Knots:
         return result
 
     def mass(self, fit: FloatArray) -> FloatArray:
-        """Return about the distribution over the program's nodes that a node distribution is."""
+        """Return the approximate distribution over the program's nodes for a node distribution."""
         knots = self.numbers
         ordered = fit[self.order]
         if not self.all:
@@ -206,7 +206,7 @@ class Knots:
         return np.repeat(weights, np.diff(self._starts, append=self._kernel.codes), axis=-1)
 
     def merged(self, per_code: FloatArray) -> FloatArray:
-        """Return numbers per code added up over those that share a weight, shape (M, K) to (M, K')."""
+        """Return numbers per code, summed over codes that share a weight, shape (M, K) to (M, K')."""
         if self.all:
             return per_code
         merged: FloatArray = np.add.reduceat(per_code, self._starts, axis=1)
@@ -214,12 +214,12 @@ class Knots:
 
 
 def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
-    """Return where blocks of codes start so that weights are fine about some nodes.
+    """Return the starts of blocks of codes, so that weights are fine near some nodes.
 
-    The best weights change fast at a place where the functional jumps, and again at every window's length
-    from there: a window that begins at one of these ends at the next. Blocks are short about them all and
-    grow away from them. They repeat with the window, so the nodes at which a window begins and those at
-    which one ends at a block are the same.
+    The best weights change fast at a place where the functional jumps, and also at multiples of the window's
+    length from there: a window that begins at one of these ends at the next. Blocks are short near all of
+    them and grow with the distance. They repeat with the window, so the nodes at which a window begins at a
+    block are those at which one ends at a block.
     """
     for growth, most in () if many else _GROWTHS:
         starts = _repeated(places, kernel, _away(kernel, growth))
@@ -227,7 +227,7 @@ def _about(places: list[int], kernel: WindowKernel, *, many: bool) -> IntArray:
             return starts
     growth, windows = _NEAR
     near = _repeated(places, kernel, _away(kernel, growth), windows)
-    # A block of one code where a window ends: with it alone, bounds are as low as with three more blocks.
+    # One block of a single code where a window ends: with it alone, bounds are as low as with three more.
     return np.union1d(near, _repeated(places, kernel, np.array([-1, 0])))
 
 
@@ -244,12 +244,12 @@ def _away(kernel: WindowKernel, growth: float) -> IntArray:
 def _repeated(
     places: list[int], kernel: WindowKernel, away: IntArray, windows: int | None = None
 ) -> IntArray:
-    """Return 0 and codes at some distances from places, and from those in (so many) windows from there."""
+    """Return 0 and codes at distances `away` from places, repeated at up to `windows` windows from there."""
     reach = (kernel.codes // 2 if kernel.circular else kernel.codes) // kernel.window + 1
     reach = reach if windows is None else min(reach, windows)
     periods = kernel.window * np.arange(-reach, reach + 1)
     codes = (np.array(places)[:, None, None] + periods[:, None] + away).ravel()
     codes = codes % kernel.codes if kernel.circular else codes[(codes >= 0) & (codes < kernel.codes)]
-    found = np.zeros(kernel.codes, dtype=bool)  # sorts them in a fraction of the time of `unique`
+    found = np.zeros(kernel.codes, dtype=bool)  # sorts much faster than `unique`
     found[0] = found[codes] = True
     return np.flatnonzero(found)

@@ -1,7 +1,7 @@
-"""The mean of an interval: unbiased where the reports tell it, a range of possible values for clamp.
+"""The mean on an interval: unbiased where the reports determine it, a range of possible values for clamp.
 
-Both are averages of one number per code, so their expectations are exact; no model of the population enters
-them. The width of an interval for these users only takes a fitted distribution to average over.
+Both are averages of one number per code, so their expectations are exact; no model of the population is used.
+Only the width of an interval for these users needs a fitted distribution to average over.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 
-_ALARM = 1e-4  # of honest surveys, in which a note may speak of manipulated counts: one of several
+_ALARM = 1e-4  # share of honest surveys in which one of several notes may mention manipulated counts
 
 
 def mean(survey: Survey, *, level: float = 0.95) -> Value:
     """Return the mean of the population, or of these users, in the unit of the domain.
 
-    The survey is on an `Interval`. For its users only, the estimate and its bounds for bias are the same; the
-    error is that of the devices' randomness, and of the sampling where only some users were drawn.
+    The survey is on an `Interval`. For its users only, the estimate and its bias bounds are the same, but the
+    error is only that of the devices' randomness, plus that of sampling if only some users were drawn.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel, domain = mechanism.kernel, mechanism.domain
     if mechanism.end_zones and isinstance(kernel, WindowKernel):
         return _clamp(survey, kernel, level)
     numbers = mean_numbers(mechanism, survey.n)
-    # On the unit interval: neither a huge nor a tiny domain has a variance beyond the range of a float.
+    # On the unit interval, because the variance on a huge or tiny domain may exceed the range of a float.
     quantile = two_sided(level, devices) if devices > 1 else math.inf
     unit, below, above = reaches(survey, numbers.values, quantile)
     if numbers.bias:
@@ -62,7 +62,7 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
         return _bounded(survey, low, high, numbers, all_notes(survey.few, whose(users)))
     method = f"{numbers.method}; {source_of_error(users)}"
     if devices < 2:
-        # A mean lies in the domain; the single decoded report may lie far outside.
+        # A mean lies in the domain; a single decoded report may lie far outside.
         low, high = to_domain(domain, min(unit, 0.0)), to_domain(domain, max(unit, 1.0))
         notes = all_notes(
             "one report does not show its variance: the interval is the domain and the report",
@@ -79,18 +79,18 @@ def mean(survey: Survey, *, level: float = 0.95) -> Value:
 
 
 def outside_note(domain: Domain, samples: Sequence[Weighted], low: float, high: float) -> str:
-    """Return what to say of a mean's interval that leaves the domain, or "".
+    """Return the note on a mean's interval that extends beyond the domain, or "".
 
-    The mean lies in the domain, so the part of the interval inside it covers as often as the whole. It is not
-    cut, nor is the point: averages of cut estimates are biased.
+    The mean lies in the domain, so the part of the interval inside covers it as often as the whole. Neither
+    the interval nor the point is clipped: averages of clipped estimates are biased.
     """
     first, last = to_domain(domain, 0.0), to_domain(domain, 1.0)
     if high < first or low > last:
         why = NO_POPULATION if impossible(samples, 1.0 if low > last else -1.0) else "chance explains it"
-        return f"the whole interval lies outside the domain, where no mean is: {why}"
+        return f"the whole interval lies outside the domain, where the mean cannot be: {why}"
     if low < first or high > last:
         return (
-            "the interval reaches outside the domain, where no mean is: the part inside holds the mean as "
+            "the interval reaches outside the domain, where the mean cannot be: the part inside holds it as "
             "often; it is not clipped, because averages of clipped estimates are biased"
         )
     return ""
@@ -101,14 +101,14 @@ Weighted: TypeAlias = "tuple[Survey, float, FloatArray]"
 
 
 def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 1) -> bool:
-    """Return whether honest reports have so large a sum in 1 of 10,000 surveys at most, or for -1 so small.
+    """Return whether honest reports have a sum this large in at most 1 of 10,000 surveys (this small for -1).
 
     `trials` is the number of sums that might have been examined instead of this one. An interval at the level
-    0.95 lies beyond what is possible in one survey of forty where the truth is at the end of what is
-    possible, so its ends accuse nobody.
+    0.95 lies beyond the possible range in one survey of forty if the truth is at the end of that range. The
+    ends of an interval are therefore no evidence of manipulation.
 
-    Chernoff's bound holds for every number of reports and for every population: inputs are mixtures of nodes,
-    so the largest ``E exp(t v)`` is that of a node. The bound holds for every t; a few are tried.
+    Chernoff's bound holds for every number of reports and every population: inputs are mixtures of nodes, so
+    the largest ``E exp(t v)`` is reached at a node. The bound holds for every t; a few values are tried.
     """
     kernel = samples[0][0].mechanism.kernel
     several = [(sign * numbers, survey.counts, weight) for survey, weight, numbers in samples]
@@ -135,14 +135,14 @@ def impossible(samples: Sequence[Weighted], sign: float = 1.0, *, trials: int = 
 
 
 def _bounded(survey: Survey, low: float, high: float, numbers: Numbers, notes: tuple[str, ...]) -> Value:
-    """Return the range of means that numbers with a bias leave, within the domain."""
+    """Return the range of means that biased numbers allow, within the domain."""
     domain, mine = survey.mechanism.domain, [(survey, 1.0, numbers.values)]
     outside = (low > 1.0 and impossible(mine)) or (high < 0.0 and impossible(mine, -1.0))
     notes = all_notes(
         NO_POPULATION if outside else "",
         "no numbers per code estimate the mean without a bias or a huge variance, "
         "so no single mean can be estimated",
-        f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range takes in",
+        f"the bias of these is at most {numbers.bias * domain.length:.4g}, which the range includes",
         notes,
     )
     return Value(
@@ -157,10 +157,10 @@ def _bounded(survey: Survey, low: float, high: float, numbers: Numbers, notes: t
 def average(survey: Survey, values: FloatArray, users: Users | None = None) -> tuple[float, float]:
     """Return the average of `values` over the reports and its standard error.
 
-    The variance is the reports' own, but never below the smallest variance of one row: whatever the inputs,
-    a report varies at least as much as the randomness of its own device makes it. This matters only when a
-    handful of reports happen to agree. With `users` it is what the devices' randomness makes, at most that of
-    the reports, and the part of these that sampling leaves. Where devices report again, see `survey`.
+    The variance is that of the reports, but never below the smallest variance of one row: for any inputs, a
+    report varies at least by the randomness of its own device. This matters only when a few reports happen to
+    agree. With `users` the variance is that of the devices' randomness, at most that of the reports, plus the
+    part of the reports' variance due to sampling. For devices that report again, see `survey`.
     """
     kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
     value = float(counts @ values) / n
@@ -179,7 +179,7 @@ def average(survey: Survey, values: FloatArray, users: Users | None = None) -> t
 def reaches(survey: Survey, values: FloatArray, quantile: float) -> tuple[float, float, float]:
     """Return the average of `values` over the reports, and how far below and above its expectation may lie.
 
-    The quantile is in standard errors; infinity, for a single report, reaches infinitely far.
+    The quantile is in standard errors; it is infinite for a single report, and so are the reaches.
     """
     value = float(survey.counts @ values) / survey.n
     if math.isinf(quantile):
@@ -191,10 +191,10 @@ def reaches(survey: Survey, values: FloatArray, quantile: float) -> tuple[float,
 def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
     """Return how far above the average of `values` its expectation may lie.
 
-    For a population by empirical likelihood (`empirical_reach`), with fewer than 30 reports at least as far
-    as Student's interval. For users as far as the devices' randomness reaches, at most as far as for a
-    population, and the part that sampling leaves. Where devices report again, a population's reach is that of
-    their randomness and that of the devices (`survey`), added in squares.
+    For a population this is the reach of empirical likelihood (`empirical_reach`); with fewer than 30
+    reports, at least that of Student's interval. For users it combines the reach of the devices' randomness,
+    at most that for a population, with the part due to sampling. Where devices report again, a population's
+    reach combines that of their randomness and that of the devices (`survey`), as a root of summed squares.
     """
     users = survey.users
     population = empirical_reach(survey.mechanism.kernel, values, survey.counts, quantile).distance
@@ -206,7 +206,7 @@ def reach(survey: Survey, values: FloatArray, quantile: float) -> float:
 def all_reach(
     survey: Survey, values: FloatArray, quantile: float, population: float, users: Users | None
 ) -> float:
-    """Return the reach of an average, given that for a population whose devices report once."""
+    """Return the reach of an average, given the reach for a population in which each device reports once."""
     kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
     if users is None and survey.repeats == 1.0:
         return population
@@ -222,12 +222,12 @@ def all_reach(
 def strata_reach(
     strata: Sequence[Survey], weights: FloatArray, numbers: Sequence[FloatArray], level: float
 ) -> float:
-    """Return how far above the strata's averages, times their weights, the expectation may lie.
+    """Return how far above the strata's weighted averages the expectation may lie.
 
-    `pooled_reach`, with Student's quantile for the degrees of freedom of Welch and Satterthwaite; with fewer
-    than 30 reports of a stratum at least as far as by the errors of the averages.
+    This is `pooled_reach`, with Student's quantile for the degrees of freedom of Welch and Satterthwaite. If
+    a stratum has fewer than 30 reports, it is at least the reach from the errors of the averages.
     """
-    # Of the devices, where they report again: as if each reported once.
+    # Where devices report again, counts per device: as if each reported once.
     kernel, counts = strata[0].mechanism.kernel, [each.counts / each.repeats for each in strata]
     errors = [average(*pair)[1] for pair in zip(strata, numbers, strict=True)]
     squares, sizes = np.square(weights * errors), np.array([each.devices for each in strata])
@@ -242,15 +242,16 @@ def strata_reach(
 def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages bound the mean from below and above, on the unit interval.
 
-    Nodes stand at equal distances from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps).
-    All x up to c give node 0 and all from 1 - d on the last node, so the reports determine the mean X of the
-    values moved into [c, 1-d], and not where in the end zones people are. With f_0 and f_last the
-    probabilities of the end nodes,
+    Nodes are equally spaced from c to 1 - d (`node_units`; c = d = W / (2K), on a lattice whole steps). All x
+    up to c are reported as node 0 and all from 1 - d on as the last node. So the reports determine the mean X
+    of the values moved into [c, 1-d], but not the positions of people within the end zones. With f_0 and
+    f_last the probabilities of the end nodes,
 
         X - c f_0  <=  mean  <=  X + d f_last.
 
-    Each term has an unbiased number per code. X: the mean code of node s is ``a + m s`` (see `mean_code`), so
-    ``c + h (code - a)/m``, h the distance of two nodes. f_0 and f_last: `end_units`.
+    Each term has an unbiased number per code. For X: the mean code of node s is ``a + m s`` (see
+    `mean_code`), so the number is ``c + h (code - a)/m``, with h the distance between nodes. For f_0 and
+    f_last see `end_units`.
     """
     intercept, slope = mean_code(kernel)
     c, next_to_it, end = mechanism.node_units(np.array([0.0, 1.0, kernel.nodes - 1.0])).tolist()
@@ -262,8 +263,8 @@ def clamp_units(mechanism: Mechanism, kernel: WindowKernel) -> tuple[FloatArray,
 def end_units(kernel: WindowKernel) -> tuple[FloatArray, FloatArray]:
     """Return the numbers per code whose averages are the probabilities of the first and of the last node.
 
-    Code 0 lies in node 0's window only, so it has probability ``base_0 + g f_0``, and
-    ``(1[code = 0] - base_0) / g`` is a number for f_0; the last code likewise.
+    Code 0 lies only in node 0's window, so its probability is ``base_0 + g f_0``, and
+    ``(1[code = 0] - base_0) / g`` is a number for f_0. The same holds for the last code.
     """
     first = np.full(kernel.codes, -(kernel.background + (kernel.leftover > 0)) / kernel.extra)
     first[0] += UNIT / kernel.extra
@@ -289,7 +290,7 @@ def _clamp(survey: Survey, kernel: WindowKernel, level: float) -> Value:
         low, below, _ = reaches(survey, lower, quantile)
         high, _, above = reaches(survey, upper, quantile)
         low, high = low - below, high + above
-        # In a population low exceeds high by no more than its error: the ends' masses are not negative.
+        # In a population, low exceeds high at most by its error, because the ends' masses are not negative.
         each = (low > high, lower - upper), (low > 1.0, lower), (high < 0.0, -upper)
         if any(beyond and impossible([(survey, 1.0, numbers)]) for beyond, numbers in each):
             notes = (NO_POPULATION, *notes)

@@ -1,9 +1,9 @@
 """The mode: where most of the population is, at a stated resolution, on an interval or a circle.
 
-The place of the highest density cannot be told from noisy reports: the most likely distribution is a few
-spikes, and any two places that are near to one another are alike. What can be told is which window of a given
-width holds the largest share of the population. Windows all have one width, so a narrow cell at an end does
-not win by its width, and people who are all at one place (an atom) count like people spread over a window.
+The point of highest density cannot be estimated from noisy reports: the most likely distribution is a few
+spikes, and two places close together look alike. The reports do show which window of a given width holds the
+largest share of the population. All windows have the same width, so a narrow cell at an end does not win
+because of its width. People who are all at one place (an atom) count like people spread over a window.
 """
 
 from __future__ import annotations
@@ -26,44 +26,43 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray
 
 _WINDOWS = 8
-"""Windows that the domain has room for side by side, on grids that are fine enough.
+"""Windows that fit side by side into the domain, on grids that are fine enough.
 
-Of broad peaks 16 give intervals that are longer by an eighth to a half, because shares of narrow windows are
-known less well; of narrow peaks and atoms at a large epsilon, shorter ones. 4 are rarely better than 8
-(`benchmarks/studies/mode_windows.py`).
+With 16, intervals are longer by an eighth to a half for broad peaks, because shares of narrow windows are
+known less precisely; they are shorter for narrow peaks and for atoms at a large epsilon. 4 are rarely better
+than 8 (`benchmarks/studies/mode_windows.py`).
 """
 
-_STEPS = 4  # places of a window per width, at most
+_STEPS = 4  # positions of a window per width, at most
 
 _FEWEST_NODES = 9
-"""Nodes from which a mode is told: on fewer, a window of two nodes is more than a quarter of the domain."""
+"""Fewest nodes for which a mode is estimated: on fewer, two nodes are more than a quarter of the domain."""
 
-_MOST_VALUES = 32  # values of a lattice up to which the mode is one of them: each costs a bound
-_TIE = 1e-9  # shares of windows that are so near to one another are equal
-_ROUNDING = 1e-9  # of a cell: a smaller part is rounding error
+_MOST_VALUES = 32  # largest lattice on which the mode is one of the values: each value costs a bound
+_TIE = 1e-9  # shares of windows that differ by less are equal
+_ROUNDING = 1e-9  # of a cell: smaller parts are rounding errors
 
 
 def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Value:
     """Return the place where most of the population is, in the unit of the domain.
 
-    Without `interval` there is only a point, which saves up to 32 bounds.
+    Without `interval` the result is only a point, which saves up to 32 bounds.
 
-    The point: of all windows as wide as an eighth of the domain (or two nodes, where that is wider), a
-    quarter of that apart, the one with the largest fitted share; in it the middle of the cell of the highest
-    density. The end nodes of an interval are atoms at its ends, as in the quantiles.
+    The point: windows are as wide as an eighth of the domain (or two nodes, if wider), a quarter of that
+    apart. The point is the middle of the cell of highest density in the window with the largest fitted share.
+    The end nodes of an interval are atoms at its ends, as in the quantiles.
 
-    The interval holds the window of the largest share in the population, at the level. A window stays in it
-    unless the reports speak against a share as large as that of the point's window b: unless the upper bound
-    of the difference of the two shares (`bounds`) is below 0. For the window with the truly largest share the
-    difference is at least 0 whichever window b is; the reports choose b among the m - 1 others, so each bound
-    has the level ``1 - (1 - level) / (m - 1)`` (Bonferroni). The interval reaches from the first window that
-    stays to the last; on a circle it is the smallest arc that holds them.
+    The interval holds the window with the largest share in the population, at the level. Let b be the point's
+    window. A window is dropped only if its share minus that of b has an upper bound below 0 (`bounds`). For
+    the window with the truly largest share this difference is at least 0, for any b. The reports choose b
+    among the m - 1 others, so each bound has the level ``1 - (1 - level) / (m - 1)`` (Bonferroni). The
+    interval extends from the first window kept to the last; on a circle it is the smallest arc that holds
+    them.
 
-    For the clamp placement a window in an end zone may hold all of the zone or nothing: all where it is
-    tried, nothing where it is b. There is no point when a zone may hold more than the best window.
+    For the clamp placement a window in an end zone may hold all of the zone or nothing: all if it is tested,
+    nothing if it is b. There is no point when a zone may hold more than the best window.
 
-    On a lattice of up to 32 values with a node each the windows are the values, and a note names those that
-    stay.
+    On a lattice of up to 32 values with a node each, the windows are the values, and a note names those kept.
     """
     mechanism, probabilities = survey.mechanism, survey.probabilities
     kernel, domain = mechanism.kernel, mechanism.domain
@@ -73,7 +72,7 @@ def mode(survey: Profile, *, level: float = 0.95, interval: bool = True) -> Valu
     if values is not None and values.size <= _MOST_VALUES and (values.first == values.last).all():
         return _of_values(mechanism, values, fitted, level=level, bounds=bounds, few=few)
     if kernel.nodes < _FEWEST_NODES:
-        return Value(None, None, None, "none", (f"so few nodes ({kernel.nodes}) do not show a mode",))
+        return Value(None, None, None, "none", (f"too few nodes ({kernel.nodes}) to show a mode",))
     circular = kernel.circular
     windows = _windows(2.0 / (kernel.nodes if circular else kernel.nodes - 1), circular=circular)
     edges = cell_edges(mechanism)
@@ -116,7 +115,7 @@ def _of_values(
     bounds: Evidence | None,
     few: str,
 ) -> Value:
-    """Return the value that most of the population has; the interval holds all that may be it."""
+    """Return the most frequent value of the population; the interval holds all possible modes."""
     domain, size = mechanism.domain, values.size
     best = int(np.argmax(fitted))
     known = float(np.ptp(fitted)) > _TIE
@@ -128,7 +127,7 @@ def _of_values(
         return Value(value, None, None, method, all_notes("not computed without bands", why, few))
     functionals = [bounds.places.values_between(k, k) for k in range(size)]
     kept = np.flatnonzero(_staying(bounds, functionals, best, level))
-    notes = all_notes(why, few, f"values that may be it: {', '.join(f'{each:g}' for each in at[kept])}")
+    notes = all_notes(why, few, f"values that may be the mode: {', '.join(f'{each:g}' for each in at[kept])}")
     first, last = float(at[kept[0]]), float(at[kept[-1]])
     if mechanism.kernel.circular:
         windows = _Windows(np.arange(size) / size, 1.0 / size)
@@ -143,13 +142,13 @@ def _of_values(
 
 
 def _around(value: float | None, first: float, last: float, period: float) -> tuple[float, float]:
-    """Return the ends of an arc moved by whole turns, to where they enclose the value."""
+    """Return the ends of an arc, moved by whole turns so that the arc holds the value."""
     turns = 0.0 if value is None else period * float(np.floor((value - first) / period))
     return first + turns, last + turns
 
 
 class _Windows(NamedTuple):
-    """Where windows start on the unit domain, shape (m,), equally spaced, and how wide they are."""
+    """The starts of windows on the unit domain, shape (m,), equally spaced, and their width."""
 
     starts: FloatArray
     width: float
@@ -160,15 +159,15 @@ def _windows(least: float, *, circular: bool) -> _Windows:
     if circular:
         count = int(_STEPS / width + _ROUNDING)
         return _Windows(np.arange(count) / count, width)
-    # No nearer than a quarter of their width, so that only the first and the last touch the end cells.
+    # At least a quarter of their width apart, so that only the first and the last touch the end cells.
     count = int(_STEPS * (1.0 - width) / width + _ROUNDING) + 1
     return _Windows(np.linspace(0.0, 1.0 - width, count), width)
 
 
 def _covered(edges: FloatArray, windows: _Windows, *, circular: bool) -> tuple[FloatArray, FloatArray]:
-    """Return which part of each cell lies in each window, at least and at most, shape (m, cells).
+    """Return the least and the largest part of each cell that lies in each window, shape (m, cells).
 
-    They differ in the end cells of an interval only: where in such a cell people are is not told.
+    The two differ only in the end cells of an interval: the position of people within such a cell is unknown.
     """
     left, right = edges[:-1], edges[1:]
     part = np.zeros((len(windows.starts), len(left)))
@@ -184,7 +183,7 @@ def _covered(edges: FloatArray, windows: _Windows, *, circular: bool) -> tuple[F
 
 
 def _densest(fitted: FloatArray, edges: FloatArray, part: FloatArray, *, atoms: bool) -> float:
-    """Return the middle of the densest cell with its middle in a window; an end cell may be an atom."""
+    """Return the middle of the densest cell centred in a window; an end cell may be an atom."""
     cell = int(np.argmax(np.where(part >= 0.5 - _ROUNDING, fitted / np.diff(edges), -1.0)))
     if atoms and cell in (0, len(fitted) - 1):
         return float(cell > 0)
@@ -199,17 +198,17 @@ def _staying(
     *,
     ends: bool = False,
 ) -> BoolArray:
-    """Return which parts of the domain may hold the largest share, shape (m,).
+    """Return a mask of the parts of the domain that may hold the largest share, shape (m,).
 
-    The first functionals of each part are above its share, and the second above that of the rest. `best` is
-    the part that seems to hold the most. The part that does hold the most is among those returned at the
-    level. With `ends`, only the first and the last part are marked.
+    The first functionals of each part are above its share, and the second above the share of the rest. `best`
+    is the part that seems to hold the most. The part that truly holds the most is in the mask at the level.
+    With `ends`, only the first and the last part are marked.
     """
     count = len(functionals)
     root = NormalDist().inv_cdf(1.0 - (1.0 - level) / (count - 1))
 
     def stays(i: int) -> bool:
-        # A part's share less that of the best one.
+        # The share of the part minus that of the best one.
         difference = functionals[i][0][:1] + functionals[best][1][:1] - 1.0
         if i == best or float(difference[0] @ bounds.fitted) >= 0.0:
             return True
@@ -224,7 +223,7 @@ def _staying(
 
 
 def _hull(kept: BoolArray, windows: _Windows, *, circular: bool) -> tuple[float, float]:
-    """Return the smallest interval, or arc, that holds the windows that are kept."""
+    """Return the smallest interval or arc that holds the windows kept."""
     starts = windows.starts[kept]
     if not circular:
         return float(starts[0]), float(min(starts[-1] + windows.width, 1.0))

@@ -1,8 +1,8 @@
-"""How many modes a population has at least, and how wide the details are that its reports show.
+"""The least number of modes of a population, and the finest detail that its reports resolve.
 
-The fitted distribution has many peaks that nobody reported: where noise hides details, the likelihood leaves
-them open. So modes are counted by a test. The number is the smallest k for which some distribution with k
-modes explains the reports as well as any distribution does, up to chance.
+The fitted distribution has many peaks that do not exist in the population: where noise hides details, the
+likelihood does not determine them. So modes are counted by a test. The number is the smallest k for which
+some distribution with k modes explains the reports as well as any distribution does, up to chance.
 """
 
 from __future__ import annotations
@@ -25,63 +25,63 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_MOST = 12  # modes that are told apart
-_WAVES = 32  # waves over the domain that the test sees: enough for `_MOST` modes
-_FINEST = 128  # waves among which the shortest that reports resolve is looked for
-_FAINT = 0.5  # standard errors that the largest wave of a kind may be seen with and yet be left out
+_MOST = 12  # modes counted at most
+_WAVES = 32  # waves over the domain that the test uses: enough for `_MOST` modes
+_FINEST = 128  # waves among which the shortest one that the reports resolve is searched
+_FAINT = 0.5  # standard errors of the largest possible wave, below which this wave is left out
 
 _CLEAR = 3.0
-"""Standard errors with which the largest wave of a kind is seen at least, where it is resolved."""
+"""Least standard errors of the largest possible wave of a frequency, for this frequency to be resolved."""
 
 _SHARPEST = 300.0
-"""Standard errors that the largest wave is seen with at most: more would show how values fall on the grid."""
+"""Most standard errors of the largest possible wave: more would show how values fall on the grid."""
 
 _BINS = 4
-"""Bins of half the length of a wave: with fewer, a picture is further from the values than the fit."""
+"""Bins per half wave: with fewer, a histogram is further from the values than the fit."""
 
-_CELLS = 64  # cells that the test works with at most
+_CELLS = 64  # cells that the test uses at most
 
 _DRAWS = 29
-"""Of reports of the nearest distribution with k modes: it is rejected when none of them is as far."""
+"""Samples drawn from the nearest distribution with k modes: it is rejected if none of them is as far."""
 
 _FEW_DRAWS, _FAR = 4, 8.0
-"""From so many draws on, a statistic is rejected that is so many standard deviations above their mean."""
+"""After `_FEW_DRAWS` draws, a statistic `_FAR` standard deviations above their mean is rejected."""
 
 _CERTAIN = 5.0
 """Standard deviations above its mean at which a squared distance is rejected without any draws."""
 
 _ALL_DRAWS = 60
-"""For all numbers of modes together. The number is one at least, so it may end with them."""
+"""Draws for all numbers of modes together. They may run out: the number is a lower bound anyway."""
 
-_NEVER = 1e-6  # reports of a code that are expected at least, where the code is looked at
-_TIE = 1e-6  # a statistic that is smaller is rounding error
-_LITTLE = 1e-9  # of the people are taken to be anywhere, so that cells without people have a shape
-_MOST_STEPS = 20_000  # of a least squares problem: it takes some hundred at most
-_COST = 2.0  # of the distance, for a step of a distribution
+_NEVER = 1e-6  # least expected reports of a code, for the code to be used
+_TIE = 1e-6  # smaller statistics are rounding errors
+_LITTLE = 1e-9  # share of people assumed to be anywhere, so that cells without people have a shape
+_MOST_STEPS = 20_000  # of a least squares problem, which takes some hundred at most
+_COST = 2.0  # squared distance that each step of a distribution costs
 _STEPS = 30  # of a search, at most
 
 
 def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, fitted: FloatArray) -> Modes:
-    """Return the number of modes that the population has at least, at the level 0.95.
+    """Return a lower bound of the number of modes of the population, at the level 0.95.
 
-    `frequencies` is the share of each code among the reports, shape (K,), as exact as the shares of `devices`
-    independent reports.
+    `frequencies` is the share of each code among the reports, shape (K,), as precise as the shares of
+    `devices` independent reports.
 
-    Reports are seen through waves over the domain: the scores of the codes for each wave, made uncorrelated,
-    with unit variance. The statistic for k is the squared distance of the observed waves to those of
-    distributions with k modes, minus the one to those of all distributions, each at its least. It is compared
-    with the statistics of reports that are drawn from the nearest distribution with k modes.
+    Reports are described by waves over the domain: the scores of the codes for each wave, made uncorrelated,
+    with unit variance. The statistic for k is the least squared distance of the observed waves to those of
+    distributions with k modes, minus the least to those of all distributions. It is compared with the
+    statistics of reports drawn from the nearest distribution with k modes.
     """
     waves = _Waves(mechanism, fitted, devices)
     seen = waves.of(frequencies)
     least, spikes = waves.nearest(seen)
-    # Equal reports, equal answers.
+    # Seeded by the reports, so that equal reports give equal answers.
     draws = repeat(np.random.default_rng(np.frombuffer(frequencies.tobytes(), np.uint32)), _ALL_DRAWS)
     number = 1
     for k in range(1, _MOST + 1):
         starts = [most_prominent(heights, k, circular=waves.circular) for heights in (waves.heights, spikes)]
         cuts = next((each for each in starts if len(each) == waves.turns(k)), None)
-        if cuts is None:  # the spikes are nearest of all, and have fewer modes
+        if cuts is None:  # the spikes are nearest of all and have fewer modes
             break
         number = k
         if not _rejected(waves, seen, waves.search(seen, cuts), least, draws):
@@ -92,7 +92,7 @@ def count_modes(mechanism: Mechanism, frequencies: FloatArray, devices: float, f
 def _rejected(
     waves: _Waves, seen: FloatArray, nearest: _Nearest, least: float, draws: Iterator[Generator]
 ) -> bool:
-    """Return whether the reports speak against every distribution with the modes of the nearest one."""
+    """Return whether the reports rule out every distribution with as many modes as the nearest one."""
     observed = nearest.distance - least
     if observed <= _TIE:
         return False
@@ -103,7 +103,7 @@ def _rejected(
     for generator in draws:
         again = waves.of(generator.multinomial(int(waves.devices), law) / int(waves.devices))
         unbound = waves.nearest(again)[0]
-        # Once it is known to be nearer than the reports, it need not be searched for further.
+        # The search may stop as soon as this draw is known to be nearer than the reports.
         drawn.append(waves.search(again, nearest.cuts, unbound + observed).distance - unbound)
         if drawn[-1] >= observed:
             return False
@@ -114,7 +114,7 @@ def _rejected(
 
 
 class _Nearest(NamedTuple):
-    """The nearest distribution with some modes: its squared distance, its heights, and where they turn."""
+    """The nearest distribution with a number of modes: its squared distance, its heights, and its turns."""
 
     distance: float
     heights: FloatArray
@@ -125,9 +125,9 @@ class _Waves:
     """Scores of the reports for waves over the domain, and distributions with nearly the same scores.
 
     `widths` and `heights`, shape (M,), are those of the cells on which distributions are constant, with the
-    heights of the fit. `furthest` is the largest squared distance that chance makes. `resolved` is the number
-    of bins for a picture of the domain: `_BINS` to half a wave of the shortest kind that is resolved, or 0
-    where the bins would be no wider than a node's cell.
+    heights of the fit. `furthest` is the largest squared distance due to chance. `resolved` is the number of
+    bins for a histogram: `_BINS` per half wave of the shortest resolved kind, or 0 if the bins would be no
+    wider than a node's cell.
     """
 
     def __init__(self, mechanism: Mechanism, fitted: FloatArray, devices: float) -> None:
@@ -141,7 +141,7 @@ class _Waves:
         self.widths = np.add.reduceat(parts, first)
         ordered = np.roll(fitted, -self._start)
         self.heights = np.add.reduceat(ordered, first) / self.widths
-        # Within a cell people are where the fit has them: an atom is on two nodes.
+        # Within a cell people are spread as in the fit: an atom is on two nodes.
         within = ordered + _LITTLE * parts
         self._within = within / np.add.reduceat(within, first)[self._cell_of]
 
@@ -150,7 +150,7 @@ class _Waves:
         raised = np.roll(np.vstack([np.zeros_like(phases[:1]), np.cos(phases)]) + 1.0, self._start, axis=1)
         laws = code_laws(kernel, raised / raised.sum(axis=1, keepdims=True))
         self._codes = code_laws(kernel, fitted[None])[0]
-        # Half by the fit: where it has nobody, a report would say more than all others together.
+        # Half by the fit: where it has no people, a report would outweigh all others together.
         chances = (self._codes + laws[0]) / 2.0
         scale = np.sqrt(devices / np.where(chances * devices > _NEVER, chances, math.inf))
         shifts = (laws[1:] - laws[0]) * scale
@@ -163,8 +163,8 @@ class _Waves:
         kept = np.flatnonzero(sizes[:_WAVES] * taken >= _FAINT)
         factor, _ = np.linalg.qr(shifts[kept if len(kept) else [0]].T)
         self._scores = (factor.T * scale).T
-        # The population's own waves are a chi-squared distance from those seen: where it has k modes, the
-        # nearest with k modes is no further.
+        # The population's own waves are a chi-squared distance from the observed ones. If it has k modes, the
+        # nearest distribution with k modes is no further.
         spread = np.atleast_2d(np.cov(self._scores.T, aweights=self._codes, ddof=0)) / self.devices
         self.furthest = float(np.trace(spread) + _CERTAIN * math.sqrt(2.0) * np.linalg.norm(spread))
         columns = np.roll(node_means(kernel, self._scores.T), -self._start, axis=1)
@@ -176,7 +176,7 @@ class _Waves:
         self._lengths = np.cumsum(np.append(0.0, np.tile(self.widths, turns)))
 
     def of(self, frequencies: FloatArray) -> FloatArray:
-        """Return the waves of reports, shape (J,): those of the fit are 0."""
+        """Return the waves of reports, shape (J,); those of the fit are 0."""
         waves: FloatArray = (frequencies - self._codes) @ self._scores
         return waves
 
@@ -188,19 +188,19 @@ class _Waves:
         return total
 
     def turns(self, k: int) -> int:
-        """Return how often heights with k modes turn."""
+        """Return the number of turns of heights with k modes."""
         return 2 * k if self.circular else 2 * k - 1
 
     def nearest(self, seen: FloatArray) -> tuple[float, FloatArray]:
-        """Return the squared distance of the waves to those of the nearest distribution, and its heights."""
+        """Return the squared distance of the waves to the nearest distribution's, and its heights."""
         distance, mass = _nearest_mixture(self._columns, seen)
         return distance, mass / self.widths
 
     def search(self, seen: FloatArray, cuts: list[int], enough: float = 0.0) -> _Nearest:
-        """Return a distribution that turns as often as at `cuts` and that is nearest, but for local minima.
+        """Return the nearest distribution with as many turns as `cuts`, up to local minima.
 
-        A distribution turns at either end of a mode's plateau, or of a valley's: each cut moves to where the
-        present one turns too, and the distance can only shrink. The search ends below the distance `enough`.
+        A distribution turns at either end of a mode's or a valley's plateau. Each cut moves to the other end
+        of its plateau, so the distance can only shrink. The search stops below the distance `enough`.
         """
         best = self._turning(seen, cuts)
         for _ in range(_STEPS):
@@ -215,9 +215,9 @@ class _Waves:
     def flattened(self, seen: FloatArray, nearest: _Nearest) -> FloatArray:
         """Return heights near the nearest ones with fewer steps, shape (M,).
 
-        The nearest distribution has steps where noise made them, and reports drawn from it show fewer false
-        modes than those of a flat population. Neighbouring steps are made one, those that change the
-        distance least before others, while each costs 2 on average (Akaike 1974). That makes no new mode.
+        The nearest distribution has steps due to noise, and reports drawn from it show fewer false modes than
+        those of a flat population. Neighbouring steps are merged, those that change the distance least first,
+        as long as each merge costs at most 2 on average (Akaike 1974). Merging creates no new mode.
         """
         first = np.flatnonzero(np.append(True, np.diff(nearest.heights) != 0.0))
         distance, removed = nearest.distance, 0
@@ -243,11 +243,11 @@ class _Waves:
     def _turning(self, seen: FloatArray, cuts: list[int]) -> _Nearest:
         """Return the nearest distribution that turns at the cuts.
 
-        One that rises between two cuts is a mixture of uniform ones that end at the second.
+        A distribution that rises between two cuts is a mixture of uniform ones that end at the second cut.
         """
         cells = len(self.widths)
         ends = [*cuts, cuts[0] + cells] if self.circular else [0, *cuts, cells]
-        pieces = list(enumerate(pairwise(ends)))  # the even ones rise
+        pieces = list(enumerate(pairwise(ends)))  # the even pieces rise
         start = np.concatenate([np.full(b - a, a) if i % 2 else np.arange(a, b) for i, (a, b) in pieces])
         end = np.concatenate([np.arange(a, b) + 1 if i % 2 else np.full(b - a, b) for i, (a, b) in pieces])
         lengths = self._lengths[end] - self._lengths[start]
@@ -259,7 +259,7 @@ class _Waves:
         return _Nearest(distance, np.roll(heights, ends[0]), cuts)
 
     def _moved(self, nearest: _Nearest) -> list[int]:
-        """Return other cuts at which a distribution turns: at the far ends of its plateaus."""
+        """Return other cuts at which the distribution turns: the far ends of its plateaus."""
         heights, cells = nearest.heights, len(self.widths)
         cuts = list(nearest.cuts)
         for i, old in enumerate(nearest.cuts):
@@ -282,8 +282,8 @@ class _Waves:
 def _nearest_mixture(columns: FloatArray, seen: FloatArray) -> tuple[float, FloatArray]:
     """Return the least squared distance of `seen`, shape (J,), to a mixture of columns, and the weights.
 
-    With D the columns less `seen`, weights w >= 0 that minimise ``|D w|^2 + (1 - sum w)^2`` are those of the
-    least ``|D w|^2`` with the sum 1, times a factor: the value is ``d / (1 + d)`` for the distance d.
+    Let D be the columns minus `seen`. The weights w >= 0 that minimise ``|D w|^2 + (1 - sum w)^2`` are those
+    that minimise ``|D w|^2`` with the sum 1, times a factor: for the distance d the value is ``d / (1 + d)``.
     """
     from scipy.optimize import nnls
 

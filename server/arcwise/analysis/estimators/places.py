@@ -1,9 +1,10 @@
-"""Which nodes see the people of a part of the domain, at least and at most: functionals of the nodes.
+"""Functionals of the nodes that bound the share of people in a part of the domain, from above and below.
 
-A device rounds its value to one of the two nodes around it, by chance. So people at x between two nodes are
-seen at both, and a functional phi of the node distribution f is at least the share of a part A of the domain
-for every population if, read as a function of x by straight lines between nodes, it is at least 1 on A and at
-least 0 elsewhere. On a lattice every value has a node of its own and nothing is rounded.
+A device rounds its value randomly to one of the two nodes around it, so people at x between two nodes are
+seen at both. Let A be a part of the domain and phi a functional of the node distribution f, read as a
+function of x by straight lines between nodes. If phi is at least 1 on A and at least 0 elsewhere, ``phi . f``
+is at least the share of A for every population. On a lattice every value has its own node and nothing is
+rounded.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_SAME = 1e-9  # of the distance between two nodes: what is nearer than this is at the node
+_SAME = 1e-9  # of the distance between two nodes: places that are closer count as the node
 
 
 class Places:
     """The nodes of a mechanism on the unit domain.
 
-    `at` holds their places, shape (N,), increasing, in the order of `grid.cell_edges`; on a circle they span
-    less than 1 and may start a little below 0. `values` are those of a lattice on which nothing is rounded,
-    or None.
+    `at` holds their positions, shape (N,), increasing, in the order of `grid.cell_edges`; on a circle they
+    span less than 1 and may start a little below 0. `values` are those of a lattice on which nothing is
+    rounded, or None.
     """
 
     def __init__(self, mechanism: Mechanism) -> None:
@@ -46,8 +47,8 @@ class Places:
     def values_between(self, low: int, high: int) -> tuple[FloatArray, FloatArray]:
         """Return functionals above the share of a lattice's values from `low` to `high`, and of the rest.
 
-        Each has shape (1, N). They are exact, but for the end zones of the clamp placement. Only where there
-        are `values`.
+        Each has shape (1, N). They are exact except for the end zones of the clamp placement. Requires
+        `values`.
         """
         values = cast("Values", self.values)
         inside, outside = values.covered(low, high, outer=True), 1.0 - values.covered(low, high, outer=False)
@@ -57,11 +58,12 @@ class Places:
         """Return functionals above the share from `first` to `last`, both included, and above the rest.
 
         The ends are in order on the unit domain. On a circle they bound the arc from `first` upwards, in
-        turns from anywhere. A value exactly at an end is in, but a value just beyond it looks the same, so
-        the rest has it too. On a lattice without rounding the part is that of the values in it.
+        turns from any origin. A value exactly at an end is included; a value just beyond it looks the same,
+        so the rest includes the end too. On a lattice without rounding, the part consists of the values in
+        it.
 
-        Both arrays have the shape (A, N), by cells. Each of the A rows is above the share; the best row
-        depends on the reports.
+        Both arrays have the shape (A, N), by cells. Each of the A rows is above the share; the reports
+        determine which row is best.
         """
         nothing = np.zeros((1, len(self.at)))
         if self.values is not None:
@@ -72,7 +74,7 @@ class Places:
             if length >= 1.0 - self._near:
                 return nothing + 1.0, nothing
             return self._arc(first, length), self._arc(last, 1.0 - length)
-        if last < -self._near or first > 1.0 + self._near:  # nobody is outside the domain
+        if last < -self._near or first > 1.0 + self._near:  # no one is outside the domain
             return nothing, nothing + 1.0
         below = self._touched(0.0, first) if first > self._near else nothing
         above = self._touched(last, 1.0) if last < 1.0 - self._near else nothing
@@ -80,7 +82,7 @@ class Places:
         return self._touched(first, last), rest
 
     def _touched(self, first: float, last: float) -> FloatArray:
-        """Return functionals above the share from `first` to `last` of an interval."""
+        """Return functionals above the share from `first` to `last` on an interval."""
         at = self.at
         start = int(np.searchsorted(at, first - self._near))
         stop = int(np.searchsorted(at, last + self._near, "right"))
@@ -117,14 +119,14 @@ class Places:
 
 
 def _reaching(inside: FloatArray, ends: Sequence[tuple[int, int, float]]) -> FloatArray:
-    """Return functionals that reach a part of the way from the nodes inside to the next ones, shape (A, N).
+    """Return functionals that extend part of the way from the nodes inside to the next ones, shape (A, N).
 
     `inside` is 1 for each node inside, shape (N,). `ends` holds, for each end, the outermost node inside, the
     next node and the part.
 
-    People at that part of the way are seen at the inner node with the probability ``1 - part``: either the
-    next node counts too, or the inner one counts for more. The second is less where reports tell neighbours
-    apart, and not worth a row where it is more than twice as much.
+    People at that part of the way are seen at the inner node with the probability ``1 - part``. So either the
+    next node counts too, or the inner one counts more. The second way is lower if reports distinguish
+    neighbours, and not worth a row if the inner one counts more than twice.
     """
     ways: list[list[tuple[int, float]]] = []
     for node, beyond, part in ends:

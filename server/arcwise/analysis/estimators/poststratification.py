@@ -1,9 +1,9 @@
-"""Estimates of a population from strata whose parts of it are known: post-stratification.
+"""Post-stratification: estimates of a population from strata with known shares of it.
 
-Who reports is not who there is: one platform or region may send more than its part. Where each stratum has a
-task of its own, or counts of its own, and its part of the population is known, every estimate is put together
-from the strata's with these parts as weights. The reports of a stratum have to be drawn from its people; what
-makes some of these report and others not, weights cannot mend.
+The devices that report may not represent the population: one platform or region may send more than its share.
+If each stratum has its own task or counts, and its share of the population is known, each estimate is the
+weighted combination of the strata's. The reports of a stratum have to be a random sample of that stratum.
+Weights cannot correct for differences within a stratum between people who report and people who do not.
 """
 
 from __future__ import annotations
@@ -76,33 +76,32 @@ def post_stratify(
     bands: bool = False,
     origin: float | None = None,
 ) -> Estimate:
-    """Return every estimate that applies to the task, of a population that is made of strata.
+    """Return every estimate that applies to a task, for a population made up of strata.
 
     Parameters
     ----------
     task
-        What all strata were asked: their tasks may have other names, but have this mechanism.
+        The task of all strata: their tasks may have other names, but must have this mechanism.
     strata
-        The reports per code of each stratum by its name, shape (K,), at least 2 reports each. No device is in
-        two.
+        The reports per code by stratum name, shape (K,), at least 2 reports each. No device is in two strata.
     weights
-        How much of the population each stratum is, by the same names: positive numbers in any unit, such as
+        The size of each stratum in the population, by the same names: positive numbers in any unit, such as
         devices in use. They are taken as exact.
     level, between, reports_per_device, memoised, epochs, bands, origin
-        As of `estimate`, the same for all strata: epochs of the one that has the most, and caps of `task`.
+        As in `estimate`, the same for all strata: `epochs` of the stratum with the most, caps of `task`.
         Intervals are for the population.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or names of strata and weights differ.
+        When an argument is out of its bounds, or the names of strata and weights differ.
 
     Notes
     -----
-    A mean, a trigonometric moment or a share of the population is the sum of the strata's times their
-    weights. Its interval takes the reports of all strata for one sample, each with what it adds to the error
-    of the sum (`pooled_reach`). Bounds of shares hold for every population of each stratum
-    (`bounds.Strata`), and quantiles, bins, band and mode are made from them as without strata.
+    A mean, a trigonometric moment or a share of the population is the weighted sum over the strata. Its
+    interval treats the reports of all strata as one sample, each with its contribution to the error of the
+    sum (`pooled_reach`). Bounds of shares hold for every population of each stratum (`bounds.Strata`).
+    Quantiles, bins, band and mode are computed from them in the same way as without strata.
 
     Examples
     --------
@@ -122,12 +121,12 @@ def post_stratify(
     bands = checked_bool("bands", bands)
     mechanism = task.mechanism
     surveys, parts = _checked(task, strata, weights, reports_per_device=reports_per_device, memoised=memoised)
-    fewest = min(surveys, key=lambda each: each.devices)  # notes on few reports are of this stratum
+    fewest = min(surveys, key=lambda each: each.devices)  # notes on few reports refer to this stratum
     probabilities: FloatArray = parts @ np.array([each.probabilities for each in surveys])
     found: dict[str, Any] = {}
     if mechanism.kernel.circular:
         about = "of the population that the strata make up"
-        if untold(mechanism):  # what is said of one stratum holds for all
+        if untold(mechanism):  # holds for all strata, since they have one mechanism
             found["direction"] = direction(fewest, level=level)
             found["resultant_length"] = resultant_length(fewest, level=level)
         else:
@@ -154,7 +153,7 @@ def post_stratify(
         max(fit.iterations for fit in fits),
     )
     shares: FloatArray = parts @ np.array([each.counts / each.n for each in surveys])
-    # How many devices of one sample are as exact.
+    # The number of devices in one sample of the same precision.
     devices = 1.0 / float(sum(part**2 / each.devices for part, each in zip(parts, surveys, strict=True)))
     result = Estimate(
         task=" + ".join(strata),
@@ -180,10 +179,11 @@ def post_stratify(
 
 
 def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
-    """Return bounds of shares of the population that strata make up.
+    """Return bounds of shares of the population that the strata make up.
 
-    Equal counts are not split alike, and a stratum's weights are learned on some reports of the other strata
-    too: what a split, or a fit to a handful of reports, has in luck would add up over many strata.
+    Strata with equal counts are split differently, and a stratum's weights are also learned on some reports
+    of the other strata. Otherwise the luck of a split, or of a fit to a few reports, would add up over many
+    strata.
     """
     splits = np.array([thin(each.whole, 2, draw=k) for k, each in enumerate(strata)])
     pooled = splits.sum(axis=0)
@@ -203,11 +203,11 @@ def _strata_bounds(strata: Sequence[Survey], weights: FloatArray) -> Strata:
 
 
 _LEARNED = 100.0
-"""Reports of all strata that each part of a stratum learns its weights on, besides its own."""
+"""Reports of all strata on which each part of a stratum learns its weights, besides its own reports."""
 
 
 class _Whole(NamedTuple):
-    """What the strata make up, as a `Profile`; `few` is of the smallest stratum."""
+    """The population that the strata make up, as a `Profile`; `few` is of the smallest stratum."""
 
     mechanism: Mechanism
     few: str
@@ -218,7 +218,7 @@ class _Whole(NamedTuple):
 def _checked(
     task: Task, strata: Mapping[str, ArrayLike], weights: Mapping[str, float], **repeated: Any
 ) -> tuple[list[Survey], FloatArray]:
-    """Return the strata's surveys and their parts of the population, with the sum 1."""
+    """Return the strata's surveys and their shares of the population, which sum to 1."""
     for name, given in (("strata", strata), ("weights", weights)):
         if not isinstance(given, Mapping):
             raise ParameterError(f"{name} must be a mapping from names of strata, got {shown(given)}")
@@ -244,7 +244,7 @@ def _checked(
 
 
 def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
-    """Return the mean of the population, or the range of means that the strata leave."""
+    """Return the mean of the population, or the range of means that the strata allow."""
     each = [mean(stratum, level=level) for stratum in strata]
     lows = np.array([value.low for value in each], np.float64)
     highs = np.array([value.high for value in each], np.float64)
@@ -277,7 +277,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
 
 
 def _arrow(strata: Sequence[Survey], parts: FloatArray) -> Arrow:
-    """Return what the strata tell of the population's first trigonometric moment."""
+    """Return an estimate of the population's first trigonometric moment from the strata."""
     arrows = [arrow_of(each) for each in strata]
     mechanism = strata[0].mechanism
 

@@ -1,8 +1,8 @@
 """The weights that bound shares best: quadratic programs near a fit, several solved together.
 
-What `bounds` says of weights holds whatever is returned here; how low the bounds are depends on it. A Newton
-step of one program is a few operations on short arrays beside a factorisation, so programs are solved in
-lockstep and share these operations.
+The guarantee of `bounds` holds for any weights returned here; only the height of the bounds depends on them.
+A Newton step of one program is a few operations on short arrays and a factorisation. So programs are solved
+in lockstep and share these operations.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
 _LOOSE = 0.1
-"""Of the squared distance: how far a program may be from solved. The weights are valid at any time."""
+"""Largest residual of a solved program, over the squared distance. All iterates give valid weights."""
 
 _BARRIER = 10.0
-"""Of the squared distance: how far it is from solved at the start, in the barrier's terms."""
+"""Residual at the start, over the squared distance, in terms of the barrier."""
 
 _MOST_STEPS = 30
 
 _EVEN, _FEW = 0.1, 1e6
-"""What the solver's start spreads evenly over the nodes, and the reports from which on it spreads less.
+"""Mass that the start of the solver spreads evenly over the nodes, and the reports above which it is less.
 
-Otherwise its distance from the fit, in standard errors, grows with the reports: with 10^12 of them the solver
-would take twice the steps.
+With a constant mass, the distance from the fit in standard errors would grow with the reports: with 10^12 of
+them the solver would take twice as many steps.
 """
 
 _NEAREST, _FURTHEST = 0.36, 3.0
-"""Squared distances, of those asked for, between which one is near enough."""
+"""Range of squared distances, relative to the required one, that are near enough."""
 
 _STRIDE = 4.0  # the largest factor of lambda in a step
 
 _NEARLY_ALL = 0.98
-"""Of the way from the fit to the functional's largest entry: how far a change may go."""
+"""How far a change may go, as a part of the way from the fit to the functional's largest entry."""
 
 _LEAST = 1e-200  # the least probability of a node, and the least multiplier
-_SIZES = 32  # programs on some of the nodes have a multiple of so many
-_FILLED = 1e-9  # the probability of a node that fills a program up
+_SIZES = 32  # sizes of programs on some of the nodes are multiples of this
+_FILLED = 1e-9  # the probability of a node that pads a program
 
 _TOGETHER = 2**18
-"""Numbers in the matrices of programs that are solved together, about: they stay in a processor's cache."""
+"""Approximate numbers in the matrices of programs solved together, so that they fit a processor's cache."""
 
 
 class Near:
@@ -65,12 +65,12 @@ class Near:
         masses = np.array([knots.mass(fit) for fit in fits])
         parts, nodes = masses.shape
         self.codes = np.maximum(knots.laws(masses), _LEAST)
-        # Programs of other places have other numbers of nodes. To be solved together they are filled up with
-        # nodes of which hardly anybody is, each with a code of its own: the solver leaves them as they are.
+        # Programs of different places have different numbers of nodes. To solve them together, pad them with
+        # nodes that have almost no people, each with its own code: the solver leaves these unchanged.
         size = nodes if knots.all else -(-nodes // _SIZES) * _SIZES
         self.fit = np.full((parts, size), _FILLED)
         self.fit[:, :nodes] = masses
-        # Where the solver starts. Its matrix there is the same for every functional, and gives about the
+        # Where the solver starts. Its matrix there is the same for every functional, and approximates the
         # standard error of each.
         share = _EVEN * math.sqrt(min(1.0, _FEW / n))
         self.start = self.fit.copy()
@@ -95,7 +95,7 @@ class Near:
 
 
 def _information(knots: Knots, weights: FloatArray, size: int) -> Matrix:
-    """Return H, with a row for each of the program's nodes and for those that fill it up to a size."""
+    """Return H, with a row for each of the program's nodes and for those that pad it to a size."""
     if knots.banded:
         return whole_window_information(knots.banded, knots.order, weights)
     nodes = len(knots.rows)
@@ -107,19 +107,19 @@ def _information(knots: Knots, weights: FloatArray, size: int) -> Matrix:
 
 
 def _solver(information: Matrix, more: FloatArray, within: FloatArray | None = None) -> Solve:
-    """Return what solves with H and more on its diagonal; solutions are NaN where floats cannot tell them."""
+    """Return a solver for H plus `more` on the diagonal; solutions beyond the precision of floats are NaN."""
     return information.solver(more, within) or (lambda sides: np.full_like(sides, np.nan))
 
 
 class Programs:
-    """The weights that are best where the population is near a fit, for each part of the reports.
+    """The best weights for a population near a fit, for each part of the reports.
 
-    With ``H = n P diag(1/q) P'`` the information about the node distribution at the fit g, of all
-    distributions f at the distance ``(f - g)' H (f - g) = root^2`` from it the one with the largest
-    ``phi . f`` is the least favourable: the reports hardly tell it from g. Its stationarity,
-    ``H (f - g) + nu = lambda phi + z`` with z >= 0, says that the weights ``(n (f - g)P/q + nu) / lambda``
-    have means of at least phi. The deficit from rounding and from an unfinished solution is added, so this
-    holds for every result of the solver.
+    Let ``H = n P diag(1/q) P'`` be the information about the node distribution at the fit g. Among all
+    distributions f at the distance ``(f - g)' H (f - g) = root^2``, the one with the largest ``phi . f`` is
+    the least favourable: the reports hardly distinguish it from g. By its stationarity,
+    ``H (f - g) + nu = lambda phi + z`` with z >= 0, the weights ``(n (f - g)P/q + nu) / lambda`` have means
+    of at least phi. The deficit from rounding and from an unfinished solution is added, so this holds for
+    every result of the solver.
 
     All of `near` have the same number of nodes.
     """
@@ -136,13 +136,13 @@ class Programs:
         self._information = [each for one in near for each in one.information]
         self._solvers = [each for one in near for each in one.solvers]
         entries = self._information[0].entries
-        # New arrays of this size would come from the system each time.
+        # Allocated once: new arrays of this size would be requested from the system each time.
         self._spare = [np.empty_like(entries) for _ in range(max(1, _TOGETHER // entries.size))]
 
     def weights(self, several: Sequence[FloatArray], of: Sequence[int], root: float) -> FloatArray:
-        """Return weights for bounds that are `root` standard errors up, shape (M, 2, K).
+        """Return weights for bounds `root` standard errors above the average, shape (M, 2, K).
 
-        `several` holds M arrays of functionals, each of shape (A, N), by cells: the means of the weights are
+        `several` holds M arrays of functionals, each of shape (A, N), by cells; the means of the weights are
         above one of the A functionals. `of` holds the index in `near` for each of the M.
         """
         parts, codes = self._parts, self._near[0].knots.codes
@@ -159,7 +159,7 @@ class Programs:
         weights: FloatArray = np.repeat(rows[best].max(axis=2)[:, :, None], codes, axis=2)
         flat = weights.reshape(-1, codes)
         row, chosen = best.ravel(), (best + len(options) * np.arange(parts)[:, None]).ravel()
-        # Elsewhere no bound is lower than the functional's largest entry.
+        # For the others, no bound is lower than the functional's largest entry.
         todo = np.flatnonzero((phi.max(axis=1) - middle >= 0.05 * root * error)[chosen])
         for some in np.array_split(todo, -(-len(todo) // len(self._spare))) if len(todo) else ():
             which = chosen[some]
@@ -175,7 +175,7 @@ class Programs:
         return by_functional
 
     def _begun(self, part: IntArray, sides: FloatArray) -> FloatArray:
-        """Return solutions with the matrix that the solver starts with, shape (P, N)."""
+        """Return solutions with the initial matrix of the solver, shape (P, N)."""
         result = np.empty_like(sides)
         for which in np.unique(part).tolist():
             mine = part == which
@@ -183,7 +183,7 @@ class Programs:
         return result
 
     def _errors(self, part: IntArray, phi: FloatArray, tilt: FloatArray) -> FloatArray:
-        """Return about the standard errors of functionals, shape (P,), for first guesses; see `_solved`."""
+        """Return approximate standard errors of functionals, shape (P,), for first guesses; see `_solved`."""
         level = self._level[part]
         variance = _dots(phi, tilt) - _dots(phi, level) ** 2 / level.sum(axis=1)
         errors: FloatArray = np.sqrt(np.maximum(variance, 1e-20))
@@ -196,8 +196,7 @@ class Programs:
         """Return changes of the fits at about the distance `root`, shape (P, N), and multipliers lambda.
 
         `part`, shape (P,), is the index of a fit, of which each of `near` has two. `tilt` holds the solutions
-        for the functionals `phi` with the matrix that the solver starts with, and `pull` first guesses of
-        lambda.
+        for the functionals `phi` with the initial matrix of the solver, and `pull` first guesses of lambda.
         """
         fit, start, slack = self._fit[part], self._start[part], self._slack[part]
         room = _NEARLY_ALL * (phi.max(axis=1) - _dots(phi, fit))
@@ -223,7 +222,7 @@ class Programs:
         return changes, np.maximum(pulls, _LEAST)
 
     def _factored(self, state: _State) -> tuple[FloatArray, Callable[[FloatArray], FloatArray]]:
-        """Return solutions with a state's matrix as `_State.stepped` takes them, and what solves for more."""
+        """Return solutions with a state's matrix, as `_State.stepped` takes them, and a solver for others."""
         sides = np.stack([np.ones_like(state.phi), state.phi, state.lack - state.z], axis=1)
         solvers = [
             _solver(self._information[part], more, spare)
@@ -250,11 +249,11 @@ class _State(NamedTuple):
     change: FloatArray
     """``f - g``."""
     pushed: FloatArray
-    """``H (f - g)``: every step knows its own part of it, so no product with H is needed."""
+    """``H (f - g)``, updated at every step, so no product with H is needed."""
     z: FloatArray
     """The multipliers of ``f >= 0``."""
     lack: FloatArray
-    """The part that is missing from stationarity."""
+    """The residual of stationarity."""
     pull: FloatArray
     """The functional's multiplier lambda."""
     still: BoolArray
@@ -265,7 +264,7 @@ class _State(NamedTuple):
         return self if rows.all() else _State._make(each[rows] for each in self)
 
     def near_enough(self, root: float) -> BoolArray:
-        """Return which programs are about solved, at about the distance `root` or as far as there is room."""
+        """Return a mask of programs nearly solved, at about the distance `root` or at the limit of `room`."""
         squares = _dots(self.change, self.pushed) / root**2
         there = (squares >= _NEAREST) | (_dots(self.phi, self.change) >= _NEARLY_ALL * self.room)
         off = _dots(self.f, self.z) + np.abs(self.lack).max(axis=1)
@@ -277,18 +276,18 @@ class _State(NamedTuple):
     ) -> _State:
         """Return the state after a step of Mehrotra's predictor and corrector.
 
-        A step is linear in the change of lambda, which is chosen so that the distance at its end is `root`.
-        The distributions add up to 1 from the start, and stay so.
+        A step is linear in the change of lambda, which is chosen so that the distance after the step is
+        `root`. The distributions sum to 1 at the start and after every step.
 
-        `solutions` has the shape (3, P, N), with the matrix ``H + diag(z/f)``: those of ones, of phi, and of
-        the predictor's right side ``lack - z``. `solve` takes other right sides, shape (P, N), to their
-        solutions.
+        `solutions` has the shape (3, P, N), for the matrix ``H + diag(z/f)`` and three right sides: ones,
+        phi, and the predictor's right side ``lack - z``. `solve` takes other right sides, shape (P, N), and
+        returns their solutions.
         """
         _, phi, room, f, change, pushed, z, lack, pull, _ = self
         level, tilt, right = solutions
         ratio = z / f
         total, share = level.sum(axis=1), _dots(phi, level) / level.sum(axis=1)
-        along = tilt - share[:, None] * level  # where a change of lambda leads
+        along = tilt - share[:, None] * level  # the direction of a change of lambda
         pushed_along = phi - share[:, None] - ratio * along
         squares = _dots(along, pushed_along)
         room = room - _dots(phi, change)
@@ -302,7 +301,7 @@ class _State(NamedTuple):
             mixed, rest = _dots(along, whole), _dots(change + step, whole) - root**2
             more = (np.sqrt(np.maximum(mixed**2 - squares * rest, 0.0)) - mixed) / squares
             more = np.minimum(more, (room - _dots(phi, step)) / _dots(phi, along))
-            # Where even the nearest end is too far away, lambda has to stay positive all the same.
+            # Even if the nearest end is too far away, lambda has to stay positive.
             more = np.clip(more, (1.0 / _STRIDE - 1.0) * pull, (_STRIDE - 1.0) * pull)
             return step + more[:, None] * along, pushed_step + more[:, None] * pushed_along, more
 
@@ -335,12 +334,12 @@ class _State(NamedTuple):
 
 
 def _dots(rows: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the product of each row with another, shape (P, N) and (P, N) to (P,)."""
+    """Return the dot product of each row with the other's, shape (P, N) and (P, N) to (P,)."""
     products: FloatArray = np.einsum("ij,ij->i", rows, others)
     return products
 
 
 def _reach(shrink: FloatArray) -> FloatArray:
-    """Return steps of at most 1 that keep 1 % of what a whole step shrinks to ``1 - shrink`` of it."""
+    """Return steps of at most 1 that keep at least 1 % of a quantity that a full step cuts by `shrink`."""
     reach: FloatArray = 0.99 / np.maximum(0.99, shrink)
     return reach

@@ -1,12 +1,13 @@
 """Quantiles of an interval, and of a circle from an origin, with intervals that hold for every population.
 
-The quantile of level tau is the smallest value v with ``F(v) >= tau``. It is above t where the share up to t
-is surely below tau, and at t or below where the share above t is surely at most 1 - tau: two upper bounds of
-shares (`bounds`), which hold for every population.
+The quantile of level tau is the smallest value v with ``F(v) >= tau``. It is above t if the share up to t is
+surely below tau. It is at most t if the share above t is surely at most 1 - tau. Both conditions are upper
+bounds of shares (`bounds`), which hold for every population.
 
-A circle has no lowest value, so its quantiles need a place to start. Opposite the mean direction few people
-are, so where exactly matters little (Fisher 1993 puts the circular median so); or a given place, such as
-midnight. On a lattice a quantile is a value, and so are the ends of its interval.
+A circle has no lowest value, so its quantiles need an origin. By default this is opposite the mean direction:
+few people are there, so its exact position matters little (Fisher 1993 places the circular median in this
+way). Another origin may be given, such as midnight. On a lattice a quantile is a value, and so are the ends
+of its interval.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ if TYPE_CHECKING:
 
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-_TRIALS = 12  # rounds of the search: in each, a bound for every end that is not near enough yet
+_TRIALS = 12  # rounds of the search, each with a bound for every end that is not near enough yet
 
 _EQUAL = 0.1
-"""Of what a bound is above the fit: places with so little between them in the fit are equals."""
+"""Places count as equal if the fit has less between them than this part of a bound's excess over the fit."""
 
 _CHANCE = 5.0
-"""Standard errors up to which a bound is above its target by chance, and not for want of resolution."""
+"""Standard errors up to which a bound may exceed its target by chance, not because of low resolution."""
 
-_ENOUGH = 0.05  # likewise: what an end may leave out, unless it is more than `_NEAR` away
+_ENOUGH = 0.05  # of the same excess: the share an end may leave out, unless it is more than `_NEAR` away
 _NEAR = 1 / 64  # of the nodes
 
 _ONCE = 0.9
-"""Of the probability that an end is wrong: for the first place that is tried, where only one end can be.
+"""Part of an end's error probability for the first place tried, at which only one end can be wrong.
 
-The rest is for other places where F is exactly the level too, as in a gap with half of the people before it.
+The rest is for other places where F also equals the level, as in a gap with half of the people before it.
 """
 
-_STEPS = 10  # places at which a bound is computed for the steps of one end, about
-_ROUNDING = 1e-9  # of a cell: a smaller part is rounding error
+_STEPS = 10  # approximate number of places with a bound for the steps of one end
+_ROUNDING = 1e-9  # of a cell: smaller parts are rounding errors
 
 
 def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
@@ -69,7 +70,7 @@ def quantiles(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
             note = "in an end zone, where the reports do not distinguish values"
         else:
             value = float(domain.from_unit(np.float64(unit)))
-        # Wider is never wrong.
+        # A wider interval is always valid.
         both = ends if value is None else (min(ends[0], unit), max(ends[1], unit))
         first, last = domain.from_unit(np.array(both)).tolist()
         result[quantile_name(tau)] = Value(value, first, last, METHOD, all_notes(note, common))
@@ -81,7 +82,7 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
     values = values_of(mechanism)
     if values is not None:
         cell = min(int(np.searchsorted(np.cumsum(probabilities), tau)), len(probabilities) - 1)
-        # In an end zone, which is told, the end of the domain stands for all of it.
+        # In an end zone, which the result marks, the end of the domain represents all of the zone.
         return float(values.units((values.last if cell else values.first)[cell]))
     at_edges = np.cumsum(probabilities)[:-1]  # F at the inner edges of the cells
     if tau <= at_edges[0]:
@@ -95,7 +96,7 @@ def point(mechanism: Mechanism, probabilities: FloatArray, tau: float) -> float:
 
 
 def opposite(direction: Value, period: float) -> float | None:
-    """Return the place opposite a mean direction, or None where the direction is not determined."""
+    """Return the place opposite a mean direction, or None if the direction is not determined."""
     if direction.value is None or direction.low is None or direction.high is None:
         return None
     if direction.high - direction.low >= period:
@@ -104,11 +105,11 @@ def opposite(direction: Value, period: float) -> float | None:
 
 
 def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the quantiles at `LEVELS` of the values going upwards from an origin, in the domain's unit.
+    """Return the quantiles at `LEVELS` of the values upwards from an origin, in the domain's unit.
 
     The circle is cut open at the origin, modulo the period, and the intervals are for the population's
-    quantiles counted from this very place. The values lie in [0, period); an interval may reach below 0 or
-    above the period, with ``low <= value <= high``.
+    quantiles counted from exactly this place. The values lie in [0, period); an interval may extend below 0
+    or above the period, with ``low <= value <= high``.
     """
     mechanism, probabilities = survey.mechanism, survey.probabilities
     if not mechanism.kernel.circular:
@@ -126,7 +127,7 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
     result = {}
     points = along_circle(mechanism, probabilities, cut)
     for tau, unit, (low, high) in zip(LEVELS, points, intervals, strict=True):
-        if values is not None:  # in values above the first one that is counted
+        if values is not None:  # in values above the first one counted
             number = round(unit * values.size)
             ends = round(low * values.size), round(high * values.size)
             places = round(cut * values.size + 0.5) + np.array(
@@ -143,13 +144,13 @@ def circular_quantiles(survey: Profile, origin: float, *, level: float = 0.95) -
 
 
 def check_no_origin(origin: float | None) -> None:
-    """Raise `ParameterError` where an origin is given for an interval, which has none."""
+    """Raise `ParameterError` if an origin is given for an interval, which has none."""
     if origin is not None:
         raise ParameterError(f"origin must be None on an interval, got {origin!r}")
 
 
 def cut_at(mechanism: Mechanism, origin: float) -> float:
-    """Return where a circle is cut open, in turns: at the origin; on a lattice just before the next value."""
+    """Return where a circle is cut, in turns: at the origin, or on a lattice just before the next value."""
     if not math.isfinite(origin):
         raise ParameterError(f"origin must be a finite number, got {origin!r}")
     cut = origin / mechanism.domain.length % 1.0
@@ -162,7 +163,7 @@ def cut_at(mechanism: Mechanism, origin: float) -> float:
 def along_circle(mechanism: Mechanism, probabilities: FloatArray, cut: float) -> list[float]:
     """Return the quantiles at `LEVELS` of a node distribution, as lengths from a cut, in turns.
 
-    On a lattice they are values: whole steps from the first one after the cut.
+    On a lattice they are values: whole steps from the first value after the cut.
     """
     grid = np.linspace(0.0, 1.0, len(probabilities) + 1)
     edges, fitted = cell_edges(mechanism), np.roll(probabilities, -first_cell(mechanism))
@@ -205,7 +206,7 @@ class _Line:
             self._ask(asked)
         found = [self._between(end)[0] for end in ends]
         low, high = np.array([[self._low(k) for k in found[::2]], [self._high(k) for k in found[1::2]]])
-        # Quantiles increase with the level, so what one cannot exceed, no lower one can.
+        # Quantiles increase with the level, so an upper end also holds for all lower levels.
         low, high = np.maximum.accumulate(low), np.minimum.accumulate(high[::-1])[::-1]
         return list(zip(np.minimum(low, high).tolist(), np.maximum(low, high).tolist(), strict=True))
 
@@ -213,7 +214,7 @@ class _Line:
         """Return the lower and the upper end of each of `LEVELS`, to be searched."""
         upto = self._model[0]
         middles = [min(int(np.searchsorted(upto, tau)), len(upto) - 1) for tau in LEVELS]
-        # The share up to a place in the middle and that beyond it: on a lattice, from the next value on.
+        # The share up to a place in the middle and the share beyond it: on a lattice, from the next value on.
         rests = [len(upto) - 1 - each - (self._values is not None) for each in middles]
         self._ask({(0, each) for each in middles} | {(1, each) for each in rests})
         least = NormalDist().inv_cdf(1.0 - _ONCE * (1.0 - level))
@@ -225,23 +226,23 @@ class _Line:
         return ends
 
     def _ask(self, asked: Iterable[tuple[int, int]]) -> None:
-        """Compute averages for sides and indices, -1 for none of a side."""
+        """Compute averages for sides and indices; the index -1 means no part of a side."""
         new = sorted((side, index) for side, index in set(asked) if index not in self._averages[side])
         averages = self._bounds.averages([self._functional(*each) for each in new], USUAL)
         for (side, index), average in zip(new, averages, strict=True):
             self._averages[side][index] = average
 
     def _bound(self, end: _End, index: int) -> float:
-        """Return the bound at an index that was asked for."""
+        """Return the bound at an index already passed to `_ask`."""
         if (end, index) not in self._known:
             self._known[end, index] = self._averages[end.side][index].upper(end.root)
         return self._known[end, index]
 
     def _between(self, end: _End) -> tuple[int, int]:
-        """Return the last index before the first one that fails, -1 for none, and that one.
+        """Return the first index that fails and the last one before it, or -1 without one.
 
-        Bounds jump from place to place. An end that is the furthest place whose bound is below the target,
-        with others before it that are not, would be the luckiest of many.
+        Bounds vary from place to place. If an end were the furthest place with a bound below the target,
+        despite failures before it, it would be the luckiest of many places.
         """
         passed = -1
         for index in sorted(self._averages[end.side]):
@@ -251,11 +252,12 @@ class _Line:
         return passed, len(self._model[end.side])
 
     def _next(self, end: _End) -> int | None:
-        """Return where to look next for an end, or None where that is not worth its price.
+        """Return the next index to try for an end, or None if another bound is not worth its cost.
 
-        About where a straight line from a bound that passes to one that fails meets the target. Where one
-        has failed that chance could let pass, its equals in the fit are not tried: they would be further
-        chances for a place that should not pass, such as in a gap with just the target's share before it.
+        It is near the place where a straight line from a bound that passes to one that fails meets the
+        target. If an index failed that could pass by chance, its equals in the fit are not tried. They would
+        be further chances for a place that should not pass, such as in a gap with exactly the target's share
+        before it.
         """
         model = self._model[end.side]
         passed, failed = self._between(end)
@@ -267,7 +269,7 @@ class _Line:
         if failed < len(model):
             most, above = float(model[failed]), self._bound(end, failed)
             aim = least + (end.target - below) / (above - below) * (most - least)
-            if passed < 0:  # or as far above the fit as there
+            if passed < 0:  # or assume the same excess over the fit
                 aim = max(end.target - (above - most), 0.5 * (aim + end.target - (above - most)))
             if end.target - most < _CHANCE * math.sqrt(self._averages[end.side][failed].variance):
                 equal = int(np.searchsorted(model, most - _EQUAL * excess))
@@ -277,12 +279,12 @@ class _Line:
         gain = float(model[last]) - least
         if passed >= 0 and gain < _ENOUGH * excess and last - passed <= _NEAR * len(model):
             return None
-        if not gain:  # the fit says nothing of where between
+        if not gain:  # the fit gives no position between
             return (passed + last + 1) // 2
         return min(max(int(np.searchsorted(model, aim)) - 1, passed + 1), last)
 
     def steps(self, end: _End, most: float) -> Steps:
-        """Return an end for any number of standard errors, finely up to `most`."""
+        """Return an end for any number of standard errors, with fine steps up to `most`."""
         side, middle, target, _ = end
         model, averages = self._model[side], self._averages[side]
         excess, error = 0.0, 0.0
@@ -296,7 +298,7 @@ class _Line:
         while indices and (index := min(indices)) > 0 and averages[index].roots(target) < most:
             indices.add(index - max(1, (middle - index) // 4))
             self._ask([(side, min(indices))])
-        # From outside inwards up to the first that fails: it takes the error of no more than one bound.
+        # From outside inwards up to the first failure, so that only the error of one bound counts.
         tried = sorted(index for index in averages if index >= 0 and index <= max(indices, default=-1))
         roots = np.minimum.accumulate(np.array([averages[index].roots(target) for index in tried]))
         place = (self._low, self._high)[side]
@@ -314,23 +316,23 @@ class _Line:
         return places.values_between(*self._numbers(*some))[0]
 
     def _numbers(self, first: int, last: int) -> tuple[int, int]:
-        """Return the numbers of the first and the last value of some cells of the line."""
+        """Return the indices of the first and the last value of some cells of the line."""
         values = cast("Values", self._values)
-        if values.size == values.steps:  # a circle, from the first value that is counted
+        if values.size == values.steps:  # a circle, from the first value counted
             return self._first + first, self._first + last
         return int(values.first[first]), int(values.last[last])
 
     def _low(self, index: int) -> float:
-        """Return the lower end, where the share up to a place of this index is below the quantile's level."""
+        """Return the lower end, if the share up to the place of this index is below the quantile's level."""
         if self._values is not None:
-            cell = min(index + 1, len(self._at[0]) - 1)  # the one after
+            cell = min(index + 1, len(self._at[0]) - 1)  # the next cell
             return (self._numbers(cell, cell)[0] - self._first) / self._values.steps
         return float(self._at[0][index]) if index >= 0 else 0.0
 
     def _high(self, index: int) -> float:
-        """Return the upper end, where the share from a place of this index on is small enough."""
+        """Return the upper end, if the share from the place of this index on is small enough."""
         if self._values is not None:
-            cell = max(len(self._at[1]) - 2 - index, 0)  # the one before
+            cell = max(len(self._at[1]) - 2 - index, 0)  # the cell before
             return (self._numbers(cell, cell)[1] - self._first) / self._values.steps
         return float(self._at[1][index]) if index >= 0 else 1.0
 
@@ -349,7 +351,7 @@ class Steps(NamedTuple):
 class Ends(NamedTuple):
     """Both ends of a quantile's interval for any number of standard errors.
 
-    `root` is the number of standard errors that both take at the level (`bounds.narrowed_root`).
+    `root` is the number of standard errors of both ends at the level (`bounds.narrowed_root`).
     """
 
     low: Steps
@@ -371,9 +373,9 @@ def quantile_ends(bounds: Evidence, level: float, most: float, *, cut: float = 0
 
 
 class _End(NamedTuple):
-    """One end of an interval: the last index of a side of the line at which the bound is below a target.
+    """One end of an interval: the last index on a side of the line with a bound below a target.
 
-    The search starts from the index `middle`, and the bound is `root` standard errors up.
+    The search starts from the index `middle`; the bound is `root` standard errors above the average.
     """
 
     side: int

@@ -1,4 +1,4 @@
-"""What an estimate is made of: values with intervals and notes, distributions, their JSON. No estimator."""
+"""The parts of an estimate: values with intervals and notes, distributions, their JSON. No estimators."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ Result = TypeVar("Result", bound="Shares")
 
 
 def quantile_name(level: float) -> str:
-    """Return the name by which results hold a quantile: "0.5" is the median's."""
+    """Return the name of a quantile in results: "0.5" for the median."""
     return f"{level:g}"
 
 
 def share_name(low: float, high: float) -> str:
-    """Return "low:high", the name by which results hold the share of the population from one to the other."""
+    """Return "low:high", the name in results of the share of the population from `low` to `high`."""
     return f"{low:.15g}:{high:.15g}"
 
 
 _SEVERAL = {name: family for family, name in FAMILIES.items()}
-"""First words of the names of rows that come in numbers."""
+"""First words of the names of rows that belong to a family."""
 
 
 class Noted:
-    """What has a method and notes."""
+    """Base of results with a method and notes."""
 
     method: str
     notes: tuple[str, ...]
@@ -60,18 +60,18 @@ class Noted:
 
 
 def said_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return method and notes as the JSON object of a number, a distribution or a band has them."""
+    """Return method and notes from the JSON object of a number, a distribution or a band."""
     return {"method": document["method"], "notes": tuple(document["notes"])}
 
 
 def all_notes(*parts: str | Iterable[str]) -> tuple[str, ...]:
-    """Return all notes, of which each argument holds one, several or, with "", none."""
+    """Return all notes as one tuple; each argument is a note, several notes, or "" for no note."""
     several = ((each,) if isinstance(each, str) else each for each in parts)
     return tuple(note for each in several for note in each if note)
 
 
 def note_lines(rows: Sequence[tuple[str, Iterable[str]]]) -> list[str]:
-    """Return one line of text for each different note, with the names of the rows that have it.
+    """Return one line of text for each distinct note, with the names of the rows that have it.
 
     Examples
     --------
@@ -101,24 +101,24 @@ def _refuse(self: object, *_others: object) -> NoReturn:
 class Value(Noted):
     """A number with an interval.
 
-    ``float(value)`` is the number, and a format is that of the number: ``f"{value:.2f}"``. Without a format,
-    ``f"{value}"`` is the number with its interval. Arithmetic, rounding and order raise `TypeError`: a result
-    would have no interval.
+    ``float(value)`` is the number, and a format applies to the number: ``f"{value:.2f}"``. Without a format,
+    ``f"{value}"`` is the number with its interval. Arithmetic, rounding and order raise `TypeError`, since
+    their results would have no interval.
 
     Attributes
     ----------
     value
-        The point estimate, in the unit of the domain. None where the reports determine only a range.
+        The point estimate, in the unit of the domain. None if the reports determine only a range.
     low, high
-        The interval at the estimate's level. None where none is offered; `note` says why. On a circle it runs
-        from low upwards to high, both within the domain: where low exceeds high, it passes the origin
-        (`through_origin`), and an interval as long as the period, [0, period], is the whole circle.
+        The interval at the estimate's level. None if there is no interval; `note` says why. On a circle it
+        runs from low upwards to high, both within the domain. If low exceeds high, it passes the origin
+        (`through_origin`). An interval as long as the period, [0, period], is the whole circle.
     method
         How the number and the interval were computed.
     notes
-        What a reader must know; `note` is all of it as one text, or "".
+        Remarks that a reader must know; `note` joins them in one text, or "".
     period
-        Of the circle whose place this is; None for what is not a place on a circle.
+        The period of the circle for a place on a circle, otherwise None.
     """
 
     value: float | None
@@ -132,21 +132,21 @@ class Value(Noted):
         for name in ("value", "low", "high"):
             number = getattr(self, name)
             if number is not None:
-                if not math.isfinite(number):  # JSON has no NaN, and no estimate is one
+                if not math.isfinite(number):  # JSON has no NaN, and an estimate is never NaN
                     raise ArithmeticError(f"{name} is {number!r}, not a finite number")
                 object.__setattr__(self, name, float(number))
 
     @property
     def through_origin(self) -> bool:
-        """Whether the interval passes the origin of a circle: it is from `low` on, and from 0 to `high`."""
+        """Whether the interval passes the origin of a circle: it is from `low` up and from 0 to `high`."""
         if self.period is None or self.low is None or self.high is None:
             return False
         return self.low > self.high
 
     def ends(self) -> tuple[float, float] | None:
-        """Return the interval without a jump, ``low <= value <= high``; None where there is none.
+        """Return the interval without a jump, ``low <= value <= high``, or None if there is no interval.
 
-        On a circle low may then be negative, or high exceed the period.
+        On a circle low may then be negative, or high may exceed the period.
         """
         if self.low is None or self.high is None:
             return None
@@ -157,7 +157,7 @@ class Value(Noted):
         return self.low - self.period, self.high
 
     def on_circle(self, period: float) -> Value:
-        """Return this place on a circle, its number and interval moved into the domain."""
+        """Return this place on a circle, with its number and interval moved into the domain."""
         ends = self.low, self.high
         if self.low is not None and self.high is not None:
             if self.high - self.low >= period:
@@ -170,7 +170,7 @@ class Value(Noted):
     def contains(self, x: float, *, period: float | None = None) -> bool:
         """Return whether `x` lies in the interval; on a circle, or with `period`, modulo the period.
 
-        Without an interval nothing is claimed, and nothing is contained.
+        Without an interval the answer is always False.
         """
         ends, period = self.ends(), self.period if period is None else period
         if ends is None:
@@ -189,7 +189,7 @@ class Value(Noted):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], *, period: float | None = None) -> Value:
-        """Return what `to_dict` wrote; `period` is that of the domain, and matters to places on a circle."""
+        """Return the value that `to_dict` wrote; `period` is that of the domain, for places on a circle."""
         value, low, high = (document[name] for name in ("value", "low", "high"))
         period = period if "through_origin" in document else None
         return cls(value, low, high, **said_in(document), period=period)
@@ -208,23 +208,23 @@ class Value(Noted):
 
     def __float__(self) -> float:
         if self.value is None:
-            raise TypeError(f"there is no single number, only a range: {self}; take .low and .high")
+            raise TypeError(f"there is no single number, only a range: {self}; use .low and .high")
         return self.value
 
     def __format__(self, spec: str) -> str:
         return format(float(self), spec) if spec else str(self)
 
     def written(self) -> tuple[str, str, str]:
-        """Return value, low and high with the digits that the interval's width asks for; "" for None."""
+        """Return value, low and high with as many digits as the interval's width justifies; "" for None."""
         numbers = (self.value, self.low, self.high)
         around = (self.value, *(self.ends() or (self.low, self.high)))
-        turn = self.period if self.through_origin and self.period is not None else 0.0  # to where one end is
+        turn = self.period if self.through_origin and self.period is not None else 0.0  # moves one end
         digits = digits_apart(*(number + turn for number in around if number is not None), digits=5)
         point, low, high = ("" if number is None else f"{number:.{digits}g}" for number in numbers)
         return point, low, high
 
     def interval_words(self) -> str:
-        """Return the interval in words: "51.9, 53.5", "350 to 10 (through 0)", or "" where there is none."""
+        """Return the interval in words: "51.9, 53.5" or "350 to 10 (through 0)"; "" without an interval."""
         _, low, high = self.written()
         if not low or not high:
             return ""
@@ -237,7 +237,7 @@ class Value(Noted):
 
 
 def numbers_of(value: Value | None) -> tuple[float, float, float]:
-    """Return value, low and high without a jump; NaN stands for what there is not."""
+    """Return value, low and high without a jump; missing numbers are NaN."""
     if value is None:
         return math.nan, math.nan, math.nan
     numbers = (value.value, *(value.ends() or (None, None)))
@@ -246,7 +246,7 @@ def numbers_of(value: Value | None) -> tuple[float, float, float]:
 
 
 def _turned(place: float, period: float) -> float:
-    """Return a place of a circle in [0, period]: what lies in it is not touched."""
+    """Return a place of a circle in [0, period); places inside are unchanged."""
     if 0.0 <= place < period:
         return place
     return min(place % period, math.nextafter(period, 0.0))  # a tiny negative number rounds up to the period
@@ -262,28 +262,28 @@ class Distribution(Noted):
         ``len(probabilities) + 1`` increasing numbers in the unit of the domain. A bin is a node's cell, which
         reaches half way to the neighbours. On an interval the edges run from low to high and the two end
         cells are half as wide as the others (wider for the clamp placement: its end zones). On a circle all
-        cells are equally wide and the edges span one period; where a cell straddles 0 they start half a
-        cell below 0, so that the first bin is centred on 0. On a lattice a bin reaches half a step to both
-        sides of its value, at the ends beyond the domain.
+        cells are equally wide and the edges span one period; if a cell straddles 0 they start half a cell
+        below 0, so that the first bin is centred on 0. On a lattice a bin extends half a step to both sides
+        of its value, at the ends beyond the domain.
     probabilities
         The share of the population in each bin; sums to 1.
     method, notes
         As in `Value`.
     values
-        On a lattice the value of each bin, of which `probabilities` are the shares. None on a continuous
-        domain, and for the clamp placement, whose end zones hold several values.
+        On a lattice the value of each bin, to which `probabilities` refer. None on a continuous domain, and
+        for the clamp placement, whose end zones hold several values.
     fitted_mean
-        The mean of this histogram, in the unit of the domain. At a small epsilon it errs less than the
-        unbiased mean on the whole, but it is biased, towards the middle of the domain, by an amount that
-        nobody knows; so it has no interval, and averages of many of them stay biased. None on a circle and
-        for the clamp placement.
+        The mean of this histogram, in the unit of the domain. At a small epsilon its total error is smaller
+        than that of the unbiased mean. But it is biased towards the middle of the domain by an unknown
+        amount. So it has no interval, and averages of many of them stay biased. None on a circle and for the
+        clamp placement.
     modes
-        At least so many modes the population has: the reports speak against every distribution with fewer, at
-        the level 0.95. `probabilities` often have more, where reports leave open what is between two values.
-        None in documents of versions that did not count modes.
+        A lower bound of the number of modes of the population: the reports rule out every distribution with
+        fewer, at the level 0.95. `probabilities` often have more, if the reports leave open how people are
+        distributed between two values. None in documents of versions that did not count modes.
     resolution
-        How wide pictures draw a bin, in the unit of the domain: details that are narrower are not resolved.
-        None where the bins of `edges` are as wide as that, and on a lattice of up to 24 values.
+        The width of a bin in charts, in the unit of the domain: narrower details are not resolved. None if
+        the bins of `edges` are at least as wide, and on a lattice of up to 24 values.
     """
 
     edges: tuple[float, ...]
@@ -308,7 +308,7 @@ class Distribution(Noted):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Distribution:
-        """Return what `to_dict` wrote."""
+        """Return the distribution that `to_dict` wrote."""
         values, mean, wide = (document.get(name) for name in ("values", "fitted_mean", "resolution"))
         return cls(
             _floats(document["edges"]),
@@ -328,16 +328,16 @@ class Distribution(Noted):
 
 @dataclass(frozen=True)
 class Band(Noted):
-    """A band that holds the distribution function F everywhere at once.
+    """A band that holds the whole distribution function F, simultaneously at all values.
 
     Attributes
     ----------
     at
         Increasing values in the unit of the domain, at least one.
     low, high
-        ``low[i] <= F(at[i]) <= high[i]`` for all i at once. F increases, so from ``at[i]`` up to
-        ``at[i+1]`` it is at least ``low[i]`` and at most ``high[i+1]``; below ``at[0]`` at least 0, above the
-        last value at most 1.
+        ``low[i] <= F(at[i]) <= high[i]`` for all i together. F increases, so from ``at[i]`` up to ``at[i+1]``
+        it is at least ``low[i]`` and at most ``high[i+1]``; below ``at[0]`` at least 0, above the last value
+        at most 1.
     method, notes
         As in `Value`.
     """
@@ -349,7 +349,7 @@ class Band(Noted):
     notes: tuple[str, ...] = ()
 
     def bounds(self, x: float) -> tuple[float, float]:
-        """Return between which shares F(x) lies."""
+        """Return a lower and an upper bound of F(x)."""
         left, right = bisect_right(self.at, x), bisect_left(self.at, x)
         return (self.low[left - 1] if left else 0.0), (self.high[right] if right < len(self.at) else 1.0)
 
@@ -360,7 +360,7 @@ class Band(Noted):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Band:
-        """Return what `to_dict` wrote."""
+        """Return the band that `to_dict` wrote."""
         at, low, high = (_floats(document[name]) for name in ("at", "low", "high"))
         return cls(at, low, high, **said_in(document))
 
@@ -369,7 +369,7 @@ class Band(Noted):
 
 
 class Shares:
-    """What has quantiles and shares by name; `quantile` and `share` find one by its numbers."""
+    """Base of results with quantiles and shares by name; `quantile` and `share` find one by its numbers."""
 
     quantiles: Mapping[str, Value]
     shares: Mapping[str, Value]
@@ -380,19 +380,19 @@ class Shares:
         Raises
         ------
         ParameterError
-            When there is none; its message lists those that there are.
+            When there is no such quantile; the message lists the available ones.
         """
-        return _found(self.quantiles, quantile_name(level), "level must be one of the quantiles'")
+        return _found(self.quantiles, quantile_name(level), "level must be one of the quantiles' levels")
 
     def share(self, low: float, high: float) -> Value:
-        """Return the share of the population from `low` to `high`, one of those that were asked for.
+        """Return the share of the population from `low` to `high`, one of the shares requested by `between`.
 
         Raises
         ------
         ParameterError
-            When it was not asked for; its message lists those that were.
+            When this share was not requested; the message lists the requested ones.
         """
-        return _found(self.shares, share_name(low, high), "low and high must be those of `between`")
+        return _found(self.shares, share_name(low, high), "low and high must be a pair of `between`")
 
     def __repr__(self) -> str:
         return short_repr(self, named_values(self))
@@ -403,19 +403,19 @@ class Shares:
         return "\n".join([*head, *lines, *more, *(f"  note: {note}" for note in self._notes())])
 
     def _table(self, head: Sequence[str], column: str) -> Form:
-        """Return what notebooks show: a heading, a table of the values with their methods, and the notes."""
+        """Return the form for notebooks: a heading, a table of values and their methods, and the notes."""
         rows = [(name, str(value), value.method) for name, value in named_values(self).items()]
         return Form(head, [Table(("", column, "method"), rows)], self._notes())
 
     def _notes(self) -> list[str]:
-        """Return the notes of values with an interval; one without tells its note itself."""
+        """Return the notes of values with an interval; a value without one shows its note itself."""
         return note_lines(
             [(name, each.notes) for name, each in named_values(self).items() if each.low is not None]
         )
 
 
 def named_values(result: Shares) -> dict[str, Value]:
-    """Return every number with an interval of a result, by its name in words."""
+    """Return every number with an interval in a result, by its name in words."""
     found = {}
     for name, part in vars(result).items():
         if isinstance(part, Value):
@@ -426,7 +426,7 @@ def named_values(result: Shares) -> dict[str, Value]:
 
 
 def parts_to_dict(result: Shares) -> dict[str, Any]:
-    """Return what a result has of values, families of values and other parts, as JSON objects by name."""
+    """Return a result's values, families of values and other parts, as JSON objects by name."""
     found = {}
     for name, part in vars(result).items():
         if isinstance(part, Mapping) and part:
@@ -439,12 +439,12 @@ def parts_to_dict(result: Shares) -> dict[str, Any]:
 def parts_from_dict(
     kind: type[Shares], document: Mapping[str, Any], *, period: float | None = None
 ) -> dict[str, Any]:
-    """Return the values and families of values that `parts_to_dict` wrote of a result of this kind, by name.
+    """Return the values and families of values that `parts_to_dict` wrote for a result of this kind, by name.
 
-    `period` is that of the domain, and matters to places on a circle.
+    `period` is that of the domain, for places on a circle.
     """
     found: dict[str, Any] = {}
-    declared: Any = kind  # a data class, whichever it is
+    declared: Any = kind  # some data class
     for each in fields(declared):
         part = document.get(each.name, {})
         if each.type == "Value | None" and each.name in document:
@@ -458,52 +458,51 @@ def _found(values: Mapping[str, Value], name: str, must: str) -> Value:
     try:
         return values[name]
     except KeyError:
-        known = ", ".join(values) or "there are none"
+        known = ", ".join(values) or "none in this result"
         raise ParameterError(f"{must} ({known}), got {name}") from None
 
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Shares, Shown):
-    """All that the counts of one task tell about the population.
+    """Estimates for one task, from the counts of its reports.
 
     Attributes
     ----------
     task, task_id
         The task's name and id.
     n
-        How many reports were counted.
+        The number of reports counted.
     epsilon
         The privacy loss of one report.
     delta
-        Its delta: what the certificate says of the integers, as a float; 0 for pure epsilon.
+        The delta of one report: the certificate's integers as a float; 0 for pure epsilon.
     level
         The level of every interval.
     target
-        Whom the numbers speak about.
+        The population or the users to which the numbers refer.
     domain
-        Of the values; `domain_words` has it in words, with the unit.
+        The domain of the values; `domain_words` is its description, with the unit.
     mean, variance, standard_deviation
-        On an interval; the variance in the squared unit of the domain.
+        On an interval; the variance is in the squared unit of the domain.
     direction, resultant_length, circular_variance
-        On a circle; circular variance is 1 less the resultant length.
+        On a circle; circular variance is 1 minus the resultant length.
     mode
-        Where most of the population is; its interval only when bands were asked for.
+        Where most of the population is; it has an interval only if bands were requested.
     distribution
         The fitted histogram.
     quantiles
-        By level ("0.5" is the median), or `quantile(0.5)`. On a circle, which has no lowest value, those
-        counted upwards from an origin: with bands or where an origin was given.
+        By level ("0.5" is the median); see also `quantile`. A circle has no lowest value, so its quantiles
+        are counted upwards from an origin, and require bands or an origin.
     shares
-        Of the population, between two values each, by "low:high" (`share` takes the numbers); those that were
-        asked for.
+        Shares of the population between two values, by "low:high" (`share` takes the numbers), as requested.
     bins
-        The shares of equally wide bins, by "low:high", when bands were asked for.
+        The shares of equally wide bins, by "low:high", if bands were requested.
     band
-        Around the distribution function of an interval, simultaneous, when bands were asked for.
+        The simultaneous band for the distribution function of an interval, if bands were requested.
     unit, description
-        Of the values and of the task, for people; None where the task says neither.
+        The unit of the values and the description of the task, for people; None if the task has none.
     devices
-        From how many the reports are at least, where one may have sent several; None where each sent one.
+        The least number of devices behind the reports, if one may have sent several; None if each sent one.
     """
 
     task: str
@@ -531,7 +530,7 @@ class Estimate(Shares, Shown):
     devices: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
+        """Return a JSON object; parts that do not apply to the task are absent, and no number is NaN."""
         result = head_to_dict(self, ("task", "task_id", "n", "epsilon", "level", "target"))
         if self.devices is not None:
             result["devices"] = self.devices
@@ -539,12 +538,12 @@ class Estimate(Shares, Shown):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Estimate:
-        """Return the estimate of a JSON object: of `to_dict`, or as a server returns it.
+        """Return the estimate in a JSON object, from `to_dict` or from a server.
 
         Raises
         ------
         ParameterError
-            When the document is not that of an estimate.
+            When the document is not an estimate.
         """
 
         def read() -> Estimate:
@@ -559,7 +558,7 @@ class Estimate(Shares, Shown):
 
     @property
     def domain_words(self) -> str:
-        """The domain and the unit of its values in words, for people: "[0, 180] km/h"."""
+        """The domain and the unit of its values in words: "[0, 180] km/h"."""
         return words_of_domain(self.domain, self.unit)
 
     def _raw(self) -> Estimate:
@@ -591,7 +590,7 @@ class Estimate(Shares, Shown):
 
 
 def of_devices(devices: int | None) -> str:
-    """Return what follows a number of reports in words, from `Estimate.devices`."""
+    """Return the words after a number of reports, given `Estimate.devices`."""
     return "" if devices is None else f" of at least {counted(devices, 'device')}"
 
 
@@ -600,7 +599,7 @@ def _floats(numbers: Iterable[float]) -> tuple[float, ...]:
 
 
 _PLACES = ("direction", "mode", "quantiles")
-"""Attributes of estimates and points that are places in the domain, where that is a circle."""
+"""Attributes of estimates and of points in a series that are places in the domain, if that is a circle."""
 
 
 def wrapped(result: Result, task: Task) -> Result:

@@ -1,10 +1,10 @@
-"""Do two samples come from one population, and does one come from a given population? Exact tests.
+"""Exact tests whether two samples come from one population, and whether a sample comes from a given one.
 
-Under either hypothesis the law of the counts is known: two samples of one population are a random division
-of all their reports, and a given population gives each code a known probability. So p-values are exact for
-any number of reports, whatever the population, by simulation of that law. The statistic looks for differences
-that people could make: waves over the population's ranks, from the longest to the shortest (Neyman 1937), as
-many of them as show the most (Fan 1996).
+Under either hypothesis the law of the counts is known: two samples of one population are a random division of
+all their reports, and a given population gives each code a known probability. So p-values from simulations of
+that law are exact for any number of reports and any population. The statistic looks for plausible differences
+between populations: waves over the population's ranks, from the longest to the shortest (Neyman 1937). It
+uses as many of them as show the largest difference (Fan 1996).
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _WAVES = 32
-"""At most. The shortest of an interval are a sixteenth of the population long, from crest to crest."""
+"""The most waves. The shortest on an interval are a sixteenth of the population long, from crest to crest."""
 
 _FAINTEST = 1e-6
-"""Of the clearest wave's size in the reports: a fainter one is a rounding error by now."""
+"""Part of the clearest wave's size in the reports: fainter waves are rounding errors."""
 
 _DRAWS, _FEWEST_DRAWS = 999, 199
 _CELLS = 1 << 22
-"""Counts that are drawn at a time. Where all draws together would be more, there are fewer draws."""
+"""Counts drawn at a time. If all draws together would be more, there are fewer draws."""
 
-_NEVER = 1e-6  # how often codes that are taken for impossible are seen, all together and at most
-_LARGEST = 10**9  # reports up to which numpy divides them at random
+_NEVER = 1e-6  # expected reports of codes regarded as impossible, all together and at most
+_LARGEST = 10**9  # reports up to which numpy can divide them at random
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,10 @@ class SmoothTest:
     """The outcome of a test of one hypothesis.
 
     The statistic is the largest of ``(z_1^2 + ... + z_m^2 - m) / sqrt(2 m)`` over m, with z the standardised
-    waves, and `waves` is the m where it is reached. A small m is a difference in where people are on the
-    whole, a large one in detail. `draws` is the number of draws under the hypothesis that give the p-value.
-    `note` says how often caps let a device report, though each report is taken for another's; "" if once.
+    waves, and `waves` is the m of the maximum. A small m means that the overall position of people differs, a
+    large m that details differ. `draws` is the number of draws under the hypothesis for the p-value. `note`
+    says how often caps let a device report, since the test treats each report as another device's; "" if
+    once.
     """
 
     hypothesis: str
@@ -60,34 +61,34 @@ class SmoothTest:
     note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object with the attributes; without a note there is none in it."""
+        """Return a JSON object with the attributes, without an empty `note`."""
         return {name: each for name, each in asdict(self).items() if each != ""}
 
     def words(self, level: float) -> str:
         """Return the outcome at a level in words: a p-value up to ``1 - level`` speaks against it.
 
-        No p-value is below that of as many draws as there were, which decides nothing at higher levels.
+        The p-value has a smallest value for each number of draws, so a small number may decide nothing.
         """
         smallest = self.p * (self.draws + 1) < 1.5
         if self.p <= 1.0 - level + 1e-9:
             verdict = "the reports speak against it"
         elif smallest:
-            verdict = f"{self.draws} draws are too few to tell at level {level:g}"
+            verdict = f"{self.draws} draws are too few to decide at level {level:g}"
         else:
             verdict = "no sign against it"
-        given = ", if each report is of another device" if self.note else ""
+        given = ", if each report is from another device" if self.note else ""
         return f"{self.hypothesis}: {verdict} ({'p <= ' if smallest else 'p = '}{self.p:.2g}){given}"
 
 
 def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -> SmoothTest:
-    """Test whether two samples come from one population, whatever that is.
+    """Test whether two samples come from one population, without assumptions about it.
 
     The counts are whole numbers of reports per code, with at least one report each, and no device is in both
     samples.
 
-    Given all reports together, each division of them into samples of these sizes is equally likely under the
-    hypothesis (Fisher's permutation test). The waves are chosen by all reports together too, so the p-value
-    is exact: at most alpha with a probability of at most alpha.
+    Under the hypothesis, given all reports together, every division of them into samples of these sizes is
+    equally likely (Fisher's permutation test). The waves also depend only on all reports together, so the
+    p-value is exact: it is at most alpha with a probability of at most alpha.
     """
     first, second = (np.asarray(each).astype(np.int64) for each in (counts, other))
     sizes = int(first.sum()), int(second.sum())
@@ -96,13 +97,13 @@ def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -
     pooled = first + second
     kernel = mechanism.kernel
     fitted = fit_held_out(mechanism, pooled.astype(np.float64)).probabilities
-    # With little beside the fit: codes that only places without people give are possible too.
+    # Add a little mass to each node: codes that only come from places without people are possible too.
     nodes = len(fitted)
     fitted = (1.0 - 1e-6) * fitted + 1e-6 / nodes
     scores = _scores(mechanism, fitted, code_laws(kernel, fitted[None])[0])
     scores -= pooled @ scores / pooled.sum()
-    generator = np.random.default_rng([*first.tolist(), *second.tolist()])  # equal counts, equal answers
-    # The scores of all reports add up to 0, so either sample says all: the smaller one is drawn.
+    generator = np.random.default_rng([*first.tolist(), *second.tolist()])  # equal counts give equal answers
+    # The scores of all reports sum to 0, so either sample is sufficient: the smaller one is drawn.
     smaller, n = min((first, sizes[0]), (second, sizes[1]), key=lambda each: each[1])
     rest = (sum(sizes) - n) / sum(sizes)
 
@@ -110,8 +111,8 @@ def same_population(mechanism: Mechanism, counts: ArrayLike, other: ArrayLike) -
         if sum(sizes) < _LARGEST:
             parts = generator.multivariate_hypergeometric(pooled, n, number, method="marginals")
             return (parts @ scores) / math.sqrt(n * rest)
-        # Drawn with replacement the variance is larger, by 1 / rest. What else differs is below 1e-4: a small
-        # part of so many seldom has a report twice, and the waves of a large part are normal.
+        # Drawing with replacement makes the variance larger, by 1 / rest. Other differences are below 1e-4: a
+        # small part of this many reports seldom has one twice, and the waves of a large part are normal.
         return (generator.multinomial(n, pooled / sum(sizes), number) @ scores) / math.sqrt(n)
 
     waves = (smaller @ scores) / math.sqrt(n * rest)
@@ -130,7 +131,7 @@ def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothT
         raise ParameterError("counts must hold at least one report")
     codes = code_laws(mechanism.kernel, law[None])[0]
     codes /= codes.sum()
-    # Waves over the whole domain, since people may be where the given population has nobody.
+    # Waves over the whole domain, since people may be where the given population has no one.
     scores = _scores(mechanism, 0.5 * law + 0.5 / len(law), codes)
     generator = np.random.default_rng(observed.tolist())
 
@@ -139,16 +140,17 @@ def same_as(mechanism: Mechanism, counts: ArrayLike, law: FloatArray) -> SmoothT
 
     waves = (observed @ scores) / math.sqrt(n)
     found = _tested("the sample comes from the given population", waves, draw, len(codes))
-    # The population hardly ever gives one of these codes, whatever the waves say: nor does any draw.
+    # The population hardly ever gives one of these codes, for any waves, and no draw contains one.
     never = codes * (n * len(codes)) < _NEVER
     return replace(found, p=1.0 / (found.draws + 1)) if observed[never].any() else found
 
 
 def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> FloatArray:
-    """Return what each code says of each wave, shape (K, J): uncorrelated under the law `codes`, mean 0.
+    """Return the score of each code for each wave, shape (K, J): uncorrelated under the law `codes`, mean 0.
 
-    A wave is a cosine of the rank that `fitted` gives a node, on a circle also a sine; what a code says of it
-    is its mean over the values behind reports of this code. Each is made uncorrelated with all longer ones.
+    A wave is a cosine of the rank that `fitted` gives a node, on a circle also a sine. The score of a code is
+    the mean of the wave over the values behind reports of this code. Each wave is made uncorrelated with all
+    longer ones.
     """
     kernel = mechanism.kernel
     start = first_cell(mechanism)
@@ -164,7 +166,7 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
     means -= codes @ means
     factor: FloatArray = np.asarray(np.linalg.qr(np.sqrt(codes)[:, None] * means, mode="r"))
     sizes = np.abs(np.diag(factor))
-    # A window hides waves of which it holds a whole number; longer and shorter ones are seen.
+    # A window hides waves if it spans a whole number of them; longer and shorter ones are seen.
     seen = np.flatnonzero(sizes > _FAINTEST * max(float(sizes.max()), 1e-9))
     if not len(seen):
         return np.zeros((kernel.codes, 1))
@@ -177,8 +179,8 @@ def _scores(mechanism: Mechanism, fitted: FloatArray, codes: FloatArray) -> Floa
 def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray], codes: int) -> SmoothTest:
     """Return the test with the rank of the observed statistic among those drawn under the hypothesis.
 
-    `waves` are the observed ones, standardised, shape (J,). `draw` takes a number M and returns so many draws
-    of such waves under the hypothesis, shape (M, J), each from `codes` counts.
+    `waves` are the observed standardised waves, shape (J,). `draw` takes a number M and returns M draws of
+    such waves under the hypothesis, shape (M, J), each from `codes` counts.
     """
     draws = _DRAWS if codes * _DRAWS <= _CELLS else _FEWEST_DRAWS
     statistic, orders = _largest(waves[None])
@@ -187,14 +189,14 @@ def _tested(hypothesis: str, waves: FloatArray, draw: Callable[[int], FloatArray
         number = min(left, max(_CELLS // codes, 1))
         found.append(_largest(draw(number))[0])
         left -= number
-    # Equal ones count: what rounding makes of equal statistics differs by less than this.
+    # Equal statistics count as reached; rounding makes them differ by less than this.
     least = statistic[0] - 1e-9 * max(abs(statistic[0]), 1.0)
     reached = int((np.concatenate(found) >= least).sum())
     return SmoothTest(hypothesis, (1 + reached) / (draws + 1), float(statistic[0]), int(orders[0]), draws)
 
 
 def _largest(waves: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Return the largest standardised sum of the first squares, and of how many, each of shape (M,)."""
+    """Return the largest standardised sum of first squares, and its number of squares, both shape (M,)."""
     number = np.arange(1, waves.shape[1] + 1)
     sums = (np.cumsum(waves**2, axis=1) - number) / np.sqrt(2.0 * number)
     best = np.argmax(sums, axis=1)

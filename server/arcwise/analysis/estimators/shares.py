@@ -1,10 +1,10 @@
 """The share of the population between two values: a bin, a tail, a point of the CDF, an arc of a circle.
 
-Also a band that holds the whole distribution function of an interval at once, and bins with intervals.
+Also a simultaneous band for the whole distribution function of an interval, and bins with intervals.
 
-On a lattice both values are included: the share from 0 to 59 is P(0 <= X <= 59). On a continuous domain what
-stands at the very bounds is included too, so two shares that meet at a place where many people are both hold
-them. The interval holds for every population (`bounds`).
+On a lattice both ends are included: the share from 0 to 59 is P(0 <= X <= 59). On a continuous domain people
+exactly at an end are included too, so two adjacent shares both count people exactly at the common end. The
+confidence interval holds for every population (`bounds`).
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
 
 IN_END_ZONE = "a bound lies in an end zone, where the reports do not distinguish values"
 
-_POINTS = 32  # of the band. More make its steps lower, and cost more time.
+_POINTS = 32  # of the band. More points make its steps lower, but take more time.
 
 _ALIKE = 8.0
-"""About as many bounds that do not depend on one another as a band's: what its weights are made for."""
+"""Approximate number of independent bounds equivalent to those of a band; their weights are chosen for it."""
 
-_DRAWS = 4096  # of the joint law of a band's bounds
+_DRAWS = 4096  # from the joint law of a band's bounds
 
 _FEWEST_BEYOND = 40.0
-"""Draws beyond the quantile from which on they tell it. With fewer Bonferroni does and loses little."""
+"""Least draws beyond the quantile for an estimate from draws; Bonferroni otherwise, which loses little."""
 
 _BINS = {False: 10, True: 12}  # of an interval and of a circle (30 degrees, two hours)
 
 _NODES_PER_BIN = 6
-"""Who stands between two nodes is seen at both: narrower bins would show little else."""
+"""People between two nodes are seen at both nodes, so narrower bins would show little more."""
 
 
 def checked_between(between: Any) -> list[tuple[float, float]]:
@@ -81,28 +81,28 @@ def share(survey: Profile, low: float, high: float, *, level: float = 0.95) -> V
     The ends are in the unit of the domain, with ``low < high`` on an interval, and no values lie outside the
     domain. From the domain's low end this is the distribution function at `high`; up to its high end it is a
     tail. On a circle it is the share of the arc from `low` upwards to `high`: 350 to 10 passes 0, and so does
-    -10 to 10. On a lattice both ends may be one value.
+    -10 to 10. On a lattice `low` and `high` may be the same value.
 
-    Both ends of the confidence interval count people exactly at `low` and `high` in. People between the nodes
-    around one of these are seen at both nodes, so on a continuous domain the confidence interval is wider by
-    the share near `low` and `high`. Where one of these is inside an end zone of the clamp placement, the
-    lower end counts the zone out, the upper end in.
+    Both ends of the confidence interval include people exactly at `low` and `high`. People between two nodes
+    are seen at both nodes, so on a continuous domain the confidence interval is wider by the share near `low`
+    and `high`. If `low` or `high` lies inside an end zone of the clamp placement, the lower end of the
+    confidence interval excludes the zone and the upper end includes it.
     """
     return shares(survey, [(low, high)], level=level)[0]
 
 
 def shares(survey: Profile, pairs: Iterable[tuple[float, float]], *, level: float) -> list[Value]:
-    """Return the `share` between each of several pairs of ends: together they cost less than one by one."""
+    """Return the `share` between each of several pairs of ends; this costs less than separate calls."""
     mechanism = survey.mechanism
     ends = [unit_ends(mechanism, *pair) for pair in pairs]
-    if not ends:  # bounds are fits of their own, which an estimate without shares does not need
+    if not ends:  # bounds need fits of their own, which an estimate without shares can skip
         return []
     bounds, coarse = survey.bounds, coarse_notes(mechanism)
     averages = bounds.averages([each for pair in ends for each in bounds.places.between(*pair)], USUAL)
     found = []
     for value, over, under in zip(fitted_shares(survey, ends), averages[::2], averages[1::2], strict=True):
         lower, upper = possible(*difference_interval(over, under, 1.0, level), least=0.0)
-        if value is not None:  # it comes from a smoother distribution
+        if value is not None:  # the value comes from a smoother distribution
             lower, upper = min(lower, value), max(upper, value)
         notes = all_notes(survey.few, IN_END_ZONE if value is None else "", coarse, SMOOTHED)
         found.append(Value(value, lower, upper, METHOD, notes))
@@ -110,7 +110,7 @@ def shares(survey: Profile, pairs: Iterable[tuple[float, float]], *, level: floa
 
 
 def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, float]:
-    """Return where a part of the domain starts and ends on the unit domain, or raise as `share` does."""
+    """Return the start and the end of a part of the domain on the unit domain, or raise as `share` does."""
     values = values_of(mechanism)
     find = _turns if mechanism.kernel.circular else _units
     first, last = find(mechanism, low, high, single=values is not None)
@@ -124,9 +124,9 @@ def unit_ends(mechanism: Mechanism, low: float, high: float) -> tuple[float, flo
 
 
 def fitted_shares(survey: Profile, ends: Iterable[tuple[float, float]]) -> list[float | None]:
-    """Return the fitted shares between pairs of places of the unit domain; see `unit_ends`.
+    """Return the fitted shares between pairs of places on the unit domain; see `unit_ends`.
 
-    None where one lies in an end zone of the clamp placement.
+    A share is None if an end lies in an end zone of the clamp placement.
     """
     mechanism = survey.mechanism
     values, edges = values_of(mechanism), cell_edges(mechanism)
@@ -146,7 +146,7 @@ def fitted_shares(survey: Profile, ends: Iterable[tuple[float, float]]) -> list[
 
 
 def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
-    """Return the bounds on the unit interval; `single` says whether they may be one value."""
+    """Return the ends on the unit interval; `single` permits equal ends."""
     domain = mechanism.domain
     if not (low < high or (single and low == high)):
         raise ParameterError(
@@ -157,7 +157,7 @@ def _units(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tu
 
 
 def _turns(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tuple[float, float]:
-    """Return where the arc starts and ends in turns, the end up to a turn further; see `_units`."""
+    """Return the start and the end of the arc in turns, the end up to one turn further; see `_units`."""
     period = mechanism.domain.length
     if not (math.isfinite(low) and math.isfinite(high)) or (low == high and not single):
         raise ParameterError(f"low and high must be two different finite numbers, got {low!r} and {high!r}")
@@ -168,7 +168,7 @@ def _turns(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tu
 
 
 def covered(edges: FloatArray, first: float, last: float, *, outer: bool) -> FloatArray:
-    """Return which part of each cell lies between two positions; end cells count as a whole or not at all."""
+    """Return the part of each cell between two positions; an end cell counts entirely or not at all."""
     left, right = edges[:-1], edges[1:]
     part: FloatArray = np.clip((np.minimum(right, last) - np.maximum(left, first)) / (right - left), 0.0, 1.0)
     for end in (0, -1):
@@ -183,10 +183,10 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
     The survey has to be on an interval: on a circle a distribution function has no origin. The points of the
     band are quantiles of the fitted distribution.
 
-    At m places the share below has an upper and a lower bound (`bounds`). All 2 m of them use the number of
-    standard errors that their joint normal law requires, which is drawn with a fixed seed. Distribution
+    At m places, the share below has an upper and a lower bound (`bounds`). All 2 m bounds use the number of
+    standard errors that their joint normal law requires, estimated from draws with a fixed seed. Distribution
     functions increase, so between two places F is at least the lower end on the left and at most the upper
-    end on the right: nothing is assumed in between.
+    end on the right. Nothing else is assumed between them.
     """
     mechanism, bounds = survey.mechanism, survey.bounds
     if mechanism.kernel.circular:
@@ -212,19 +212,19 @@ def cdf_band(survey: Profile, *, level: float = 0.95) -> Band:
         tuple(mechanism.domain.from_unit(units).tolist()),
         tuple(np.minimum(lows, highs).tolist()),
         tuple(np.maximum(lows, highs).tolist()),
-        f"bounds at {len(units)} places that hold for every population, all at once",
+        f"bounds at {len(units)} places that hold together and for every population",
         all_notes(survey.few, coarse_notes(mechanism)),
     )
 
 
 def joint_root(covariances: FloatArray, level: float) -> float:
-    """Return how many standard errors up averages of a joint normal law all stay, at the level."""
+    """Return the number of standard errors that averages with a joint normal law stay below at a level."""
     if (1.0 - level) * _DRAWS < _FEWEST_BEYOND:
         return NormalDist().inv_cdf(1.0 - (1.0 - level) / len(covariances))
     errors = np.sqrt(np.diag(covariances))
     errors[errors == 0.0] = 1.0
     correlation = covariances / np.outer(errors, errors)
-    np.fill_diagonal(correlation, 1.0)  # one that has not moved yet is as if alone
+    np.fill_diagonal(correlation, 1.0)  # an average without an error counts as independent
     values, vectors = np.linalg.eigh(correlation)
     draws = np.random.default_rng(0).standard_normal((_DRAWS, len(values)))
     largest = (draws @ (vectors * np.sqrt(np.maximum(values, 0.0))).T).max(axis=1)
@@ -232,18 +232,18 @@ def joint_root(covariances: FloatArray, level: float) -> float:
 
 
 def bins(survey: Profile, *, level: float = 0.95) -> dict[str, Value]:
-    """Return the shares of equally wide bins, 10 of an interval or 12 of a circle, by "low:high".
+    """Return the shares of equally wide bins, 10 on an interval or 12 on a circle, by "low:high".
 
-    There are fewer bins where one would have less than six nodes, and none where only one would be left. On a
-    lattice a bin holds values, and both of its ends are included; up to 24 values have a bin each. Each
-    interval has the level by itself.
+    The number of bins is reduced so that each has at least six nodes; the result is empty if only one bin
+    would remain. On a lattice a bin holds values, and both of its ends are included; up to 24 values have a
+    bin each. Each interval has the level separately.
     """
     ends = bin_ends(survey.mechanism)
     return dict(zip(ends, shares(survey, ends.values(), level=level), strict=True))
 
 
 def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:
-    """Return where each of `bins` starts and ends, in the unit of the domain, by "low:high"."""
+    """Return the start and the end of each bin of `bins`, in the unit of the domain, by "low:high"."""
     kernel, domain = mechanism.kernel, mechanism.domain
     values = values_of(mechanism)
     if values is not None:
@@ -259,5 +259,5 @@ def bin_ends(mechanism: Mechanism) -> dict[str, tuple[float, float]]:
         edges.append(edges[0] + domain.length)
         pairs = list(pairwise(edges))
         if not all(low < high for low, high in pairs):
-            return {}  # a domain of a few floats: its bins cannot be told apart
+            return {}  # a domain of a few floats, which cannot represent distinct bins
     return {":".join(written(low, high, digits=9)): (low, high) for low, high in pairs}

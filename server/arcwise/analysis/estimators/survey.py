@@ -1,13 +1,13 @@
-"""The reports of a sample, and what its estimators have in common: computed once, when it is asked for.
+"""The reports of a sample, and values shared by its estimators, each computed once when first used.
 
-Let no device send more than m of n reports. The reports of the devices show what these have on average, with
-the error of their own randomness, which is new in each report. What they have varies about what the
-population has as that of at least n/m people does: with m_i reports of device i,
+Let no device send more than m of n reports. The reports estimate the mean over the devices, with an error
+from the devices' randomness, which is new in each report. The mean over the devices varies around that of the
+population at most like the mean of n/m people: with m_i reports of device i,
 
     Var = V_own / n + sum_i m_i^2 Var(x_i) / n^2  <=  V_own / n + m V_between / n,
 
-for the mean weighted by reports, also where values depend on m_i. Memoised reports repeat their randomness
-too, and n of them say at least what n/m reports of different devices say.
+for the mean weighted by reports, even if values depend on m_i. Memoised reports repeat their randomness too,
+and n of them contain at least as much information as n/m reports of different devices.
 """
 
 from __future__ import annotations
@@ -44,36 +44,36 @@ if TYPE_CHECKING:
 
 
 class Profile(Protocol):
-    """What estimators of shares and places are given: a `Survey`, or what strata make up together."""
+    """Input of the estimators of shares and places: a `Survey`, or the population that strata make up."""
 
     @property
     def mechanism(self) -> Mechanism:
-        """Of the reports."""
+        """The mechanism of the reports."""
 
     @property
     def few(self) -> str:
-        """The note on few reports, or ""; of several samples, on the smallest one."""
+        """The note on few reports, or ""; for several samples, on the smallest one."""
 
     @property
     def probabilities(self) -> FloatArray:
-        """The fitted node distribution, shape (N,): where point values come from."""
+        """The fitted node distribution, shape (N,), from which point values are computed."""
 
     @property
     def bounds(self) -> Evidence:
-        """What gives upper bounds of shares."""
+        """The source of upper bounds of shares."""
 
 
 class Survey:
     """The reports of one sample of devices.
 
-    `counts` holds the reports per code, shape (K,), with at least one report; they are checked by `of` only.
+    `counts` holds the reports per code, shape (K,), with at least one report; only `of` checks them.
     `target`, `sampled`, `reports_per_device` and `memoised` are as for `estimate`, and `probabilities` is a
     node distribution, shape (N,), that replaces the fit.
 
-    The attributes `counts` and `n` (their sum) take memoised reports of one device together, so they need not
-    be whole; `whole` holds the same counts in whole numbers. `reports` is the number of all reports, and
-    `devices` the least number of devices that they come from. `repeats` is the largest number of reports of a
-    device that differ in nothing but its randomness: 1 for memoised ones.
+    The attributes `counts` and `n` (their sum) count memoised reports of one device as one report, so they
+    need not be whole; `whole` holds the same counts as whole numbers. `reports` is the number of all reports,
+    and `devices` the least number of devices that sent them. `repeats` is the largest number of a device's
+    reports that differ only in its randomness: 1 for memoised ones.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Survey:
 
     @classmethod
     def of(cls, task: Task, counts: ArrayLike, *, name: str = "counts", **options: Any) -> Survey:
-        """Return the survey of a task's counts, or raise `ParameterError` that names them."""
+        """Return the survey of a task's counts, or raise `ParameterError` with `name` in the message."""
         return cls(task.mechanism, check_counts(counts, task.mechanism.kernel.codes, name), **options)
 
     def __repr__(self) -> str:
@@ -130,12 +130,12 @@ class Survey:
 
     @cached_property
     def users(self) -> Users | None:
-        """The users whom intervals are for; None for the population."""
+        """The users to whom intervals refer; None for the population."""
         return Users(self.probabilities, self.sampled) if self.target == "users" else None
 
 
 def check_enough(name: str, survey: Survey) -> None:
-    """Raise `ParameterError` with the name of a sample unless at least two devices sent its reports."""
+    """Raise `ParameterError` with the name of a sample if fewer than two devices sent its reports."""
     if are_enough(survey.devices):
         return
     reports = f"{survey.reports:,.0f}"
@@ -147,7 +147,7 @@ def check_enough(name: str, survey: Survey) -> None:
 
 
 def devices_of(surveys: Iterable[Survey]) -> int | None:
-    """Return from how many devices reports are at least, or None where each is from one of its own."""
+    """Return the least number of devices behind reports, or None if each report is from another device."""
     counted = [(each.devices, each.reports) for each in surveys]
     if all(devices == reports for devices, reports in counted):
         return None
@@ -155,7 +155,7 @@ def devices_of(surveys: Iterable[Survey]) -> int | None:
 
 
 def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
-    """Return how many reports a device may have sent, 1 of None, or raise `ParameterError`."""
+    """Return the most reports that a device may have sent, 1 for None, or raise `ParameterError`."""
     number = 1.0 if most is None else real_or_nan(most)
     if not 1 <= number < math.inf:
         raise ParameterError(
@@ -168,19 +168,19 @@ def check_reports_per_device(most: object, *, memoised: bool = False) -> float:
 
 
 def least_devices(reports: float, most: float) -> float:
-    """Return from how many devices reports come at least, of which one sends so many at most."""
+    """Return the least number of devices behind `reports`, if a device sends at most `most`."""
     return reports / min(most, reports) if reports else 0.0
 
 
 def are_enough(devices: float) -> bool:
-    """Return whether so many devices show how far reports differ, as comparisons need."""
+    """Return whether comparisons can estimate the variation of reports from this many devices."""
     return devices >= 2.0
 
 
 def most_reports(task: Task, epochs: int) -> float:
-    """Return how many reports the task's caps allow a device in so many epochs in a row.
+    """Return the most reports that the task's caps allow a device in `epochs` consecutive epochs.
 
-    Without caps it is inf, but in a single epoch it is taken as 1.
+    Without caps it is inf, but 1 for a single epoch.
     """
     caps, charge, seconds = task.caps, task.charge, epochs * task.epoch_seconds
     windows = -(-seconds // caps.window)
@@ -195,26 +195,26 @@ def most_reports(task: Task, epochs: int) -> float:
 
 
 def unsaid_reports(said: float | None, *samples: tuple[Task, int]) -> float:
-    """Return how many reports of a device are taken for those of others: 1 where somebody says how many.
+    """Return how many reports of a device are treated as those of different devices: 1 if `said` is given.
 
-    A sample is a task and the number of epochs; of several the most that caps allow in one.
+    A sample is a task and the number of epochs; of several samples, the most that caps allow in one counts.
     """
     return 1.0 if said is not None else max(most_reports(*sample) for sample in samples)
 
 
 def caps_note(most: float, width: str = "") -> str:
-    """Return the note on so many `unsaid_reports`, or ""."""
+    """Return the note on `most` reports of a device from `unsaid_reports`, or ""."""
     if most <= 1.0:
         return ""
     caps = "has no caps" if math.isinf(most) else f"has caps that let a device send {most:,.0f} of these"
     return (
-        "taken as if each report came from another device, though the task "
-        f"{caps}{width}: give reports_per_device"
+        "computed as if each report came from another device, but the task "
+        f"{caps}{width}: set reports_per_device"
     )
 
 
 def noted(averages: Mapping[str, Any], note: str) -> dict[str, Any]:
-    """Return parts of a result with a further note on the mean or, on a circle, the direction."""
+    """Return parts of a result with another note on the mean or, on a circle, the direction."""
     parts = dict(averages)
     name = next(each for each in ("mean", "direction", "resultant_length") if parts.get(each) is not None)
     parts[name] = replace(parts[name], notes=all_notes(parts[name].notes, note))
@@ -222,20 +222,20 @@ def noted(averages: Mapping[str, Any], note: str) -> dict[str, Any]:
 
 
 def whole_counts(counts: FloatArray, most: float) -> FloatArray:
-    """Return counts divided by a number, in whole numbers: what all codes up to one have differs by 1/2."""
+    """Return counts divided by a number, rounded so that each cumulative sum is off by at most 1/2."""
     upto = np.floor(np.cumsum(counts) / most + 0.5)
     upto[-1] = max(upto[-1], 1.0)
     return np.diff(upto, prepend=0.0)
 
 
 def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law: FloatArray) -> Sample:
-    """Return the average of a number per code as the average of a number per device, without its randomness.
+    """Return the average of a number per code as that of a number per device, without its randomness.
 
     The fitted node distribution `law`, shape (N,), only weights the variances of the rows.
 
-    A device's number is the mean of its row, so it lies between two bounds; perhaps no report shows the
-    furthest row yet. The variance is that of the reports minus the part that comes from their randomness,
-    plus one standard error; it is at most that of a law on the two bounds only (Bhatia and Davis 2000).
+    A device's number is the mean of its row, so it lies between two bounds; possibly no report shows the
+    furthest row yet. The variance is that of the reports minus the part due to their randomness, plus one
+    standard error. It is at most that of a law on the two bounds only (Bhatia and Davis 2000).
     """
     n = float(counts.sum())
     centred = values - float(counts @ values) / n
@@ -249,7 +249,7 @@ def between_devices(kernel: Kernel, values: FloatArray, counts: FloatArray, law:
 
 
 def devices_reach(sample: Sample, devices: float, quantile: float) -> float:
-    """Return how far above its average the mean of a device's number may lie, for so many devices."""
-    if not sample.room:  # all reports have the largest number that a device's mean can be
+    """Return how far above its average the mean of a device's number may lie, for `devices` devices."""
+    if not sample.room:  # all reports have the largest number possible for a device's mean
         return 0.0
     return furthest([sample._replace(n=devices)], quantile)

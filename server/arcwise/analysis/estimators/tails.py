@@ -1,8 +1,8 @@
-"""How many standard errors an average, or a sum of averages, is below a mean: from three moments.
+"""Tails of an average, or of a sum of averages, in standard errors below its mean, from three moments.
 
-A normal tail asks too little where a handful of reports decide, as for a rare value at a large epsilon. Here
-an average is below its mean as a Poisson number of steps is, with the variance and the third moment that it
-has there: exact where k reports of one weight are all that there is, normal where many are.
+A normal tail is too short where a few reports decide, as for a rare value at a large epsilon. Here an average
+lies below its mean like a Poisson number of steps with the same variance and third moment. This is exact for
+k reports of one weight and nothing else, and normal for many reports.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_MOST_ROOTS = 37.0  # standard errors beyond which a float holds no tail
+_MOST_ROOTS = 37.0  # standard errors beyond which a tail underflows a float
 
 _FEW = 5.0
-"""Of so many steps, half of the probability of just this number that a mid-p tail leaves out is counted.
+"""Number of steps at which half of the probability that a mid-p tail leaves out is counted.
 
-Of fewer steps more of it, of none all: an exact tail. So intervals of a Poisson number of any mean miss at
-most 1.2 times what the level allows, from 0.5 to 0.9999, and one of 30 is no wider than Wilson's.
+With fewer steps more of it is counted; with no steps all of it, which gives an exact tail. So intervals of a
+Poisson number of any mean miss at most 1.2 times as often as the level allows, from 0.5 to 0.9999, and an
+interval for 30 is no wider than Wilson's.
 """
 
 _MANY = 1000.0
-"""Steps from which the skewness of a Poisson number is all that it differs from a normal one by."""
+"""Steps from which a Poisson number differs from a normal one only by its skewness."""
 
-_SECANTS = 6  # steps before a search that needs no straight line
+_SECANTS = 6  # secant steps before a search that does not need a nearly straight line
 
 
 class Again(NamedTuple):
-    """The part of an average's error that more reports of the same devices do not make smaller.
+    """The part of an average's error that more reports from the same devices do not reduce.
 
-    It is as that of a mean of numbers between two bounds, all of them at one or the other (Bhatia and Davis).
-    `repeats` is ``(m - 1) / n`` for n reports, at most m of a device; `value` is the average; `low` and
-    `high` are the bounds of a device's number.
+    It equals the error of a mean of numbers between two bounds, all at one bound or the other (Bhatia and
+    Davis). `repeats` is ``(m - 1) / n`` for n reports with at most m per device; `value` is the average;
+    `low` and `high` are the bounds of a device's number.
     """
 
     repeats: float
@@ -42,7 +43,7 @@ class Again(NamedTuple):
     high: float
 
     def moments(self, shift: float) -> tuple[float, float]:
-        """Return the second and the third central moment that it adds, if the mean is so far above."""
+        """Return the second and third central moments added if the mean is `shift` above the average."""
         at = min(max(self.value + shift, self.low), self.high)
         variance = self.repeats * (at - self.low) * (self.high - at)
         return variance, self.repeats * variance * (self.high + self.low - 2.0 * at)
@@ -51,9 +52,9 @@ class Again(NamedTuple):
 class Sample(NamedTuple):
     """An average over one sample's reports, as a part of a sum.
 
-    The average has the positive `factor` in the sum. `room` is the largest weight that a report could have,
+    The average enters the sum with the positive `factor`. `room` is the largest possible weight of a report,
     minus the average. `variance` and `third` are the second and third central moments of the weights of the n
-    reports. `again` is the further error where devices report several times.
+    reports. `again` is the additional error where devices report several times.
     """
 
     factor: float
@@ -65,16 +66,16 @@ class Sample(NamedTuple):
 
     @property
     def slope(self) -> float:
-        """How the variance of the sum grows with the mean, for the first reports of the largest weight."""
+        """Growth of the sum's variance with the mean, for the first reports of the largest weight."""
         return self.factor / self.n * (self.room - self.variance / self.room)
 
 
 def roots(samples: Sequence[Sample], up: float) -> float:
-    """Return how many standard errors below its mean a sum is, if the mean is `up` above it.
+    """Return how many standard errors a sum lies below its mean, if the mean is `up` above the sum.
 
-    The samples are in the order of `ordered`, and `up` is not negative.
+    The samples are in descending order of `slope`, and `up` is not negative.
 
-    The mean is higher than the sum where a share of the reports has the largest weight instead, first in the
+    The mean is higher than the sum if a share of the reports has the largest weight instead, first in the
     sample where that adds the most variance.
     """
     variance = third = 0.0
@@ -101,7 +102,7 @@ def roots(samples: Sequence[Sample], up: float) -> float:
     expected = variance / step**2
     number = max(expected - up / step, 0.0)
     whole = 0.5 + 0.5 / (1.0 + number / _FEW)
-    # At most so many steps, or at least so many where steps go down.
+    # The probability of at most `number` steps, or of at least `number` if steps go down.
     tail = gammaincc if step > 0.0 else gammainc
     counted, beyond = (number + 1.0, number) if step > 0.0 else (number, number + 1.0)
     left_out = tail(beyond, expected) if beyond > 0.0 else 0.0
@@ -109,10 +110,10 @@ def roots(samples: Sequence[Sample], up: float) -> float:
 
 
 def furthest(samples: Sequence[Sample], root: float) -> float:
-    """Return how far above a sum its mean may be: `roots`, the other way round."""
+    """Return how far above a sum its mean may lie: the inverse of `roots`."""
     if not samples:
         return 0.0
-    slope = root * samples[0].slope / 2  # as if the variance grew by a straight line: Wilson's bound
+    slope = root * samples[0].slope / 2  # as if the variance grew linearly: Wilson's bound
     variance = sum(each.factor**2 * each.variance / each.n for each in samples)
     variance += sum(each.factor**2 * each.again.moments(0.0)[0] for each in samples if each.again)
     up = root * (slope + math.sqrt(variance + slope * slope))
@@ -136,6 +137,6 @@ def furthest(samples: Sequence[Sample], root: float) -> float:
         return room
     from scipy.optimize import brentq
 
-    # Not to an absolute 2e-12, which many reports of small weights come to.
+    # Not to an absolute 2e-12: distances with many reports of small weights are as small as that.
     closest = max(1e-9 * guess, 1e-300)
     return float(brentq(lambda up: roots(samples, up) - root, 0.0, room, xtol=closest, rtol=1e-7))

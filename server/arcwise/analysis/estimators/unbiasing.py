@@ -1,10 +1,10 @@
-"""Numbers per code whose average over the reports is the mean, or that of a function of the position.
+"""Numbers per code that average over the reports to the mean, or to that of a function of the position.
 
-They need not be what a report decodes to: the square wave, clamped noise and others decode with a bias, and
-yet their rows tell the mean. A mean over inputs between nodes is one over nodes, since stochastic rounding
-keeps means; so the numbers v serve every population as soon as ``P v`` is the nodes' positions, and their
-bias is nowhere more than the largest difference of the two. Of another function of the position the average
-is that at the rounded values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
+They may differ from the decoded reports: square wave, clamped noise and others decode with a bias, but their
+rows determine the mean. A mean over inputs between nodes equals one over nodes, since stochastic rounding
+keeps means. So numbers v are unbiased for every population if ``P v`` is the nodes' positions, and their bias
+is at most the largest difference of the two. For another function of the position, the average is that at the
+rounded values: for the square, rounding to nodes h apart adds up to ``h^2 / 4``.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_UNBIASED = 1e-9  # the largest bias, on the unit interval, of numbers that are called unbiased
+_UNBIASED = 1e-9  # the largest bias, on the unit interval, of numbers regarded as unbiased
 
 _DENSE = 1 << 18
-"""Weights of a window kernel up to which the numbers of least variance are worth their solution."""
+"""Size of a window kernel's matrix up to which the numbers of least variance are computed."""
 
 _LEAST_VARIANCE = "average of the unbiased numbers per code of least variance in a uniform population"
 
 
 class Numbers(NamedTuple):
-    """One number per code, on the unit interval, shape (K,), in words where they come from, and their bias.
+    """One number per code on the unit interval, shape (K,), their origin in words, and their bias.
 
-    The bias is a bound on ``|P v - x|`` at every input; 0 where that is below 1e-9: unbiased numbers.
+    The bias is a bound on ``|P v - x|`` at every input. It is 0 if that is below 1e-9: unbiased numbers.
     """
 
     values: FloatArray
@@ -44,20 +44,20 @@ class Numbers(NamedTuple):
 
 
 def mean_numbers(mechanism: Mechanism, reports: float) -> Numbers:
-    """Return the numbers per code whose average over the reports is the most accurate for the mean.
+    """Return the numbers per code with the most accurate average over the reports for the mean.
 
-    They are the numbers that reports decode to where that is unbiased, and otherwise the unbiased numbers of
-    least variance in a uniform population. But some rows hardly tell values near an end apart (wide noise
-    that is clamped to the domain), and unbiased numbers are huge or do not exist: where numbers with a
-    bounded bias, bias and error together, reach less than a third as far, these are taken. The mechanism is
-    on an `Interval`.
+    They are the decoded reports if decoding is unbiased, and otherwise the unbiased numbers of least variance
+    in a uniform population. But some rows hardly distinguish values near an end (wide noise that is clamped
+    to the domain). Then unbiased numbers are huge or do not exist. Numbers with a bounded bias are used if
+    their bias and error together are less than a third of the unbiased numbers' error. The mechanism is on an
+    `Interval`.
     """
     if mechanism.unbiased:
         return Numbers(mechanism.code_units(), "average of unbiased decoded reports")
     kernel = mechanism.kernel
     positions = mechanism.node_units(np.arange(kernel.nodes, dtype=np.float64))
     if isinstance(kernel, WindowKernel) and kernel.nodes * kernel.codes > _DENSE:
-        # Too large to solve, and no need to: the mean code is affine in the node, and nodes are equidistant.
+        # Too large to solve, and unnecessary: the mean code is affine in the node, and nodes are equidistant.
         intercept, slope = mean_code(kernel)
         steps = (np.arange(kernel.codes) - intercept) / slope
         values = positions[0] + (positions[-1] - positions[0]) / (kernel.nodes - 1) * steps
@@ -69,7 +69,7 @@ def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbe
     """Return the numbers per code for the mean and for the mean square of the rounded positions.
 
     Both are those of least variance in a uniform population; positions are the nodes' on the unit interval.
-    As in `mean_numbers`, they have a bounded bias where unbiased ones would be huge. The mechanism is on an
+    As in `mean_numbers`, they have a bounded bias if unbiased ones would be huge. The mechanism is on an
     `Interval`.
     """
     kernel = mechanism.kernel
@@ -86,12 +86,12 @@ def moment_numbers(mechanism: Mechanism, reports: float) -> tuple[Numbers, Numbe
 def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatArray) -> Numbers:
     """Return the unbiased numbers of least variance for a quadratic function of the node, in O(K).
 
-    Of a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since a
-    sum over W codes from s on is one. So some quadratic v is unbiased. What else is unbiased differs from it
-    by a c whose mean is the same, zero, in every row: two neighbouring windows differ by a code at each end,
-    so c has the period W, and in numbers c_r with n_r codes each, ``sum_r (g + b n_r) c_r = 0``. Under this
-    constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at ``c_r = m_r - lambda d_r / Q_r``: Q_r and m_r are
-    weight and mean of v over the codes of r, ``d_r = g + b n_r``.
+    For a polynomial in the code, the mean in a row is a polynomial in the node of the same degree, since a
+    sum over W codes from s on is one. So some quadratic v is unbiased. Any other unbiased numbers differ from
+    v by some c with the same mean, zero, in every row. Two neighbouring windows differ by a code at each end,
+    so c has the period W, and in terms of c_r with n_r codes each, ``sum_r (g + b n_r) c_r = 0``. Under this
+    constraint ``sum_j q_j (v_j - c_r(j))^2`` is least at ``c_r = m_r - lambda d_r / Q_r``. Here Q_r and m_r
+    are the weight and the mean of v over the codes of r, and ``d_r = g + b n_r``.
     """
     k, w = kernel.codes, kernel.window
     basis = np.vander(np.linspace(-1.0, 1.0, k), 3).T
@@ -109,7 +109,7 @@ def _window_numbers(kernel: WindowKernel, target: FloatArray, population: FloatA
 
 
 def _left_over(differences: FloatArray, sizes: FloatArray) -> float:
-    """Return the largest difference; what rounding may hide is counted in.
+    """Return the largest difference, including possible rounding errors.
 
     A probability is known to 2**-53 of itself.
     """
@@ -120,9 +120,9 @@ class _Solver:
     """Numbers v with ``matrix v`` near a target and least ``sum_j q_j v_j^2``, q the population's codes.
 
     With ``y_j = sqrt(q_j) v_j`` these are solutions of least norm: partial sums of the singular value
-    decomposition, from the largest singular value on. Each component takes away bias and adds variance. The
-    unbiased numbers are the first sum whose bias is below half of what is allowed; those with a bias are the
-    sum for which the bias and two standard errors together are least.
+    decomposition, from the largest singular value on. Each component reduces the bias and adds variance. The
+    unbiased numbers are the first sum with a bias below half of the allowed one. Those with a bias are the
+    sum with the least bias plus two standard errors.
     """
 
     def __init__(self, matrix: FloatArray, population: FloatArray) -> None:
@@ -156,5 +156,5 @@ class _Solver:
 
 @lru_cache(maxsize=KEPT)
 def _solver(mechanism: Mechanism) -> _Solver:
-    """Return the solver of a mechanism, compared by identity: one decomposition serves all points."""
+    """Return the solver of a mechanism, compared by identity: one decomposition for all targets."""
     return _Solver(matrix_of(mechanism.kernel), uniform_start(mechanism))

@@ -1,8 +1,8 @@
-"""The variance and the standard deviation on an interval: numbers where the reports tell them, or ranges.
+"""The variance and the standard deviation on an interval: points if the reports allow them, or ranges.
 
 ``Var(x) = E x^2 - (E x)^2``: both expectations are averages of one number per code (`moment_numbers`), exact
-but for what rounding to nodes adds. A value between nodes h apart becomes one of the two by chance, which
-keeps its mean and adds ``t (1-t) h^2`` to its square, from 0 to ``h^2 / 4``.
+except for the effect of rounding to nodes. A value between nodes h apart is randomly rounded to one of the
+two, which keeps its mean and adds ``t (1-t) h^2`` to its square, from 0 to ``h^2 / 4``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.base import Mechanism
     from arcwise.typing import FloatArray
 
-_LARGEST = 0.25  # no variance on the unit interval is larger: half of the population at each end
+_LARGEST = 0.25  # the largest variance on the unit interval: half of the population at each end
 
 _BIASED = (
     "no numbers per code estimate the variance without a bias or a huge error, "
@@ -43,7 +43,7 @@ _BIASED = (
 )
 
 _FEWEST_NODES = 9
-"""Nodes from which a single variance is told: rounding hides at most 1/64 of the largest one."""
+"""Fewest nodes for which a single variance is given: rounding adds at most 1/64 of the largest variance."""
 
 
 class Spread(NamedTuple):
@@ -54,7 +54,7 @@ class Spread(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """A variance on the unit interval before it is clipped to what is possible."""
+    """A variance on the unit interval before it is clipped to the possible range."""
 
     value: float | None
     low: float
@@ -69,13 +69,13 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
 
     With v and w the numbers for x and x^2, bars for averages and e the standard error of vbar,
     ``wbar - vbar^2 + e^2`` is unbiased for the variance of the rounded values (`_rounded`). Rounding adds
-    ``h^2/6`` where values are spread evenly between nodes, and this is taken off; the interval allows for all
-    from 0 to ``h^2/4``. On fewer than 9 nodes there is only the interval. Everything is clipped to [0,
-    length^2/4].
+    ``h^2/6`` if values are spread evenly between nodes, and this is subtracted; the interval allows for all
+    from 0 to ``h^2/4``. On fewer than 9 nodes the result is only the interval. All results are clipped to
+    [0, length^2/4].
 
-    On a lattice nothing is rounded, and nothing is taken off. Where numbers have a bias (`_biased`), and for
-    the clamp placement (`_clamp`), the result is the range of possible variances and no point. The standard
-    deviation is the square root of the value and of both ends.
+    On a lattice nothing is rounded, and nothing is subtracted. If the numbers have a bias (`_biased`), and
+    for the clamp placement (`_clamp`), the result is the range of possible variances without a point. The
+    standard deviation is the square root of the value and of both ends.
     """
     mechanism, users, devices = survey.mechanism, survey.users, survey.devices
     kernel = mechanism.kernel
@@ -91,7 +91,7 @@ def spread(survey: Survey, *, level: float = 0.95) -> Spread:
         numbers = moment_numbers(mechanism, survey.n)
         samples.append((survey, 1.0, numbers))
         if numbers[0].bias or numbers[1].bias:
-            # The square's error and the mean's: half of the level's for each.
+            # For the error of the square and that of the mean: half of the level's error each.
             found = _biased(survey, two_sided((1.0 + level) / 2, devices), numbers)
         else:
             pair = numbers[0].values, numbers[1].values
@@ -109,8 +109,8 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
     The strata have one mechanism on an `Interval` and at least two reports each; the weights are their parts
     of the population, shape (H,), with the sum 1.
 
-    It is computed as in `spread`, with averages over the population: of ``w - 2 t v + t^2`` at its mean t, by
-    the errors of all reports together.
+    It is computed as in `spread`, from averages over the population of ``w - 2 t v + t^2`` at its mean t,
+    with the errors of all reports together.
     """
     mechanism = strata[0].mechanism
     pairs = [moment_numbers(mechanism, each.n) for each in strata]
@@ -124,7 +124,7 @@ def strata_spread(strata: Sequence[Survey], weights: FloatArray, *, level: float
     value = square + float(weights @ [mean for mean, _ in found])
     errors = math.hypot(*(weights * [error for _, error in found]))
     sides = [strata_reach(strata, weights, [sign * each for each in numbers], level) for sign in (-1.0, 1.0)]
-    more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # how much t^2 varies
+    more = math.sqrt(2.0) * two_sided(level, math.inf) * square  # from the variability of t^2
     below, above = (math.hypot(side, more) for side in sides)
     few = min(strata, key=lambda each: each.devices).few
     method = (
@@ -142,7 +142,7 @@ _Sample: TypeAlias = "tuple[Survey, float, tuple[Numbers, Numbers]]"
 def _spread(
     mechanism: Mechanism, samples: Sequence[_Sample], found: _Found, notes: tuple[str, ...]
 ) -> Spread:
-    """Return what was found on the unit interval in the unit of the domain."""
+    """Return a result on the unit interval in the unit of the domain."""
     outside = (
         samples and (found.high < 0.0 or found.low > _LARGEST) and _impossible(samples, found.high < 0.0)
     )
@@ -158,7 +158,7 @@ def _spread(
         return each * length * length
 
     squared = Value(
-        None, None, None, "none", ("squares of this domain's length are beyond what a float holds",)
+        None, None, None, "none", ("squares of this domain's length exceed the range of a float",)
     )
     if sys.float_info.min < square(1e-9) and square(1.0) <= sys.float_info.max:
         squared = scaled(square, unit.method)
@@ -167,9 +167,9 @@ def _spread(
 
 
 def _possible(found: _Found) -> _Found:
-    """Return what was found, clipped to the variances that there are."""
+    """Return the result clipped to the possible variances."""
     value, low, high, error, method, notes = found
-    # An interval that chance put outside would shrink to a point. Wider is never wrong.
+    # An interval that chance moved outside would shrink to a point. A wider one is always valid.
     low, high = min(low, _LARGEST - error), max(high, error)
     low, high = (min(max(end, 0.0), _LARGEST) for end in (low, high))
     clipped = ""
@@ -180,9 +180,10 @@ def _possible(found: _Found) -> _Found:
 
 
 def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
-    """Return whether honest reports hardly ever have so small a variance, or so large a one.
+    """Return whether honest reports hardly ever have a variance this small, or this large.
 
-    It is at least what ``E (x-t)^2`` is at its least t, a hundredth near the mean; and at most that at 1/2.
+    The variance is at least ``E (x-t)^2`` at the best t, searched in hundredths near the mean, and at most
+    that at t = 1/2.
     """
     middle = sum(w * float(each.counts @ v.values) / each.n for each, w, (v, _) in samples)
     t = round(middle, 2) if below else 0.5
@@ -193,7 +194,7 @@ def _impossible(samples: Sequence[_Sample], below: bool) -> bool:
 def _unrounded(
     mechanism: Mechanism, variance: float, reach: tuple[float, float], error: float, method: str
 ) -> _Found:
-    """Return the variance of the values, from that of the rounded ones and how far below and above it is."""
+    """Return the variance of the values, given that of the rounded ones and its reach below and above."""
     rounding = _rounding(mechanism)
     low, high = variance - reach[0] - rounding, variance + reach[1]
     if not rounding:
@@ -204,10 +205,10 @@ def _unrounded(
             low,
             high,
             error,
-            f"range of possible variances: {method}, widened by what rounding to nodes adds",
-            ("rounding to so few nodes adds to a variance, so no single one can be estimated",),
+            f"range of possible variances: {method}, widened by the effect of rounding to nodes",
+            ("rounding to few nodes inflates the variance, so no single value can be estimated",),
         )
-    method += "; less two thirds of the most that rounding to nodes adds, which the interval allows for"
+    method += "; minus two thirds of the most that rounding to nodes adds, which the interval allows for"
     return _Found(variance - rounding * 2 / 3, low, high, error, method)
 
 
@@ -223,9 +224,9 @@ def _rounded(
     """Return the unbiased variance of the rounded values, how far below and above it may lie, and its error.
 
     ``A = wbar - vbar^2`` is too small by e^2 on average. A law q of the codes has ``V(q) = min_t E_q u_t``
-    with ``u_t = w - 2 t v + t^2``, least at the mean that q has. Of laws that make the counts likely, those
-    with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for some t
-    (`empirical_reach`): t and q are found in turn. How much vbar^2 varies is added, ``2 e^4``.
+    with ``u_t = w - 2 t v + t^2``, which is least at the mean of q. Among laws that make the counts likely,
+    those with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for
+    some t (`empirical_reach`); t and q are found alternately. The variance of vbar^2, ``2 e^4``, is added.
     """
     kernel, counts, users = survey.mechanism.kernel, survey.counts, survey.users
     first, second = pair
@@ -241,7 +242,7 @@ def _rounded(
         for _ in range(_TURNS):
             found = empirical_reach(kernel, sign * numbers(t), counts, quantile)
             mean = float(found.law @ first)
-            # The average of u_t is A + (middle - t)^2. Below, V(q) itself is told: E_q u_t is no less.
+            # The average of u_t is A + (middle - t)^2. Below, V(q) itself counts: E_q u_t is not smaller.
             distance = found.distance + sign * ((middle - t) ** 2 - (mean - t) ** 2 * (sign < 0))
             if (mean - t) ** 2 <= _SETTLED * found.distance:
                 break
@@ -255,15 +256,15 @@ def _rounded(
 
 
 _TURNS, _SETTLED = 4, 1e-3
-"""Turns of the search for t, and the part of a distance that another turn has to be worth."""
+"""Iterations of the search for t, and the relative change of a distance that justifies another."""
 
 
 def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -> _Found:
-    """Return the range that numbers with a bias leave.
+    """Return the range of variances that biased numbers allow.
 
-    For every t it holds that ``Var(x) = E (x-t)^2 - (E x - t)^2``. With t the estimated mean the first is
-    known to the bias and the error of the numbers ``w - 2 t v + t^2``; the second is from 0 to the square of
-    the mean's bias and error together.
+    For every t, ``Var(x) = E (x-t)^2 - (E x - t)^2``. With t the estimated mean, the first term is known up
+    to the bias and the error of the numbers ``w - 2 t v + t^2``. The second is between 0 and the square of
+    the mean's bias plus its error.
     """
     first, second = numbers
     middle, *to_sides = reaches(survey, first.values, quantile)
@@ -278,21 +279,22 @@ def _biased(survey: Survey, quantile: float, numbers: tuple[Numbers, Numbers]) -
         square + above + bias,
         average(survey, numbers_of_square, survey.users)[1],
         "range of possible variances: averages of numbers with a bounded bias, widened by it, by their "
-        "errors, and by what rounding to nodes adds",
+        "errors, and by the effect of rounding to nodes",
         (_BIASED,),
     )
 
 
 def _clamp(survey: Survey, kernel: WindowKernel, quantile: float) -> _Found:
-    """Return the range of variances that the reports of the clamp placement leave.
+    """Return the range of variances that the reports of the clamp placement allow.
 
-    They tell the law of z, the values moved into [c, 1-d], and the masses f_0 and f_last of the end zones,
-    not where in the zones people are (`mean.clamp_units`). The variance is least with all of them at c and
-    1-d: that of z. It is nowhere more than ``E (x-t)^2``, for any t; for a t from c/2 to 1 - d/2 that is
-    largest with all of them at 0 and 1, ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-d-t)^2)``.
-    The t that makes this least is the mean with all at 0 and 1, moved into that range, and the least is the
-    largest variance: the order of the largest x and the least t does not matter (concave in the law of x,
-    convex in t), and a t outside of the range can be improved.
+    The reports determine the law of z, the values moved into [c, 1-d], and the masses f_0 and f_last of the
+    end zones, but not the positions of people within the zones (`mean.clamp_units`). The variance is least,
+    that of z, if all of them are at c and 1-d. It is at most ``E (x-t)^2`` for any t. For t from c/2 to 1-d/2
+    this is largest if all of them are at 0 and 1:
+    ``E (z-t)^2 + f_0 (t^2 - (c-t)^2) + f_last ((1-t)^2 - (1-d-t)^2)``. The t that minimises this is the mean
+    with all of them at 0 and 1, moved into that range. The minimum is the largest variance: maximum over x
+    and minimum over t may be exchanged (concave in the law of x, convex in t), and a t outside the range can
+    be improved.
     """
     mechanism, users = survey.mechanism, survey.users
     first, second = (each.values for each in moment_numbers(mechanism, survey.n))

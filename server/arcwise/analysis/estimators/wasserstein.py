@@ -1,6 +1,6 @@
-"""How far an estimated distribution lies from the values of the users: the Wasserstein-1 distance.
+"""The Wasserstein-1 distance of an estimated distribution from the values of the users.
 
-It is the measure of `benchmarks/studies/accuracy.py` and of `arcwise plan --goal distribution`.
+`benchmarks/studies/accuracy.py` and `arcwise plan --goal distribution` measure accuracy by it.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatArray) -> float:
-    """Return the Wasserstein-1 distance of a node distribution to values on the unit domain.
+    """Return the Wasserstein-1 distance of a node distribution from values on the unit domain.
 
-    The probabilities, shape (N,), have the sum 1, and the values may be in any order. A node's mass is spread
-    evenly over its cell; at the two end nodes of an interval it is an atom. On a lattice whose values have a
-    node each, it is an atom everywhere.
+    The probabilities, shape (N,), sum to 1, and the values may be in any order. A node's mass is spread
+    evenly over its cell; at the two end nodes of an interval it is an atom. On a lattice with a node for each
+    value, it is an atom at every node.
 
-    The distance is the integral of ``|F - G|`` over the line, and of ``|F - G - c|`` with c the median of the
-    difference around a circle, where mass may go either way (Werman, Peleg and Rosenfeld 1985). Both are
-    summed between neighbours of the values and the cells' edges, where G is constant and F linear: exact but
-    for the sign within a piece.
+    The distance is the integral of ``|F - G|`` on a line. On a circle, where mass may move either way, it is
+    the integral of ``|F - G - c|``, with c the median of the difference (Werman, Peleg and Rosenfeld 1985).
+    Both are summed over the pieces between values and cell edges, where G is constant and F linear. The sum
+    is exact unless the sign changes within a piece.
     """
     circular = mechanism.kernel.circular
     ordered = np.roll(probabilities, -first_cell(mechanism))
@@ -47,10 +47,10 @@ def wasserstein(mechanism: Mechanism, probabilities: FloatArray, values: FloatAr
 def histogram_distance(
     edges: FloatArray, probabilities: FloatArray, values: FloatArray, *, circular: bool
 ) -> float:
-    """Return the Wasserstein-1 distance of a histogram to values, its mass spread evenly over its cells.
+    """Return the Wasserstein-1 distance of a histogram from values, with mass spread evenly over its cells.
 
     `edges`, shape (B + 1,), go from one end of the unit domain to the other, or once around the circle from
-    anywhere. The probabilities, shape (B,), have the sum 1.
+    any place. The probabilities, shape (B,), sum to 1.
     """
     cumulative = np.append(0.0, np.cumsum(probabilities))
     if not circular:
@@ -61,7 +61,7 @@ def histogram_distance(
 def _linear(
     edges: FloatArray, cumulative: FloatArray, values: FloatArray, *, circular: bool = False
 ) -> float:
-    """Return the distance of a distribution function, linear between the edges, to that of the values."""
+    """Return the distance of a distribution function, linear between the edges, from that of the values."""
     values = np.sort(values)
     pieces = np.sort(np.concatenate([values, edges]))
     middle = (pieces[1:] + pieces[:-1]) / 2
@@ -69,7 +69,7 @@ def _linear(
 
 
 def _distance(pieces: FloatArray, fitted: FloatArray, values: FloatArray, *, circular: bool) -> float:
-    """Return the distance from the fitted distribution function in the middle of each piece."""
+    """Return the distance, given the fitted distribution function in the middle of each piece."""
     middle, width = (pieces[1:] + pieces[:-1]) / 2, np.diff(pieces)
     difference = fitted - np.searchsorted(values, middle, side="right") / len(values)
     if circular:

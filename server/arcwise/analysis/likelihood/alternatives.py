@@ -1,9 +1,9 @@
-"""Named alternatives for the distribution, to compare with: plain and smoothed EM, maximum likelihood.
+"""Named alternatives to the default distribution, for comparison: plain and smoothed EM, maximum likelihood.
 
-None is ever the default. The first two run to the stopping rule of the paper that proposed smoothed EM for
-reports under local differential privacy: Li, Wang, Lopuhaä-Zwakenberg, Škorić and Li, "Estimating numerical
-distributions under local differential privacy", SIGMOD 2020. The default, an average of both by held-out
-reports, is in `distribution`; `benchmarks/studies/accuracy.py` prints it beside these two.
+The first two use the stopping rule of the paper that proposed smoothed EM for reports under local
+differential privacy: Li, Wang, Lopuhaä-Zwakenberg, Škorić and Li, "Estimating numerical distributions under
+local differential privacy", SIGMOD 2020. The default, an average of both by held-out reports, is in
+`distribution`; `benchmarks/studies/accuracy.py` prints it next to these two.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _TOLERANCE = 1e-3
-"""Nats of all reports together by which the log-likelihood must still change for the next step."""
+"""Nats of all reports together by which the log-likelihood must still change for another step."""
 
 
 def plain_em(
@@ -41,8 +41,8 @@ def plain_em(
     """Return EM's node distribution when a step gains little: rough, near the most likely distribution.
 
     EM stops after a step that raises the log-likelihood by less than `tolerance` nats: ``1e-3 e^epsilon``, as
-    in the paper, unless given. It starts from equal probabilities. A small step is no certificate: the
-    result's `gap` bounds how far the log-likelihood is from its largest value, often by many nats.
+    in the paper, unless given. It starts from equal probabilities. A small step does not prove convergence:
+    the result's `gap` bounds the distance of the log-likelihood from its maximum, often by many nats.
     """
     bound = _TOLERANCE * math.exp(mechanism.epsilon) if tolerance is None else tolerance
     return _run(mechanism, counts, bound, max_iterations, None)
@@ -55,12 +55,12 @@ def smoothed_em(
     tolerance: float = _TOLERANCE,
     max_iterations: int = 10_000,
 ) -> EMFit:
-    """Return the node distribution of EMS: after every EM step, every node is averaged with its neighbours.
+    """Return the node distribution of EMS: EM with every node averaged with its neighbours after each step.
 
     The weights are 1, 2, 1, and at the two ends of an interval 2, 1; on a circle the first and the last node
-    are neighbours. How much that smooths depends on the number of nodes, not on the number of reports: piles
-    and narrow peaks stay spread out however many there are (Silverman, Jones, Wilson and Nychka 1990 on EMS
-    in general).
+    are neighbours. The amount of smoothing depends on the number of nodes, not on the number of reports:
+    piles and narrow peaks stay spread out with any number of reports (Silverman, Jones, Wilson and Nychka
+    1990 on EMS in general).
 
     EMS stops after a step that changes the log-likelihood by less than `tolerance` nats, up or down: 1e-3 in
     the paper.
@@ -70,14 +70,13 @@ def smoothed_em(
 
 @one_thread()
 def maximum_likelihood(mechanism: Mechanism, counts: ArrayLike) -> EMFit:
-    """Return the most likely node distribution, certified to 0.001 nats: a few spikes, as rough as can be.
+    """Return the most likely node distribution, certified to 0.001 nats: a few spikes, maximally rough.
 
-    Every other fit is compared with it; it is not an estimate to show. At 1,024 nodes it takes some
-    milliseconds, where EM would take minutes. Its `gap` is proved, and its `iterations` is 0, since EM takes
-    no part.
+    It is the reference for every other fit, and not an estimate to show. At 1,024 nodes it takes some
+    milliseconds; EM would take minutes. Its `gap` is proved, and its `iterations` is 0, since EM is not used.
 
-    It uses an interior point method on some of the nodes, to which those are added that can raise the
-    likelihood until none can (`maximum`).
+    An interior point method fits some of the nodes; nodes that can raise the likelihood are added until there
+    are no more (`maximum`).
     """
     numbers = check_counts(counts, mechanism.kernel.codes)
     fitted = Model(mechanism.kernel).fit(numbers)

@@ -1,12 +1,12 @@
 """The distribution of the population: an average of EM's iterates, weighted by held-out reports.
 
 The most likely distribution of noisy reports is a few spikes. EM starts from the uniform distribution and
-roughens as it goes; stopping early is one smoothing, averaging neighbours after each step (smoothed EM)
-another, and dropping the least likely nodes at the end suits users who share a few values. Which of them
-suits a population is not known, so iterates of all are averaged, each with a weight by how well it predicts
-held-out reports: five folds, refit on all reports. Steps are taken in leaps (`EMSteps.leap`), so their number
-is what the leaps amount to. A last step on all reports turns the
-population's distribution into that of the very users who reported.
+roughens with each step, so stopping early smooths. Averaging neighbours after each step (smoothed EM) is
+another smoothing, and dropping the least likely nodes at the end suits users who share a few values. The best
+choice for a population is unknown, so iterates of all three are averaged. Each is weighted by how well it
+predicts held-out reports: five folds, refit on all reports. Steps are taken in leaps (`EMSteps.leap`), so
+their number is the equivalent number of single steps. A last step on all reports turns the population's
+distribution into that of the very users who reported.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 
-# Weights are exp(_TRUST * score): a score has errors, from the reports and from how they are split.
+# Weights are exp(_TRUST * score): a score has errors, from the reports and from their random split.
 _TRUST = 0.5
 
-# The prior of the path is the logarithm of its steps, some 8 from its start to its end; as much goes to the
-# iterate at which plain EM would stop, and to those of smoothed EM together.
+# The prior of the path is the logarithm of its steps, some 8 from start to end. The iterate at which plain EM
+# would stop has the same prior, and so have those of smoothed EM together.
 _PLAIN = 8.0
 _SMOOTHED = {10: 2.0, 20: 2.0, 40: 2.0, 80: 2.0}
 
-# Where the path ends, nodes that are less likely than these shares of the most likely one are left out, and
-# the others take some steps more: one atom comes out two to three times as near to its users from epsilon 1
-# on, and two values beside each other at epsilon 8 ten times. With this prior a uniform population is 5 %
-# further from its users at epsilon 0.5 and 5,000 reports, with twice as much 9 %.
+# At the end of the path, nodes less likely than these shares of the most likely node are dropped, and the
+# others take some further steps. One atom is then two to three times as close to its users from epsilon 1 on,
+# and two adjacent values at epsilon 8 ten times. With this prior a uniform population is 5 % further from its
+# users at epsilon 0.5 and 5,000 reports, with twice as much 9 %.
 _KEPT = {0.01: 0.5, 0.03: 0.5, 0.1: 0.5}
 _KEPT_STEPS = 3
 
@@ -50,58 +50,61 @@ _TOLERANCE = 1e-3
 # Numbers of steps whose held-out log-likelihoods are this close (nats, all folds together) are tied.
 _TIE = 1.0
 
-# Imagined reports of a uniform population in a held-out score, at most.
+# Simulated reports of a uniform population in a held-out score, at most.
 _IMAGINED = 128
 
-# From so many reports on, one of the folds scores as surely as all of them: two data sets instead of six.
+# From this many reports on, one fold scores as reliably as all of them: two data sets instead of six.
 _MANY_REPORTS = 10**8
 
-# A leap of EM steps is at most such a part of the steps taken, and 3000 steps cost 290. With a twelfth, they
-# cost 534, and the average of the path was 0.3 % further from the users (25 populations, epsilon 1 to 4).
+# A leap of EM steps is at most this fraction of the steps taken, and 3000 steps cost 290. With a twelfth they
+# cost 534, and the path's average was 0.3 % further from the users (25 populations, epsilon 1 to 4).
 _LEAP = 3
 
-# No leap starts past so many EM steps. At epsilon 0.5, 10^5 reports choose a thousand or two and 10^8 twenty
-# thousand; held at 3000, their error would be six times as large.
+# No leap starts after this many EM steps. At epsilon 0.5, 10^5 reports choose a thousand or two and 10^8
+# twenty thousand; with a limit of 3000, their error would be six times as large.
 _MOST_STEPS = 100_000
 
-# Codes times stages times data sets: some 60 ms, and some seconds for a wide kernel without structure, of
-# which a stage takes as long as one of N/20 times the codes with it. T steps take about ``5 sqrt(T)`` stages,
-# and each as long as so many codes more. Twice as much gains nothing up to 10^6 reports.
+# Codes times stages times data sets: some 60 ms, and some seconds for a wide kernel without structure. One of
+# its stages takes as long as one with N/20 times the codes. T steps take about ``5 sqrt(T)`` stages,
+# each with `_STAGE` further codes. Twice as much gains nothing up to 10^6 reports.
 _MOST_WORK = 5 * 2**20
 _MOST_DENSE_WORK = 3 * 2**24
 _STAGE = 500
 _FEWEST_STEPS = 1000
 
-# So many times the steps of the best score are enough to look for a better one: in 330 surveys (eleven
-# populations, epsilon 0.5 to 6, 10^4 to 10^6 reports) none was found after it that exceeded it by the tie.
+# This many times the steps of the best score are enough to search for a better one: in 330 surveys (eleven
+# populations, epsilon 0.5 to 6, 10^4 to 10^6 reports) no later score exceeded it by the tie.
 _PATIENCE = 3
 
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
 def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
-    """Return the average of EM's and smoothed EM's iterates, weighted by held-out reports, and one step more.
+    """Return the average of EM's and smoothed EM's iterates, weighted by held-out reports, plus one step.
 
     The counts are whole numbers, with at least one report. The result's `iterations` are the average's, with
-    the same weights. They are 0 only where no report can be held out; the fit is then uniform.
+    the same weights. They are 0 only if no report can be held out; the fit is then uniform.
 
-    Splitting the counts at random (multinomial thinning) is splitting the reports at random: reports of one
-    code are alike. The split is seeded by the counts themselves, so equal counts give equal estimates.
+    Splitting the counts at random (multinomial thinning) is equivalent to splitting the reports at random,
+    because reports of one code are identical. The split is seeded by the counts, so equal counts give equal
+    estimates.
 
-    The score is not that of EM's fit q to the n training reports but of ``(1-l) q + l q_start``, with
-    ``l = m/(n+m)``: the prediction that also counts m imagined reports from a uniform population, one per
-    node, but 128 at most, or a fine grid would drown the reports. Without it a held-out code that training
-    never saw costs up to epsilon nats or so, and at a large epsilon a handful of these would outweigh all
+    The score is that of ``(1-l) q + l q_start``, with q EM's fit to the n training reports and
+    ``l = m/(n+m)``. This prediction also counts m simulated reports from a uniform population, one per node,
+    but at most 128, so that a fine grid does not drown the reports. Without them a held-out code that
+    training never saw costs up to about epsilon nats. At a large epsilon a few such codes would outweigh all
     other reports and choose 0 steps. With many reports l vanishes.
 
     An iterate's weight is ``exp(score/2)`` times a prior. Along the path of EM the prior is uniform in the
-    logarithm of the steps; as much is for the place where plain EM would stop, which few held-out reports
-    cannot tell from the start; as much for smoothed EM; and a tenth for the nodes that are kept at the end.
-    Choosing the best iterate, as in cross-validation, follows the chance of the split, and cannot mix two.
+    logarithm of the steps. The place where plain EM would stop, which few held-out reports cannot distinguish
+    from the start, has as much prior; so has smoothed EM; the nodes kept at the end have about a fifth of it.
+    Choosing the best iterate, as in cross-validation, would follow the chance of the split and could not mix
+    two.
 
-    The average estimates the population. The users are a sample of it, and about each of them a report says
-    more: by Bayes' rule the expected distribution of their nodes is one EM step on all reports. At a small
-    epsilon it changes hardly anything; at a large one reports are as good as values, and nothing else is.
+    The average estimates the population. The users are a sample of it, and a report says more about its own
+    user: by Bayes' rule the expected distribution of the users' nodes is one EM step on all reports. At a
+    small epsilon this step changes hardly anything. At a large one reports are as good as values, and the
+    step is essential.
     """
     kernel, start = mechanism.kernel, uniform_start(mechanism)
     held = thin(counts, FOLDS)
@@ -110,7 +113,7 @@ def fit_held_out(mechanism: Mechanism, counts: FloatArray) -> EMFit:
     training = counts - held
     if not training.sum(axis=1).all():  # a single report, or all in one fold
         return EMSteps(kernel, counts, start=start).current(0)
-    # All reports go along with the folds: one more row costs little, and nothing has to be run again.
+    # All reports are fitted together with the folds: one more row costs little and saves a second run.
     sets = np.vstack([training, counts])
     average = _Average(held, pseudo=min(kernel.nodes, _IMAGINED))
     tolerance = _TOLERANCE * math.exp(mechanism.epsilon)
@@ -135,7 +138,7 @@ class _Average:
     """The mean of iterates, each weighted by a prior times a power of its held-out likelihood."""
 
     def __init__(self, held: FloatArray, *, pseudo: int) -> None:
-        # What is held out once, all folds together, is every report: one fold counts for those left out.
+        # Held-out reports of all folds together are all reports: one fold also counts for those left out.
         self._held = held * (FOLDS / len(held))
         totals = self._held.sum() - held.sum(axis=1, keepdims=True)
         self._share = pseudo / (totals + pseudo)
@@ -145,9 +148,9 @@ class _Average:
         self._steps = 0.0
 
     def add(self, steps: EMSteps, prior: float) -> float:
-        """Add where `steps` stand, the folds and then all reports, and return the score.
+        """Add the current iterate of `steps`, whose last row fits all reports, and return the score.
 
-        The first to be added is the start.
+        The first iterate to be added is the start.
         """
         codes = steps.codes[:-1]
         if self._uniform is None:
@@ -180,7 +183,7 @@ class _Average:
 
 
 def _follow(steps: EMSteps, average: _Average, tolerance: float, limit: int) -> None:
-    """Add the path of EM from its start to far behind its best score, at least to where plain EM stops."""
+    """Add the path of EM from its start to far past its best score, at least to where plain EM stops."""
     best, at = average.add(steps, math.log(2.0)), 0
     taken, likelihood, stopped = 0, float(steps.log_likelihood()[-1]), False
     while True:
@@ -194,8 +197,8 @@ def _follow(steps: EMSteps, average: _Average, tolerance: float, limit: int) -> 
             if likelihood - old < tolerance * (taken - before):
                 average.add(steps, _PLAIN)
                 stopped = True
-        # Past its maximum the score only falls: stop well behind it, and well below it. Where EM hardly moves
-        # any more, it hardly falls either: stop far behind it.
+        # Past its maximum the score only falls: stop well past it, and well below it. If EM hardly moves, the
+        # score hardly falls either: stop far past the maximum.
         past = taken >= max(50, 2 * at) and score < best - 1.0
         if (stopped and past) or taken >= limit:
             return
@@ -227,9 +230,9 @@ def uniform_start(mechanism: Mechanism) -> FloatArray:
 
 
 def thin(counts: FloatArray, folds: int, *, draw: int = 0) -> FloatArray:
-    """Return the counts split at random into `folds` arrays that add up to them, shape (folds, K).
+    """Return the counts split at random into `folds` arrays that sum to them, shape (folds, K).
 
-    Equal counts are split alike, but for another number of the draw.
+    Equal counts are split in the same way, unless `draw` differs.
     """
     left = counts.astype(np.int64)
     generator = np.random.default_rng([*left.tolist(), draw] if draw else left.tolist())

@@ -1,8 +1,8 @@
 """Maximum likelihood of the node distribution by EM, with a certified gap, on any kernel.
 
 The reports' codes have the distribution ``q = f P``: f the probabilities of the N nodes, P the kernel's rows.
-A step is one map from nodes to codes and one back (`linear_maps`): O(N + K) for a window kernel. How many
-steps to take is not decided here (`distribution`).
+A step is one map from nodes to codes and one back (`linear_maps`): O(N + K) for a window kernel.
+`distribution` decides on the number of steps.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""The least probability that has a logarithm here: those of nodes that no report supports run out to 0."""
+"""The least probability with a logarithm here: those of nodes without support from reports decrease to 0."""
 
 
 @dataclass(frozen=True)
 class EMFit:
-    """A node distribution and how near it is to the most likely one.
+    """A node distribution and a bound on its distance from the most likely one.
 
     `log_likelihood` is ``sum_j counts_j log q_j``, and no node distribution has one above
-    ``log_likelihood + gap``. `iterations` is the number of EM steps, or the number that longer steps amount
-    to.
+    ``log_likelihood + gap``. `iterations` is the number of EM steps, or the number to which longer steps are
+    equivalent.
 
-    The log-likelihood is concave, so for every f*, ``L(f*) - L(f) <= n (grad . f* - grad . f)``; f* is on the
-    simplex, so ``grad . f* <= max_s grad_s``, and ``grad . f = sum_j counts_j/n = 1``.
+    The log-likelihood is concave, so for every f*, ``L(f*) - L(f) <= n (grad . f* - grad . f)``. Since f* is
+    on the simplex, ``grad . f* <= max_s grad_s``, and ``grad . f = sum_j counts_j/n = 1``.
     """
 
     probabilities: FloatArray
@@ -49,8 +49,8 @@ class EMSteps:
     """EM steps of one or more data sets of a kernel in lockstep, in buffers that are allocated once.
 
     `counts` has the shape (K,) or (M, K), non-negative, each row with a positive sum. M data sets share every
-    numpy call, which for a few hundred codes costs hardly more than one of them. Every data set starts from
-    `start`, shape (N,), positive: equal probabilities unless given.
+    numpy call, which for a few hundred codes costs hardly more than a single data set. Every data set starts
+    from `start`, shape (N,), positive: equal probabilities unless given.
 
     ``f_s <- f_s grad_s`` with ``grad_s = sum_j P_sj counts_j / (n q_j)`` is the exact maximiser of the
     expected complete-data likelihood, so no step lowers the likelihood.
@@ -79,12 +79,12 @@ class EMSteps:
 
     @property
     def probabilities(self) -> FloatArray:
-        """The present node distributions, shape (M, N)."""
+        """The current node distributions, shape (M, N)."""
         return self._f / self._rows.scale
 
     @property
     def codes(self) -> FloatArray:
-        """The code distributions that they imply, shape (M, K); a view that the next step overwrites."""
+        """Their code distributions, shape (M, K); a view that the next step overwrites."""
         return self._q
 
     def log_likelihood(self) -> FloatArray:
@@ -93,7 +93,7 @@ class EMSteps:
         return value
 
     def current(self, which: int) -> EMFit:
-        """Return where data set `which` stands."""
+        """Return the current fit of data set `which`."""
         n, q, gradient = float(self.totals[which]), self._q[which], self._gradient[which]
         return EMFit(
             self._f[which] / self._rows.scale,
@@ -103,11 +103,11 @@ class EMSteps:
         )
 
     def step(self, smooth: Callable[[FloatArray], FloatArray] | None = None) -> None:
-        """Take one EM step on every data set, and with `smooth`, of `smoother`, one of smoothed EM."""
+        """Take one EM step on every data set, or one of smoothed EM with `smooth`, from `smoother`."""
         self._f *= self._gradient
         if smooth is not None:
             self._f[:] = smooth(self._f)
-        self._normalise()  # holds the sum at 1 against rounding
+        self._normalise()  # keeps the sum at 1 despite rounding
         self._refresh()
         self.iterations += 1
 
@@ -118,24 +118,24 @@ class EMSteps:
         self._refresh()
 
     def leap(self, stages: int) -> None:
-        """Go as far as ``(s^2 + s)/2`` EM steps go, for the price of `stages` = s of them.
+        """Move as far as ``(s^2 + s)/2`` EM steps, at the cost of `stages` = s steps.
 
-        One stage is `step`. The leap should be short beside `iterations`, a third or less: nodes then change
-        by little in it, and it ends close to where the steps would. On an `EMSteps` that has only begun it
-        may go wrong.
+        One stage is `step`. The leap should be short compared with `iterations`, a third or less. Then nodes
+        change little in it, and it ends close to where the steps would. After only a few steps a leap may
+        fail.
 
-        An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. Where steps change little, an
+        An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. If steps change little, an
         error in log f shrinks by a factor ``1 - e`` in a step, with e in [0, 1] for EM (Dempster, Laird and
         Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014; here of
-        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``, P_s the Legendre polynomial, which is at most 1
-        in size for every e in [0, 2]; and it follows the flow as EM does.
+        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``. The Legendre polynomial P_s is at most 1 in size
+        for every e in [0, 2], and the scheme follows the flow as EM does.
         """
         if stages < 1:
             raise ParameterError(f"stages must be at least 1, got {stages!r}")
         if stages == 1:
             self.step()
             return
-        # In place: three arrays, whatever the stages.
+        # In place: three arrays for any number of stages.
         before = np.log(np.maximum(self._f, _TINY))
         now, moved = before + self._pull(np.empty_like(before)), np.empty_like(before)
         for j in range(2, stages + 1):
@@ -150,31 +150,31 @@ class EMSteps:
         self.iterations += stages * (stages + 1) // 2
 
     def _pull(self, out: FloatArray) -> FloatArray:
-        """Return what a step adds to the logarithms of the present probabilities, in `out`."""
+        """Return in `out` the amounts that a step adds to the logarithms of the current probabilities."""
         np.maximum(self._gradient, _TINY, out=out)
         return np.asarray(np.log(out, out=out))
 
     def _put(self, logarithms: FloatArray, spare: FloatArray) -> None:
-        """Go to probabilities in proportion to what these are the logarithms of; `spare` is overwritten."""
+        """Set probabilities proportional to the exponentials of `logarithms`; `spare` is overwritten."""
         np.subtract(logarithms, logarithms.max(axis=1, keepdims=True), out=spare)
         np.exp(spare, out=self._f)
         self._normalise()
         self._refresh()
 
     def _normalise(self) -> None:
-        # In two operations: what is one node's alone is then exactly the scale, and stays.
+        # In two operations: a probability of 1 is then exactly the scale, and stays so.
         self._f /= np.add.reduce(self._f, axis=1, keepdims=True)
         self._f *= self._rows.scale
 
     def _refresh(self) -> None:
-        """Compute q and the gradient of the present probabilities."""
+        """Compute q and the gradient of the current probabilities."""
         self._rows.forward()
         np.divide(self._scaled, self._q, out=self._rows.residual)
         self._rows.backward()
 
 
 def smoother(kernel: Kernel) -> Callable[[FloatArray], FloatArray]:
-    """Return what averages every node, shape (..., N), with its two neighbours.
+    """Return a function that averages every node, shape (..., N), with its two neighbours.
 
     The weights are 1, 2, 1; at the two ends of an interval 2, 1. On a circle the first and the last node are
     neighbours.

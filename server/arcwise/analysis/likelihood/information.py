@@ -1,8 +1,8 @@
 """The information matrix ``P diag(s) P'`` of some nodes, factored: the costly part of a Newton step.
 
-For rows that are a constant plus a window it needs no product: two windows share a run of codes, and what
-that run holds of s is a difference of prefix sums. Nodes that are far apart share none, so that the matrix is
-banded where windows are short: O(d) for d nodes in place of O(d^2 K).
+For rows that are a constant plus a window, no matrix product is needed. Two windows share a run of codes, and
+the sum of s over that run is a difference of prefix sums. Nodes far apart share no codes, so the matrix is
+banded if windows are short: O(d) for d nodes instead of O(d^2 K).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     Solve: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _HAIR = 1e-13
-"""Of the diagonal, which is added: it keeps a matrix positive definite where few codes were seen."""
+"""Part of the diagonal added to it: it keeps a matrix positive definite if few codes were seen."""
 
 _BANDED = 0.25
-"""Of the nodes: with at most so many below the diagonal a banded factorisation is the faster one."""
+"""Part of the nodes: with at most this many bands below the diagonal, a banded factorisation is faster."""
 
 
 class Factored(NamedTuple):
     """A symmetric matrix ``A + tilt 1' + 1 tilt' + level 1 1'``, of which A is factored.
 
-    For changes of a distribution, which have a known sum, the terms besides A add numbers that are known as
-    well. `solve` takes b to ``A^-1 b``, both of shape (d,).
+    For changes of a distribution, which have a known sum, the terms besides A add known numbers. `solve` maps
+    b to ``A^-1 b``, both of shape (d,).
     """
 
     solve: Solve
@@ -44,22 +44,22 @@ class Factored(NamedTuple):
 
 
 class Matrix(Protocol):
-    """A symmetric matrix A, d by d, as `entries` hold it."""
+    """A symmetric matrix A, d by d, stored in `entries`."""
 
     entries: FloatArray
 
     @property
     def diagonal(self) -> FloatArray:
-        """Where the diagonal stands in the entries, shape (d,), in the order in which they have the rows."""
+        """A view of the diagonal in the entries, shape (d,), in their order of rows."""
 
     def times(self, change: FloatArray) -> FloatArray:
         """Return ``A change``, shape (d,)."""
 
     def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
-        """Return what solves with ``A + diag(more)``, shape (d,) or (S, d) to the same.
+        """Return a solver of ``A + diag(more)``, shape (d,) or (S, d) to the same.
 
-        The factors are written to `within`, an array like `entries` or these themselves, or to a new one. The
-        solver is None where floats cannot tell the factors.
+        The factors are written to `within`, an array like `entries` or `entries` itself, or to a new one. The
+        solver is None if the factors exceed the precision of floats.
         """
 
 
@@ -71,28 +71,28 @@ class Dense:
 
     @property
     def diagonal(self) -> FloatArray:
-        """As of `Matrix`."""
+        """See `Matrix`."""
         return self.entries.ravel()[:: len(self.entries) + 1]
 
     def times(self, change: FloatArray) -> FloatArray:
-        """Return as of `Matrix`."""
+        """See `Matrix`."""
         product: FloatArray = change @ self.entries
         return product
 
     def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
-        """Return as of `Matrix`."""
+        """See `Matrix`."""
         from scipy.linalg.lapack import dpotrf, dpotrs
 
         within = _copied(self.entries, within)
         diagonal = Dense(within).diagonal
         diagonal += more
-        # LAPACK reads columns: to it this is the transpose, whose upper triangle is our lower one.
+        # LAPACK reads columns, so it sees the transpose, whose upper triangle is our lower one.
         factor, failed = dpotrf(within.T, lower=0, clean=0, overwrite_a=1)
         return None if failed else lambda sides: dpotrs(factor, sides.T, lower=0)[0].T
 
 
 class Banded:
-    """A matrix with entries near its diagonal only: the diagonal of each column and what is below it.
+    """A matrix with entries near its diagonal only: the diagonal of each column and the entries below it.
 
     `entries` has the shape (d, 1 + b), with the rows in the given order.
     """
@@ -102,11 +102,11 @@ class Banded:
 
     @property
     def diagonal(self) -> FloatArray:
-        """As of `Matrix`."""
+        """See `Matrix`."""
         return self.entries[:, 0]
 
     def times(self, change: FloatArray) -> FloatArray:
-        """Return as of `Matrix`."""
+        """See `Matrix`."""
         from scipy.linalg.blas import dsbmv
 
         below, product = self.entries.shape[1] - 1, np.empty_like(change)
@@ -114,7 +114,7 @@ class Banded:
         return product
 
     def solver(self, more: FloatArray, within: FloatArray | None = None) -> Solve | None:
-        """Return as of `Matrix`."""
+        """See `Matrix`."""
         from scipy.linalg.lapack import dpbtrf, dpbtrs
 
         within = _copied(self.entries, within)
@@ -142,7 +142,7 @@ def _copied(entries: FloatArray, within: FloatArray | None) -> FloatArray:
 def dense_information(rows: FloatArray) -> Information:
     """Return the function from s and m, shapes (K,) and (d,), to ``rows diag(s) rows' + diag(m)``.
 
-    It returns None where floats cannot tell the factors.
+    It returns None if the factors exceed the precision of floats.
     """
     nothing = np.zeros(len(rows))
 
@@ -155,44 +155,45 @@ def dense_information(rows: FloatArray) -> Information:
 
 
 def fast_information(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], Information] | None:
-    """Return what makes the function of these nodes from the codes seen, or None where a product must do."""
+    """Return a factory of the function of these nodes for the codes seen, or None without a fast way."""
     return partial(window_information, kernel, nodes) if isinstance(kernel, WindowKernel) else None
 
 
 def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -> Information:
-    """Return the function from s and m to ``P diag(s) P' + diag(m)``, or None where floats cannot tell.
+    """Return the function from s and m to ``P diag(s) P' + diag(m)``, or None beyond the precision of floats.
 
     P has the rows of the kernel at `nodes`, shape (d,): increasing, on a circle up to a turn from any start.
-    `seen`, shape (K,), marks the codes that s has entries for; elsewhere s is 0.
+    `seen`, shape (K,), marks the codes for which s has entries; elsewhere s is 0.
 
-    With ``P_sj = base_j + g 1[j in window s]``, u the windows' sums of ``base s``, and B the sums of s over
-    the codes that two windows share, the matrix is ``sum_j base_j^2 s_j + g (u_s + u_t) + g^2 B_st``. For
-    ``t >= s`` windows share the codes from t to s + W - 1, and on a circle, where these pass K, those from 0
-    to s + W - 1 - K and from s to t + W - 1 - K too.
+    Write ``P_sj = base_j + g 1[j in window s]``. Let u be the windows' sums of ``base s``, and B the sums of
+    s over the codes that two windows share. Then the matrix is
+    ``sum_j base_j^2 s_j + g (u_s + u_t) + g^2 B_st``. For ``t >= s`` windows share the codes from t to
+    ``s + W - 1``. On a circle, if these pass K, they also share those from 0 to ``s + W - 1 - K`` and from s
+    to ``t + W - 1 - K``.
     """
     k, w, d = kernel.codes, kernel.window, len(nodes)
     g = kernel.extra / UNIT
     base = np.full(k, kernel.background / UNIT)
     base[: kernel.leftover] += 1 / UNIT
-    # Codes are counted from the first node, so that on a circle, too, nodes increase from 0.
+    # Codes are counted from the first node, so that nodes also increase from 0 on a circle.
     first = int(nodes[0]) if kernel.circular else 0
     starts = (nodes - first) % k if kernel.circular else nodes
     order = np.roll(np.arange(k), -first)
     base = base[order]
     place = np.empty(k, dtype=np.int64)
     place[order] = np.arange(k)
-    put = place[seen]  # where each seen code goes
+    put = place[seen]  # the position of each seen code
     ends = np.minimum(starts + w, k)
     wrapped = np.maximum(starts + w - k, 0)
     turns = kernel.circular and bool(wrapped.any())
     full = np.zeros(k)
     sums, moments = np.zeros(k + 1), np.zeros(k + 1)
 
-    # Which nodes are next to each other in the matrix, and how many below the diagonal share codes.
+    # The order of nodes in the matrix, and the number of them below the diagonal that share codes.
     along = np.arange(d)
     ahead = np.append(starts, starts + k) if turns else starts
     reach = int((np.searchsorted(ahead, starts + w) - along).max()) - 1
-    if turns:  # the circle is pressed flat, so that its first nodes are beside its last ones
+    if turns:  # the circle is pressed flat, so that its first nodes are next to its last ones
         reach *= 2
         along = _pressed_flat(d)
     banded = reach <= _BANDED * d
@@ -223,14 +224,14 @@ def window_information(kernel: WindowKernel, nodes: IntArray, seen: BoolArray) -
 
 
 def whole_window_information(kernel: WindowKernel, order: IntArray, s: FloatArray) -> Banded:
-    """Return the matrix A of all nodes in this order: neighbours in turn, on a circle from any start.
+    """Return the matrix A of all nodes in this order: consecutive neighbours, on a circle from any start.
 
-    ``P diag(s) P'`` is A and terms as of `Factored`: on changes of a distribution, which add up to 0, both
-    have the same products but for a number that is alike for each node.
+    ``P diag(s) P'`` is A plus terms as in `Factored`. For changes of a distribution, which sum to 0, both
+    have the same products except for a constant that is equal for each node.
     """
     d, window = len(order), kernel.window
-    # Of the codes that two windows share, for nodes so far apart; not from prefix sums of all codes, beside
-    # which the sum of few likely ones could vanish.
+    # Sums of s over the codes that two windows share, by the distance of their nodes. Prefix sums of all
+    # codes could lose a sum of few likely codes to rounding.
     codes = s[(order[:, None] + np.arange(window)) % kernel.codes]
     shared = (kernel.extra / UNIT) ** 2 * np.cumsum(codes[:, ::-1], axis=1)[:, ::-1]
     along = _pressed_flat(d) if kernel.circular else np.arange(d)
@@ -244,13 +245,13 @@ def whole_window_information(kernel: WindowKernel, order: IntArray, s: FloatArra
 
 
 def _pressed_flat(d: int) -> IntArray:
-    """Return the nodes of a circle so that neighbours are near: 0, d - 1, 1, d - 2, ..., shape (d,)."""
+    """Return the nodes of a circle with neighbours close together: 0, d - 1, 1, d - 2, ..., shape (d,)."""
     along = np.arange(d)
     return np.where(along % 2, d - 1 - along // 2, along // 2)
 
 
 def _solver(matrix: Matrix, more: FloatArray) -> Solve | None:
-    """Return the solver of a matrix that is overwritten."""
+    """Return the solver of a matrix, which is overwritten."""
     diagonal = matrix.diagonal
     diagonal *= 1.0 + _HAIR
     return matrix.solver(more, matrix.entries)

@@ -1,7 +1,8 @@
-"""The two linear maps that a kernel is: from nodes to codes, and back. One class for each kind of kernel.
+"""The two linear maps of a kernel: from nodes to codes, and back. One class for each kind of kernel.
 
 With P the kernel's rows, ``forward`` computes ``codes = nodes P`` and ``backward`` ``gradient = residual P'``
-for M vectors at a time, in buffers that are allocated once. Estimators ask these classes and know no kernel.
+for M vectors at a time, in buffers that are allocated once. Estimators use these classes and do not depend on
+the kernel.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 KEPT = 4
-"""Kernels whose matrices are kept: that of a table of a megabyte has up to 8 MB."""
+"""Kernels with cached matrices: the matrix of a table of a megabyte has up to 8 MB."""
 
 _TINY = float(np.finfo(np.float64).tiny)
-"""The least probability of a code: where no node with mass gives it weight, 0/q and 0 log q are to be 0."""
+"""The least probability of a code: without weight from a node with mass, 0/q and 0 log q must be 0."""
 
 
 class Rows(ABC):
@@ -33,7 +34,7 @@ class Rows(ABC):
     `forward` reads `nodes`, shape (M, N), and writes `codes`, shape (M, K), each number positive. `backward`
     reads `residual`, shape (M, K), a function r of the code, and writes `gradient`, shape (M, N):
     ``sum_j P_sj r_j`` for each node s. Callers fill `nodes` with probabilities times `scale`, and `residual`
-    with r times `scale`, a constant of the kernel: they scale at no cost, and the maps save two
+    with r times `scale`, a constant of the kernel. Callers scale at no cost, and the maps save two
     multiplications of each vector.
     """
 
@@ -57,26 +58,26 @@ class Rows(ABC):
 class _WindowRows(Rows):
     """Every row is a constant plus a window, so both maps are differences of prefix sums: O(N + K).
 
-        q_j = base_j + F(j) - F(j-W)                       codes from nodes, F the prefix sums of g f
-        grad_s = sum_j (base_j/g) g r_j + R(s+W) - R(s)    nodes from codes, R the prefix sums of g r
+        q_j = base_j + F(j) - F(j-W)                       codes from nodes, F the prefix sums of g f.
+        grad_s = sum_j (base_j/g) g r_j + R(s+W) - R(s)    nodes from codes, R the prefix sums of g r.
 
-    with the scale g; the nodes must sum to it. In a prefix sum every addition waits for the one before, so
-    these two take most of the time: over the N nodes and the K codes only, as what lies beyond is known.
+    The scale is g, and the nodes must sum to it. In a prefix sum every addition waits for the previous one,
+    so these two take most of the time. They run over the N nodes and the K codes only, as the rest is known.
     """
 
     def __init__(self, kernel: WindowKernel, sets: int) -> None:
         super().__init__(kernel, sets)
         n, k, w = kernel.nodes, kernel.codes, kernel.window
-        self._base = np.full((sets, k), kernel.background / UNIT)  # whole: to broadcast takes twice as long
+        self._base = np.full((sets, k), kernel.background / UNIT)  # whole: broadcasting takes twice as long
         self._base[:, : kernel.leftover] += 1 / UNIT
         self.scale = kernel.extra / UNIT
-        # Laid out so that q_j = base_j + prefix[W+j] - prefix[j]: on a line 0 stands before the sums, and the
-        # scale, all mass, after them.
+        # Laid out so that q_j = base_j + prefix[W+j] - prefix[j]: on a line the sums are preceded by 0 and
+        # followed by the scale, which is all mass.
         prefix = np.zeros((sets, w + k))
         prefix[:, w + n :] = self.scale
         self._sums = prefix[:, w : w + n]
         self._ahead, self._behind = prefix[:, w:], prefix[:, :k]
-        # On a circle the sums of one turn earlier stand before them: less by all mass.
+        # On a circle the sums are preceded by those of the previous turn, which are smaller by all mass.
         self._turn = (prefix[:, k:], prefix[:, :w]) if kernel.circular else None
         self._background = self._base[0] / self.scale
         # Laid out so that grad_s = ... + tail[s+W] - tail[s]; on a circle the next turn's sums follow.
@@ -106,7 +107,7 @@ class _WindowRows(Rows):
 class _CirculantRows(Rows):
     """One row turned with the node: both maps are circular convolutions, O(K log K) by Fourier transforms.
 
-    The row's least weight is kept apart, so that an error of the transform is one of the rest only. The nodes
+    The row's least weight is kept separately, so that errors of the transform affect the rest only. The nodes
     must sum to 1.
     """
 
@@ -150,7 +151,7 @@ class _DenseRows(Rows):
 
 
 def rows_of(kernel: Kernel, sets: int) -> Rows:
-    """Return the two maps of a kernel for `sets` vectors at a time, in the cheapest way that its kind has."""
+    """Return the two maps of a kernel for `sets` vectors at a time, in the cheapest way for its kind."""
     if isinstance(kernel, WindowKernel):
         return _WindowRows(kernel, sets)
     if isinstance(kernel, CirculantKernel):
@@ -181,7 +182,7 @@ def _matrix(kernel: _Itself) -> FloatArray:
 
 
 def matrix_of(kernel: Kernel) -> FloatArray:
-    """Return ``kernel.matrix()``, read-only, made once for all points of a series."""
+    """Return ``kernel.matrix()``, read-only and cached, for all points of a series."""
     return _matrix(_Itself(kernel))
 
 
@@ -203,9 +204,9 @@ def code_laws(kernel: Kernel, nodes: FloatArray) -> FloatArray:
 
 
 def code_changes(kernel: WindowKernel, nodes: FloatArray) -> FloatArray:
-    """Return what changes of nodes, which add up to 0, change of `code_laws`, shape (M, N) to (M, K)."""
+    """Return the changes of `code_laws` from changes of nodes that sum to 0, shape (M, N) to (M, K)."""
     sums = np.cumsum(nodes, axis=1)
     if not kernel.circular:
-        sums = np.pad(sums, ((0, 0), (0, kernel.window)))  # all of a change is 0
+        sums = np.pad(sums, ((0, 0), (0, kernel.window)))  # a change sums to 0
     changes: FloatArray = kernel.extra / UNIT * (sums - np.roll(sums, kernel.window, axis=1))
     return changes[:, : kernel.codes]

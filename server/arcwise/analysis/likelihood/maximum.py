@@ -1,8 +1,7 @@
-"""The largest likelihood of a node distribution, certified, for one kernel and many data sets: the fit test.
+"""The maximum likelihood of a node distribution, certified, for one kernel and many data sets: the fit test.
 
-EM needs thousands of steps for what the test needs; an interior point method takes ten, on a few hundred
-nodes. Finer kernels are solved on some of their nodes, to which those are added that could raise the
-likelihood.
+EM would need thousands of steps for the test; an interior point method needs ten, on a few hundred nodes.
+Finer kernels are solved on some of their nodes, and nodes that could raise the likelihood are added.
 """
 
 from __future__ import annotations
@@ -29,26 +28,26 @@ if TYPE_CHECKING:
 _MAX_STEPS = 60
 
 _NEARLY = 2.0
-"""Nats that the log-likelihood still lacks, about, from which on it is worth a certificate."""
+"""Estimated nats below the maximum from which the log-likelihood is worth certifying."""
 
-_LEAST = 1e-200  # the least probability of a node: slacks over it stay within the range of a float
+_LEAST = 1e-200  # the least probability of a node: slacks divided by it stay within the range of a float
 
 GAP = 0.001
-"""Nats to which every likelihood is to be certified."""
+"""Nats to which every likelihood should be certified."""
 
-_ALL = 160  # nodes up to which all are taken at once
-_COARSE = 96  # nodes that a finer kernel starts with
+_ALL = 160  # nodes up to which all are used from the start
+_COARSE = 96  # nodes with which a finer kernel starts
 
 _ROUNDS = 40
 
-_MASS = 1e-9  # what a node has at least that stays
+_MASS = 1e-9  # least mass of a node that is kept
 
 _ENOUGH = 5.0
-"""Reports to expect of the rarest code before counts are taken for normal, as for any chi-square test."""
+"""Expected reports of the rarest code from which counts are treated as normal, as in any chi-square test."""
 
 
 class _State(NamedTuple):
-    """Where the interior point method stands: the distribution, the multiplier of its sum, the slacks."""
+    """The state of the interior point method: the distribution, the multiplier of its sum, the slacks."""
 
     f: FloatArray
     y: float
@@ -57,7 +56,7 @@ class _State(NamedTuple):
 
 @dataclass(frozen=True)
 class Maximum:
-    """A distribution, its log-likelihood, and a proved bound on how much higher any distribution's is."""
+    """A distribution, its log-likelihood, and a proved bound on how far it is below the maximum."""
 
     probabilities: FloatArray
     log_likelihood: float
@@ -69,9 +68,8 @@ class Likelihood:
     """``L(f) = sum_j counts_j log (f rows)_j`` as a function of the distribution f over d nodes.
 
     `rows`, shape (d, K), holds the positive code probabilities of each node, and `counts` is non-negative
-    with a positive sum n. `information` takes the codes seen, shape (K,), to a function as
-    `dense_information` returns it for these codes; unless it is given, that function is computed from the
-    rows.
+    with a positive sum n. `information` maps the codes seen, shape (K,), to a function like that of
+    `dense_information` for these codes; by default it is computed from the rows.
     """
 
     def __init__(
@@ -91,14 +89,14 @@ class Likelihood:
     def maximize(self, *, gap: float = 0.01) -> Maximum:
         """Return the maximum over all distributions f, certified to `gap` nats.
 
-        The result has its own `gap`, which is larger where rounding prevents that.
+        The result has its own `gap`, which is larger if rounding prevents that.
 
         Primal-dual interior point on the likelihood per report: with ``g = grad L``, ``g - y + z = 0``,
-        ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor says how far mu can go, as
-        with Mehrotra; his correction of second order is left out: where steps are short it can make them go
-        round in circles.
+        ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor determines how far mu can
+        decrease, as in Mehrotra's method. His second-order correction is left out, because it can cycle when
+        steps are short.
 
-        The bound. L is concave, so for any distribution f*, ``L(f*) - L(f) <= g.f* - g.f``, where ``g.f = 1``
+        The bound: L is concave, so for any distribution f*, ``L(f*) - L(f) <= g.f* - g.f``, where ``g.f = 1``
         and ``g.f* <= max_s g_s``.
         """
         d = len(self._ones)
@@ -107,10 +105,10 @@ class Likelihood:
         step = 0
         for step in range(1, _MAX_STEPS + 1):
             moved = self._step(state)
-            if moved is None:  # at the end of what floats can tell; each point has its own certificate
+            if moved is None:  # at the precision of floats; each point has its own certificate
                 break
             state = moved
-            # About what the log-likelihood still lacks.
+            # The approximate distance of the log-likelihood from its maximum.
             if self.n * float(state.f @ state.z) > max(8 * gap, _NEARLY):
                 continue
             candidate = self._certified(state.f, step)
@@ -121,9 +119,9 @@ class Likelihood:
         last = self._certified(state.f, step)
         return last if best is None or last.gap < best.gap else best
 
-    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is none
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # such a step is rejected
     def _step(self, state: _State) -> _State | None:
-        """Return the state after a step, or None where floats cannot tell one."""
+        """Return the state after a step, or None if it is beyond the precision of floats."""
         f, y, z = state
         q = f @ self._rows
         ratio = self._weights / q
@@ -135,7 +133,7 @@ class Likelihood:
         dual = self._rows @ ratio - y + z - primal * tilt
         solved = solve(self._ones)
         total = float(solved.sum())
-        # The predictor aims at mu = 0; how far it gets sets the aim of the step.
+        # The predictor aims at mu = 0; its reach determines the target of the step.
         complement = -f * z
         for predictor in (True, False):
             right = solve(dual + complement / f)
@@ -165,7 +163,7 @@ def _reach(x: FloatArray, dx: FloatArray) -> float:
 
 
 class Fitted(NamedTuple):
-    """Probabilities of the nodes and of the codes, and a proved bound on what the log-likelihood lacks."""
+    """Probabilities of the nodes and of the codes, and a proved bound on the missing log-likelihood."""
 
     nodes: FloatArray
     codes: FloatArray
@@ -173,7 +171,7 @@ class Fitted(NamedTuple):
 
 
 class Model:
-    """All distributions of codes that some distribution of inputs gives."""
+    """All distributions of codes that result from some distribution of inputs."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -181,7 +179,7 @@ class Model:
         self._start = np.zeros(kernel.nodes, dtype=np.bool_)
         self._start[::stride] = True
         self._start[-1] = True
-        # All rows at once, where there are few, or where zeros among them must be looked for.
+        # All rows in one matrix if they are few, or if zeros among them must be found.
         self._positive = kernel.ratio() is not None
         self._rows = kernel.matrix() if stride == 1 or not self._positive else None
         self._whole = stride == 1
@@ -189,10 +187,10 @@ class Model:
     def fit(self, counts: FloatArray) -> Fitted:
         """Return the most likely distribution for counts of shape (K,), with at least one report.
 
-        On a subset of the nodes the maximum has its own bound; on all nodes the log-likelihood can be higher
-        by at most ``n (max_s grad_s - 1)`` over all nodes s. While that exceeds 0.001, the nodes where the
-        gradient is highest among its neighbours join (the exchange methods for mixtures; Lesperance and
-        Kalbfleisch 1992), and nodes without mass leave.
+        On a subset of the nodes the maximum has its own bound. On all nodes the log-likelihood can be higher
+        by at most ``n (max_s grad_s - 1)`` over all nodes s. While that exceeds 0.001, nodes with a local
+        maximum of the gradient are added (the exchange methods for mixtures; Lesperance and Kalbfleisch
+        1992), and nodes without mass are removed.
         """
         if not self._whole:
             return self._exchange(counts)
@@ -202,10 +200,10 @@ class Model:
         return Fitted(best.probabilities, law(best.probabilities @ rows), best.gap)
 
     def active(self, counts: FloatArray, fitted: Fitted) -> IntArray:
-        """Return the nodes that the most likely distribution has mass on, shape (d,), increasing.
+        """Return the nodes on which the most likely distribution has mass, shape (d,), increasing.
 
-        An interior point method leaves every node some mass. At the maximum a node's mass or what its
-        gradient lacks to 1 is 0; the larger of the two is the one that is not.
+        An interior point method leaves every node some mass. At the maximum either a node's mass is 0 or its
+        gradient is 1; of the mass and the gradient's distance from 1, the larger is the nonzero one.
         """
         massive = fitted.nodes > 1.0 - self._gradient(counts, fitted.codes)
         massive[np.argmax(fitted.nodes)] = True
@@ -234,13 +232,13 @@ class Model:
                 left[0] = right[-1] = -np.inf
             peak = (gradient >= left) & (gradient >= right) & (n * (gradient - 1.0) > GAP / 2)
             if not (peak & ~taken).any():
-                break  # what is missing is the rounding error of the solution on these nodes
+                break  # the rest is the rounding error of the solution on these nodes
             taken = peak | needed
             taken[chosen[best.probabilities > _MASS]] = True
         return result
 
     def _gradient(self, counts: FloatArray, codes: FloatArray) -> FloatArray:
-        """Return the derivative of the log-likelihood per report by each node's probability, shape (N,)."""
+        """Return the derivatives of the log-likelihood per report by node probabilities, shape (N,)."""
         residual = np.divide(counts, counts.sum() * codes, out=np.zeros_like(codes), where=counts > 0)
         return node_means(self.kernel, residual)
 
@@ -254,7 +252,7 @@ class Model:
         return self._rows if len(nodes) == len(self._rows) else self._rows[nodes]
 
     def _needed(self, counts: FloatArray) -> BoolArray:
-        """Return nodes that together give every seen code weight, where rows have zeros."""
+        """Return nodes that together give weight to every seen code, if rows have zeros."""
         taken = np.zeros(self.kernel.nodes, dtype=np.bool_)
         if not self._positive and self._rows is not None:
             taken[np.unique(self._rows[:, counts > 0].argmax(axis=0))] = True
@@ -262,7 +260,7 @@ class Model:
 
 
 def law(codes: FloatArray) -> FloatArray:
-    """Return probabilities of codes with the sum 1: rows are rounded, draws want it exact."""
+    """Return probabilities of codes that sum to 1: rows are rounded, but draws need an exact sum."""
     law: FloatArray = codes / codes.sum()
     return law
 
@@ -270,8 +268,8 @@ def law(codes: FloatArray) -> FloatArray:
 def largest_probabilities(kernel: Kernel) -> FloatArray:
     """Return each code's largest probability over all inputs, shape (K,).
 
-    An input is a mixture of nodes, so the largest is a node's. Every code lies in some window, so with a
-    window kernel it is ``(b + g) / 2**64``, for the first codes one unit more.
+    An input is a mixture of nodes, so the largest is at a node. Every code lies in some window, so for a
+    window kernel it is ``(b + g) / 2**64``, and one unit more for the first codes.
     """
     if isinstance(kernel, WindowKernel):
         weight = kernel.background + kernel.extra
@@ -295,8 +293,8 @@ def smallest_probabilities(kernel: Kernel) -> FloatArray:
 def residuals(counts: FloatArray, codes: FloatArray) -> FloatArray:
     """Return Pearson's residuals ``(counts - n q) / sqrt(n q)``; 0 where q is 0.
 
-    Not over ``sqrt(n q (1 - q))``: where one code has nearly all reports, that is the spread of all others
-    together, and what the fit adds to these by chance would stand out as a surplus of the one.
+    The denominator is not ``sqrt(n q (1 - q))``. If one code has nearly all reports, that is the spread of
+    all others together, and a chance error of the fit in these would look like a surplus of that code.
     """
     n = counts.sum()
     spread = np.sqrt(n * codes)
@@ -305,16 +303,16 @@ def residuals(counts: FloatArray, codes: FloatArray) -> FloatArray:
 
 
 def g_squared(counts: FloatArray, codes: FloatArray) -> float:
-    """Return ``2 sum_j counts_j log(counts_j / (n q_j))`` over the codes that were seen and have a chance."""
+    """Return ``2 sum_j counts_j log(counts_j / (n q_j))`` over the codes that were seen and are possible."""
     seen = (counts > 0) & (codes > 0)
     c = counts[seen]
     return 2.0 * float(c @ np.log(c / (counts.sum() * codes[seen])))
 
 
 class Face:
-    """The distributions on some of the nodes, near a given one: what data sets drawn from it are fitted with.
+    """The distributions on some of the nodes, near a given one, to which data sets drawn from it are fitted.
 
-    The counts have chosen these nodes; a draw may not choose again. The notes of `fit_test` say why.
+    The counts have chosen these nodes; a draw may not choose others. The notes of `fit_test` give the reason.
 
     `rows`, shape (d, K), holds the code probabilities of these nodes, and `nodes` the probabilities of the
     given distribution, up to a factor. `lowest`, shape (K,), is each code's smallest probability over all
@@ -335,14 +333,14 @@ class Face:
         self.codes = law(nodes @ rows)
 
     def statistics(self, drawn: FloatArray) -> tuple[FloatArray, float]:
-        """Return the largest residual and G^2 of each of B data sets fitted anew, shape (B, 2), and the gap.
+        """Return the largest residual and G^2 of each of B refitted data sets, shape (B, 2), and the gap.
 
         `drawn`, shape (B, K), holds counts drawn from `codes`, all with the same number of reports.
 
-        Where every code can expect five reports, one linear step is the fit: a projection in the metric of
-        the multinomial law. A node's probability may fall below 0 in it. Directions in which a change of f by
-        1 moves the codes by less than a standard error are left out: no fit goes so far in them. Where
-        reports are fewer, every set gets its most likely distribution on these nodes.
+        If every code can expect five reports, one linear step is the fit: a projection in the metric of the
+        multinomial law. A node's probability may fall below 0 in it. Directions in which a change of f by 1
+        moves the codes by less than a standard error are left out: no fit moves that far in them. With fewer
+        reports, every set gets its most likely distribution on these nodes.
         """
         if self._lowest.min() > 0.0 and drawn[0].sum() * self.codes.min() >= _ENOUGH:
             return self._projected(drawn), 0.0

@@ -1,7 +1,7 @@
-"""Every mechanism that serves a domain, side by side: errors, bias, sizes, certificates (`arcwise compare`).
+"""Compare every mechanism that serves a domain: errors, bias, sizes, certificates (`arcwise compare`).
 
 Everything is summed over the integer rows that a device samples from. Nothing is simulated, and no closed
-form of an idealised mechanism stands in for its kernel.
+form of an idealised mechanism replaces its kernel.
 """
 
 from __future__ import annotations

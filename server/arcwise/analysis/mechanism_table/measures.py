@@ -1,4 +1,4 @@
-"""One line of a comparison: what is measured of a mechanism, on which inputs."""
+"""One row of a comparison: the measures of a mechanism, and the inputs that they are over."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 _STEPS = 1024
 _BLOCK = 1 << 20
-"""Probabilities that are held at once."""
+"""Probabilities in memory together."""
 
 _MOST = 1 << 27
-"""Probabilities of one mechanism, in all: of a finer grid not every quarter between nodes is an input."""
+"""Most probabilities of one mechanism in total; on finer grids, some quarters between nodes are left out."""
 
 
 @dataclass(frozen=True)
 class MechanismRow:
-    """One mechanism at one epsilon: a line of the table.
+    """One mechanism at one epsilon: a row of the table.
 
-    Errors are in the unit of the domain (to the power in question), for the worst of all inputs and on
-    average over the population's values: without one over inputs that are uniform on the domain, its values
-    where it has a step. On a circle distances are circular.
+    Errors are in the unit of the domain (to the power in question), for the worst of all inputs, and on
+    average over the population's values. Without a population, the average is over inputs that are uniform on
+    the domain, or over its values if it has a step. On a circle distances are circular.
 
     - "absolute" is ``E|decode - x|``, and "squared" ``E(decode - x)^2``, the variance if the mechanism is
       unbiased.
@@ -42,9 +42,9 @@ class MechanismRow:
       are NaN on a circle.
     - `attenuation` is rho_1 on a circle, the length of the mean vector of the decoded reports: a small one
       makes a mean direction costly. It is NaN on an interval.
-    - `unbiased` means that the decoded report has the input as its expectation, for every input.
-    - `label` is the mechanism's name and what distinguishes this member of its family; `name` and `version`
-      are as in the registry. `nodes` and `codes` are N and K.
+    - `unbiased` means that the expectation of the decoded report is the input, for every input.
+    - `label` is the mechanism's name, with the properties that distinguish this member of its family; `name`
+      and `version` are as in the registry. `nodes` and `codes` are N and K.
     - `report_bytes` is the size of one report on the wire, and `task_bytes` that of the task with its kernel.
     - `epsilon` and `delta` are those of the certificate; delta is exact, in units of 2^-64, and 0 for pure
       epsilon-LDP.
@@ -88,7 +88,7 @@ def measure(mechanism: Mechanism, label: str, population: Population | None = No
         units, mass = _values(mechanism, population)
         average = [float(mass @ each) for each in _moments(mechanism, units)[:3]]
     length = mechanism.domain.length
-    area = length * length  # length**2 raises where a product becomes infinite
+    area = length * length  # length**2 raises on overflow, where a product becomes infinite
     certificate = mechanism.certificate()
     circular = mechanism.domain.circular
     kernel = mechanism.kernel
@@ -122,26 +122,26 @@ def measure(mechanism: Mechanism, label: str, population: Population | None = No
 
 
 def _grid(mechanism: Mechanism) -> FloatArray:
-    """Return inputs on the unit domain that hold every node, the quarters between nodes and both ends.
+    """Return inputs on the unit domain: every node, the quarters between nodes and both ends.
 
-    Of a grid of more than some 5,000 nodes every so many of these, nodes, quarters and halves in turn. On a
-    lattice without rounding the inputs are the values.
+    On a grid of more than about 5,000 nodes, only every n-th of these: nodes, quarters and halves in turn. On
+    a lattice without rounding the inputs are the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
         return np.arange(mechanism.lattice.size) / mechanism.lattice.steps
     nodes = mechanism.kernel.nodes
     if mechanism.domain.circular:
         return np.linspace(0.0, 1.0, _STEPS // 16 + 1) / nodes
-    apart = 2 * (4 * nodes * mechanism.kernel.codes // _MOST // 2) + 1  # odd: every quarter has its turn
+    apart = 2 * (4 * nodes * mechanism.kernel.codes // _MOST // 2) + 1  # odd: includes every quarter in turn
     inside = mechanism.node_units(np.arange(0, 4 * nodes - 3, apart) / 4.0)
     return np.unique(np.clip(np.concatenate([inside, np.linspace(0.0, 1.0, _STEPS + 1)]), 0.0, 1.0))
 
 
 def _uniform(mechanism: Mechanism) -> FloatArray:
-    """Return inputs that are averaged over for a uniform population.
+    """Return the inputs to average over for a uniform population.
 
-    The middle of each of many equal parts of the domain (on a circle, of one step between nodes). On a
-    lattice without rounding the values.
+    They are the middles of many equal parts of the domain (on a circle, of one step between nodes). On a
+    lattice without rounding they are the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
         return _grid(mechanism)
@@ -153,8 +153,8 @@ def _uniform(mechanism: Mechanism) -> FloatArray:
 def _values(mechanism: Mechanism, population: Population) -> tuple[FloatArray, FloatArray]:
     """Return the values of a population, and their shares.
 
-    Exact for atoms, unless these are too many for the grid; of other populations a few thousand quantiles
-    that are equally far apart stand for all.
+    They are exact for atoms, unless these are too many for the grid; other populations are represented by a
+    few thousand equally spaced quantiles.
     """
     most = max(2 * _STEPS, _MOST // mechanism.kernel.codes)
     if isinstance(population, Atoms) and population.places.size <= most:
@@ -163,7 +163,7 @@ def _values(mechanism: Mechanism, population: Population) -> tuple[FloatArray, F
         parts = most if isinstance(population, Atoms) else 2 * _STEPS
         units, mass = population.quantiles((np.arange(parts) + 0.5) / parts), np.full(parts, 1.0 / parts)
     lattice = mechanism.lattice
-    if lattice is not None and not mechanism.rounds:  # devices have the nearest values
+    if lattice is not None and not mechanism.rounds:  # devices hold the nearest values
         units = np.floor(units * lattice.steps + 0.5) % lattice.size / lattice.steps
     return units, mass
 

@@ -1,4 +1,4 @@
-"""Which mechanisms are compared, and their table: one row for each, sorted."""
+"""The mechanisms that are compared, and their table: one row for each, sorted."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
 
 DEFAULT_DELTA = 1e-6
-"""What mechanisms that spend a delta aim at, unless told."""
+"""Default delta that mechanisms that spend one aim for."""
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with the mechanisms that are done, their number in all, and the name of the one that comes next."""
+"""Called with the number of finished mechanisms, their total, and the name of the next one."""
 
 SORTS = (
     "worst-squared",
@@ -45,7 +45,7 @@ SORTS = (
     "task-bytes",
     "label",
 )
-"""What rows can be sorted by; the first is the default."""
+"""Columns that rows can be sorted by; the first is the default."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Candidate:
     options: Mapping[str, Any]
 
     def make(self, epsilon: float) -> Mechanism:
-        """Return the mechanism; a family that spends a delta alone ignores epsilon."""
+        """Return the mechanism; a family that spends only a delta ignores epsilon."""
         if self.family is None:
             from arcwise.analysis.design import minimax
 
@@ -76,7 +76,7 @@ class Candidate:
 def candidates(domain: Domain, *, delta: float, nodes: int | None, designs: bool) -> list[Candidate]:
     """Return every registered mechanism that serves the domain, in all its placements, and the LP designs.
 
-    Mechanisms whose window is optimal for a loss appear for ``|y-x|`` and for ``(y-x)^2``.
+    Mechanisms with a window that is optimal for a loss appear for ``|y-x|`` and for ``(y-x)^2``.
     """
     found = []
     for (name, _), family in MECHANISMS.items():
@@ -134,15 +134,15 @@ def compare(
     epsilon
         From 0.01 to 20.
     delta
-        For mechanisms that spend one; the row has the delta that their integers exactly have.
+        Delta for mechanisms that spend one; the row has the exact delta of their integers.
     nodes
-        N of the mechanisms that let it be chosen; each one's own default unless given.
+        N of the mechanisms that let you choose it; the default of each unless given.
     designs
         Whether to add the mechanisms that linear programming finds for this domain and epsilon (seconds).
     sort
         One of `SORTS`.
     population
-        What averages are over, as `simulate_counts` takes it: values of the domain, a line such as
+        The inputs to average over, as for `simulate_counts`: values of the domain, a line such as
         "normal:40,10", a `Population`. Uniform inputs unless given.
     progress
         Called before each mechanism and at the end.
@@ -150,13 +150,13 @@ def compare(
     Raises
     ------
     ParameterError, DomainError
-        When an argument is out of its bounds. What only some mechanisms do not take leaves those out.
+        If an argument is out of its bounds. A mechanism that does not accept one of them is left out.
 
     Notes
     -----
-    The grid of inputs holds every node, the quarters between nodes, both ends and 1,025 equal
-    steps; on a circle one step between nodes is enough, because every kernel there commutes with turning. On
-    a lattice inputs are its values, unless numbers between them are rounded by chance.
+    The grid of inputs contains every node, the quarters between nodes, both ends and 1,025 equal steps; on a
+    circle one step between nodes is enough, because every kernel there commutes with rotation. On a lattice
+    inputs are its values, unless numbers between them are rounded by chance.
 
     Examples
     --------

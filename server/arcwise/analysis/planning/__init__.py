@@ -1,4 +1,4 @@
-"""Planning: how many reports an error needs, what error reports reach, what epsilon both need.
+"""Planning: from two of reports, error and epsilon, compute the third.
 
 Means and directions are predicted from the integers that devices sample from; distributions are simulated.
 """

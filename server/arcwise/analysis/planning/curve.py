@@ -1,4 +1,4 @@
-"""Errors as functions of the number of reports, and searches for the least of something that reaches one."""
+"""Errors as functions of the number of reports, and searches for the reports or epsilon that reach one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_REPORTS = 2**53
-"""Counts beyond it are not exact in a float, and `estimate` refuses them."""
+"""Larger counts are not exact in a float, and `estimate` refuses them."""
 
 LOWEST, HIGHEST = 0.05, 10.0
 """The range in which `smallest_epsilon` searches."""
@@ -21,29 +21,29 @@ _TRIES = 40
 class Curve(ABC):
     """The error of one mechanism for one goal, as a share of the range or of the period.
 
-    There are errors for at most `most` reports.
+    It is defined for at most `most` reports.
     """
 
     most: int = MAX_REPORTS
 
     @abstractmethod
     def error(self, reports: int) -> float:
-        """Return the expected error of the estimate; infinite where there is none."""
+        """Return the expected error of the estimate; infinite if there is no estimate."""
 
     @abstractmethod
     def reports(self, error: float) -> int | None:
-        """Return the smallest number of reports that reaches an error; None where no number does."""
+        """Return the smallest number of reports that reaches an error, or None if no number does."""
 
     def half_width(self, reports: int, level: float) -> float | None:
-        """Return the half-width of the interval that goes with the estimate; None where there is none."""
+        """Return the half-width of the estimate's interval, or None if it has no interval."""
         return None
 
     def reached(self, reports: int) -> float:
-        """Return the error that must not exceed the one asked for: with a margin where it is simulated."""
+        """Return the error to compare with the requested one; a simulated error includes a margin."""
         return self.error(reports)
 
     def details(self, reports: int) -> dict[str, float]:
-        """Return the error by population where several stand for all; empty elsewhere."""
+        """Return the error by population, if several are used; empty otherwise."""
         return {}
 
     def points(self, reports: int) -> tuple[tuple[float, float], ...]:
@@ -53,9 +53,9 @@ class Curve(ABC):
 
 
 def fewest_reports(enough: Callable[[int], bool], *, more_than: int = 1) -> int | None:
-    """Return the fewest reports above `more_than` that are enough; None where no number is.
+    """Return the fewest reports above `more_than` that are enough, or None if no number is.
 
-    What is enough stays so with more reports.
+    If a number is enough, so is every larger one.
     """
     low, high = more_than, MAX_REPORTS
     if not enough(high):
@@ -67,7 +67,7 @@ def fewest_reports(enough: Callable[[int], bool], *, more_than: int = 1) -> int 
 
 
 class Found(NamedTuple):
-    """The epsilon, or None where none reaches the error, and every pair (epsilon, error) that was tried."""
+    """The epsilon, or None if none reaches the error, and every pair (epsilon, error) that was tried."""
 
     epsilon: float | None
     tried: tuple[tuple[float, float], ...]
@@ -78,12 +78,12 @@ def smallest_epsilon(
 ) -> Found:
     """Return the smallest epsilon with three digits, from 0.05 to 10, that reaches an error.
 
-    `reached` returns the error at an epsilon. It falls, except for small jumps, since windows hold whole
+    `reached` returns the error at an epsilon. It falls, except for small jumps because windows hold whole
     numbers of codes. An epsilon that is smaller by at most the share `tolerance` (or by a unit of the third
     digit) misses the error.
     """
-    # Log error is nearly linear in log epsilon: secants within a bracket, nudged by half the tolerance to the
-    # side that has moved less lately, and a bisection every third time.
+    # Log error is nearly linear in log epsilon. So use secants within a bracket, shifted by half the
+    # tolerance to the side that has moved less lately, and a bisection every third time.
     known: dict[float, float] = {}
 
     def excess(epsilon: float) -> float:
@@ -124,7 +124,7 @@ def smallest_epsilon(
 
 
 def _step(excess: float) -> float:
-    """Return the factor to the other side of the answer: more than errors that fall like 1/epsilon need."""
+    """Return the factor to the other side of the answer, more than errors that fall like 1/epsilon need."""
     return min(1.1 * math.exp(1.2 * min(abs(excess), 1.0)), 3.0)
 
 

@@ -1,13 +1,13 @@
-"""The error of a mean direction: from the exact covariance of the first moment, by the projected normal law.
+"""The error of a mean direction, from the exact covariance of the first moment and a projected normal law.
 
-With m_k the population's k-th trigonometric moment and rho_k the factor of the rows (both complex, in a frame
-where m_1 = R is real), one report's share of ``Z = mean(e^(i code)) / rho_1`` has the mean R and
+Let m_k be the population's k-th trigonometric moment and rho_k the factor of the rows, both complex, in a
+frame where m_1 = R is real. One report's share of ``Z = mean(e^(i code)) / rho_1`` has the mean R and
 
     Var(Re Z) = (A + Re C) / 2 - R^2,  Var(Im Z) = (A - Re C) / 2,  Cov = Im C / 2,
     A = 1 / |rho_1|^2,  C = m_2 rho_2 / rho_1^2.
 
-With many reports Z is normal, and the law of its argument is the projected normal one. Where the direction's
-error is small that is the delta method, ``sqrt(Var(Im Z) / n) / R``; where it is not, it holds still.
+With many reports Z is normal, and its argument has a projected normal law. If the direction's error is small,
+this gives the delta method, ``sqrt(Var(Im Z) / n) / R``; if not, the law still holds.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
 
 FEWEST = 5
-"""Reports, without which `estimate` tells no direction."""
+"""Number of reports below which `estimate` gives no direction."""
 
 _LEAST_LENGTH = 1e-6
-"""Of a shorter resultant there is no direction to speak of."""
+"""Resultant length below which a population has no meaningful direction."""
 
 
 class _Case(NamedTuple):
-    """The law of one report's share of the moment: its mean R, its variances along and across, covariance."""
+    """The law of one report's share of the moment: mean R, variances along and across, and covariance."""
 
     length: float
     along: float
@@ -48,16 +48,17 @@ class _Case(NamedTuple):
 class DirectionCurve(Curve):
     """The root mean square error of the mean direction with one mechanism on a `Circle`.
 
-    The error is for a `population` or, if there is none, for the worst population with the resultant length
-    `length`. A `ParameterError` says that the mechanism's reports show no direction, or that the population
-    has none.
+    The error is for a `population` or, without one, for the worst population with the resultant length
+    `length`. Raises `ParameterError` if the mechanism's reports show no direction, or if the population has
+    none.
 
-    Of the populations with resultant length R those with the largest variance across have the least
-    ``E cos 2x`` (where Re C has its sign), and ``E cos^2 x >= R^2``: two groups, equally large, at the angles
-    +-arccos R from the mean. Where rho_2 / rho_1^2 is negative they have the largest ``E cos 2x``: opposite
-    groups, of the shares (1 +- R) / 2. The larger error of the two is taken. Rounding to nodes shortens R by
-    a factor of at least ``cos(pi/K)``, and the shortest is taken. On a lattice nothing is rounded, and these
-    two stand for all populations of its values, be they any or not.
+    Two kinds of populations with resultant length R are tried, and the larger error is taken. If Re C has the
+    sign of ``E cos 2x``, the variance across is largest where ``E cos 2x`` is least. As ``E cos^2 x >= R^2``,
+    these populations are two equally large groups, at the angles +-arccos R from the mean. If rho_2 / rho_1^2
+    is negative, the variance is largest where ``E cos 2x`` is: for opposite groups, of the shares (1 +- R) /
+    2. Rounding to nodes shortens R by a factor of at least ``cos(pi/K)``, and the shortest is used. On a
+    lattice nothing is rounded; these two bound all populations of its values, even if they are not among
+    them.
     """
 
     def __init__(self, mechanism: CircularMechanism, population: Population | None, length: float) -> None:
@@ -66,7 +67,7 @@ class DirectionCurve(Curve):
         if codes < 3 or abs(first) < 1e-9:
             raise ParameterError(
                 "the reports of this mechanism show no direction: it must have at least 3 codes, and rows "
-                "whose first moment is not 0, as the default of a circle has"
+                "with a first moment other than 0, as the default of a circle has"
             )
         places = mechanism.code_units() - float(mechanism.node_units(np.zeros(1))[0])
         (row,) = mechanism.kernel.probabilities([0])
@@ -96,7 +97,7 @@ class DirectionCurve(Curve):
         return max(_error(case, float(reports)) for case in self._cases)
 
     def reports(self, error: float) -> int | None:
-        """Return the smallest number of reports whose error is at most `error`, in turns."""
+        """Return the smallest number of reports with an error of at most `error`, in turns."""
         if self.error(FEWEST) <= error:
             return FEWEST
         if self.error(MAX_REPORTS) > error:
@@ -106,13 +107,13 @@ class DirectionCurve(Curve):
             return math.log(max(_error(case, math.exp(log_reports)) for case in self._cases) / error)
 
         found = math.exp(brentq(excess, math.log(FEWEST), math.log(MAX_REPORTS), xtol=1e-12, rtol=1e-13))
-        return max(FEWEST, math.ceil(found * (1.0 + 1e-9)))  # on the safe side of the root's own error
+        return max(FEWEST, math.ceil(found * (1.0 + 1e-9)))  # a margin for the root's own error
 
     def half_width(self, reports: int, level: float) -> float | None:
         """Return the half-width of Fieller's interval around the true direction, in turns: at most half.
 
-        ``tan^2 = t^2 V_across / (R^2 - t^2 V_along)``; the whole circle where R is not significant.
-        What rounding to nodes may turn is added.
+        ``tan^2 = t^2 V_across / (R^2 - t^2 V_along)``; the whole circle if R is not significant. The largest
+        turn by rounding to nodes is added.
         """
         if reports < FEWEST:
             return None
@@ -120,7 +121,7 @@ class DirectionCurve(Curve):
         widest = 0.0
         for case in self._cases:
             square = case.length**2
-            # Hotelling's statistic of the mean moment: the estimate has no direction below its quantile.
+            # Hotelling's statistic of the mean moment: below its quantile the estimate has no direction.
             if square <= hotelling(level, reports) / reports * case.along or square <= t2 * case.along:
                 return 0.5
             rounding = turned(self._mechanism, case.length - math.sqrt(t2 * case.along))
@@ -143,17 +144,17 @@ def _error(case: _Case, reports: float) -> float:
 def rms_angle(length: float, along: float, across: float, slant: float = 0.0) -> float:
     """Return the root mean square of the argument of a normal point in the plane, in turns.
 
-    The point has the mean (length, 0), the variances `along` and `across` (the mean), both positive, and the
-    covariance `slant`.
+    The point has the mean (length, 0), the positive variances `along` and `across` the direction of the mean,
+    and the covariance `slant`.
 
-    The density of the argument (projected normal, Mardia and Jupp 2000): with ``u = (cos, sin)``, S the
-    covariance matrix, ``a = u S^-1 u``, ``d = u S^-1 mean / sqrt(a)`` and ``c = mean S^-1 mean``,
+    The density of the argument is the projected normal one (Mardia and Jupp 2000). With ``u = (cos, sin)``, S
+    the covariance matrix, ``a = u S^-1 u``, ``d = u S^-1 mean / sqrt(a)`` and ``c = mean S^-1 mean``,
 
         f = exp(-c/2) / (2 pi a sqrt(det S)) (1 + d N(d) / n(d)),  n, N the standard normal density and law.
     """
     deviation = math.sqrt(across)
     reach = deviation / length
-    # Fine within 12 deviations of the peak, coarse around the circle.
+    # Use fine steps within 12 deviations of the peak, and coarse ones around the circle.
     fine = np.linspace(-1.0, 1.0, 4_001) * min(12.0 * reach, math.pi)
     angles = np.union1d(fine, np.linspace(-math.pi, math.pi, 2_001))
     determinant = along * across - slant**2
@@ -162,7 +163,7 @@ def rms_angle(length: float, along: float, across: float, slant: float = 0.0) ->
     a = (across * cosine**2 - 2.0 * slant * cosine * sine + along * sine**2) / determinant
     d = length * (across * cosine - slant * sine) / (determinant * np.sqrt(a))
     c = length**2 * across / determinant
-    # c - d^2 in one term: of huge ones only rounding errors would be left.
+    # Compute c - d^2 as one term: the difference of two huge terms would be only rounding errors.
     peak = np.exp(-0.5 * (length * sine) ** 2 / (determinant * a))
     density = (math.exp(-0.5 * c) + math.sqrt(2.0 * math.pi) * d * ndtr(d) * peak) / (
         2.0 * math.pi * a * math.sqrt(determinant)

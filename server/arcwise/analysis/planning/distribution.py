@@ -1,8 +1,8 @@
-"""The error of the estimated distribution: simulated, because no formula tells it.
+"""The error of the estimated distribution, which is simulated because it has no closed form.
 
-Surveys are drawn from known users, estimated as `estimate` does, and compared with those very users by the
-Wasserstein-1 distance. Seeds are fixed, and alike for all mechanisms: their ratios are more certain than the
-errors themselves.
+Surveys are drawn from known users, estimated as `estimate` does, and compared with the values of the same
+users by the Wasserstein-1 distance. Seeds are fixed and shared by all mechanisms, so ratios of errors are
+more certain than the errors themselves.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 FEWEST = 10
-"""Reports of a simulated survey."""
+"""Least reports of a simulated survey."""
 
 _FEWEST_NODES = 32
-"""With fewer, rounding to nodes spreads values by so much that `estimate` warns of it."""
+"""With fewer nodes, rounding spreads values by an amount that `estimate` warns of."""
 
 _DRAWN = 1 << 17
-"""Users whose values are drawn one by one."""
+"""Most users with values that are drawn one by one."""
 
 _GROUPS = 1 << 16
-"""Groups of equal users beyond that, at most."""
+"""Most groups of equal users beyond that."""
 
 _NEAR = 0.7
 """Share of the largest error from which on a population gets many surveys."""
@@ -48,7 +48,7 @@ _TRIES = 10
 class Surveys(NamedTuple):
     """The seed and the number of simulated surveys of each population.
 
-    There are `few`, or `many` of a population whose error is near the largest.
+    There are `few`, or `many` for a population with an error near the largest.
     """
 
     few: int
@@ -67,9 +67,9 @@ class SimulatedCurve(Curve):
     """The expected Wasserstein-1 distance between the estimate and the law of the users who report.
 
     The mechanism is on the unit interval or the circle of circumference 1. The error is the largest of the
-    average errors of the `populations`, and `tick` is called before each number of reports that is simulated.
-    A `ParameterError` says that the mechanism is too coarse: it needs at least 32 nodes and as many codes,
-    or, if nothing is rounded to its nodes, as many codes as nodes.
+    average errors of the `populations`, and `tick` is called before each simulated number of reports. Raises
+    `ParameterError` if the mechanism is too coarse: it needs at least 32 nodes and as many codes, or, if
+    nothing is rounded to its nodes, as many codes as nodes.
     """
 
     most = MAX_DEVICES
@@ -116,8 +116,9 @@ class SimulatedCurve(Curve):
     def reports(self, error: float) -> int | None:
         """Return a number of reports that reaches an error, two standard errors included.
 
-        The logarithm of the error is nearly linear in that of the number: secants until the answer lies
-        between two numbers of at most a factor of 4, then the line between them, tried out.
+        The logarithm of the error is nearly linear in that of the number. So secants search until the answer
+        lies between two numbers that differ by at most a factor of 4, and then points on the line between
+        them are tried.
         """
         low: tuple[float, float] | None = None  # logarithms of (reports, reached over asked)
         high: tuple[float, float] | None = None
@@ -140,7 +141,7 @@ class SimulatedCurve(Curve):
                 if high[0] - low[0] <= math.log(4.0):
                     break
                 at = math.exp(low[0] - low[1] / slope)
-                # A nudge to the far side, so that both ends of the bracket close in.
+                # Move a little to the far side, so that both ends of the bracket close in.
                 at *= 1.25 if here is low else 0.8
                 at = min(max(at, math.exp(low[0]) * 1.2), math.exp(high[0]) / 1.2)
             else:
@@ -190,7 +191,7 @@ class SimulatedCurve(Curve):
         return point
 
     def _simulated(self, name: str, reports: int, first: int, last: int) -> list[float]:
-        """Return the errors of some surveys of one population, each with a seed of its own."""
+        """Return the errors of some surveys of one population, each with its own seed."""
         place = list(self._populations).index(name)
         return [
             survey_error(
@@ -206,14 +207,14 @@ class SimulatedCurve(Curve):
 def survey_error(
     mechanism: Mechanism, population: Population, reports: int, generator: np.random.Generator
 ) -> float:
-    """Return the distance between the distribution estimated from one survey and its own users.
+    """Return the distance between the distribution estimated from one survey and that of its own users.
 
     The mechanism is on the unit interval or the circle of circumference 1. Each user sends one of the
-    reports, from 10 to 10**12.
+    reports, of which there are from 10 to 10**12.
     """
     values, each = users(population, reports, generator)
     if mechanism.lattice is not None and not mechanism.rounds:
-        # As `node_law` has it: devices have the nearest values.
+        # As in `node_law`, devices hold the nearest values.
         places = np.floor(values * mechanism.lattice.steps + 0.5)
         values = (places % mechanism.lattice.size) / mechanism.lattice.steps
     counts = simulate_counts(mechanism, values, values.size * each, generator, fixed=True)
@@ -222,12 +223,12 @@ def survey_error(
 
 
 def users(population: Population, reports: int, generator: np.random.Generator) -> tuple[FloatArray, int]:
-    """Return the users' values and how many users have each of them.
+    """Return the users' values, and how many users have each of them.
 
-    Up to 2^17 users are drawn. More stand in at most 2^16 groups of equal size, each at one of its members.
-    In order, the values of n draws are the quantiles at n ordered uniform numbers. Every k-th of these is the
-    sum of so many groups of k exponential spacings, over the sum of all; a gamma variable is such a group.
-    A rest of fewer users than a group has is left out.
+    Up to 2^17 users are drawn. More are represented by at most 2^16 groups of equal size, with one member's
+    value for each. In order, the values of n draws are the quantiles at n ordered uniform numbers. Every k-th
+    of these numbers is a sum of groups of k exponential spacings, divided by the sum of all; such a group is
+    a gamma variable. Remaining users, fewer than a group, are left out.
     """
     if reports <= _DRAWN:
         return population.draw(reports, generator), 1

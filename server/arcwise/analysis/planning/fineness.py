@@ -1,7 +1,7 @@
-"""How much a grid adds to the error of a mechanism that has a closed form, and how many nodes are enough.
+"""The error that a grid adds to a mechanism with a closed form, and the number of nodes that is enough.
 
-The integers sample a mechanism on N nodes, the closed form is the one that it stands for, on the real line.
-At a large epsilon its window is narrower than a code of a grid of usual size.
+The integers sample a mechanism on N nodes; the closed form describes the same mechanism on the real line. At
+a large epsilon its window is narrower than a code of a grid of usual size.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
 
 _POWERS = (1.0, 2.0)
-"""Of the losses that a window is looked for among, where nobody says which it is optimal for."""
+"""Exponents of losses to try for a window, if the caller does not name the one that it is optimal for."""
 
 _WIDER, _DOUBLINGS = 8, 6
-"""Grids that are tried: windows of so many codes more, or so many times twice the nodes."""
+"""Numbers of finer grids to try: windows with up to this many more codes, or doublings of the nodes."""
 
 _MOST_OF_A_TABLE = 1024
 _VARIANCE = "the worst variance of a report"
@@ -66,20 +66,20 @@ class Fineness(NamedTuple):
     grid: float
     """The largest error of all inputs."""
     closed: float
-    """The same without a grid."""
+    """The same error without a grid."""
     enough: int | None
     """The fewest nodes found with at most 1.02 times the error of the closed form.
 
-    None if the grid itself has that, or none were found.
+    None if the grid itself meets this bound, or if no number was found.
     """
 
     @property
     def ratio(self) -> float:
-        """The grid's error over the closed form's."""
+        """The grid's error divided by the error of the closed form."""
         return self.grid / self.closed
 
     def warning(self) -> str:
-        """Return what to tell people; empty up to 1.02 times the closed form's error."""
+        """Return a warning for users; empty up to 1.02 times the closed form's error."""
         if self.ratio <= TOO_COARSE:
             return ""
         advice = f"; {self.enough:,} nodes are enough: --nodes {self.enough}" if self.enough else ""
@@ -90,22 +90,22 @@ class Fineness(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """A mechanism with a closed form: its error, how it is measured on a grid, its grids and its window."""
+    """A mechanism with a closed form: its error, how to measure it on a grid, its grids and its window."""
 
     what: str
     closed: Callable[[], float]
     measure: Callable[[Mechanism], float]
     make: Callable[..., Mechanism]
     share: float | None = None
-    """Of the codes, that the window has without a grid; None for a table."""
+    """Width of the window without a grid, in codes; None for a table."""
 
 
 def fineness(mechanism: Mechanism, *, power: float | None = None) -> Fineness | None:
     """Return the worst errors of a mechanism on its grid and without one, or None if it has no closed form.
 
-    The closed form is the one that gives these integers on as many nodes. `power` is that of the loss that
-    the window is optimal for; 1 and 2 are tried if it is None. The result is None as well if the values have
-    a step, because they are the grid then.
+    The closed form is the one that gives these integers on the same number of nodes. `power` is the exponent
+    of the loss that the window is optimal for; if it is None, 1 and 2 are tried. If the values have a step,
+    the result is also None, because they are the grid then.
     """
     if mechanism.lattice is not None:
         return None
@@ -135,7 +135,7 @@ def worst_unit_variance(mechanism: Mechanism) -> float:
 
 
 def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
-    """Yield the closed forms that a mechanism may have, each with the grids that stand for it."""
+    """Yield the closed forms that a mechanism may have, each with the grids that sample it."""
     epsilon, cls = mechanism.epsilon, cast("Any", type(mechanism))
     make = partial(cls, mechanism.domain, epsilon)
     powers = _POWERS if power is None else (power,)
@@ -187,7 +187,7 @@ def _of_error(
 
 
 def _of_window(share: float, epsilon: float, make: Callable[..., Mechanism]) -> _Form:
-    """Return the closed form of an inset window, whose reports are unbiased."""
+    """Return the closed form of an inset window, with unbiased reports."""
     closed = partial(piecewise_worst_variance, epsilon, s=1.0 / share - 1.0)
     return _Form(_VARIANCE, closed, worst_unit_variance, make, share)
 
@@ -204,7 +204,7 @@ def _error_of_width(width: float, epsilon: float) -> float:
 
 
 def _enough(mechanism: Mechanism, form: _Form, closed: float) -> int | None:
-    """Return the fewest nodes among some finer grids that are near the closed form."""
+    """Return the fewest nodes, among some finer grids, with an error near that of the closed form."""
     for nodes in _finer(mechanism.kernel, form.share):
         try:
             finer = form.make(nodes=nodes)
@@ -216,7 +216,7 @@ def _enough(mechanism: Mechanism, form: _Form, closed: float) -> int | None:
 
 
 def _finer(kernel: Kernel, share: float | None) -> Iterator[int]:
-    """Yield larger numbers of nodes, increasing: for a window those of which it is whole codes."""
+    """Yield larger numbers of nodes, increasing; for a window, only numbers that make it whole codes."""
     if share is None:
         yield from (n for k in range(1, _DOUBLINGS) if (n := kernel.nodes * 2**k) <= _MOST_OF_A_TABLE)
         return

@@ -1,4 +1,4 @@
-"""How many reports a task still needs, until the interval of its mean or direction is as narrow as wanted."""
+"""Reports that a task still needs until the interval of its mean or direction is narrow enough."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
     from arcwise.tasks import Task
 
-_FEW = f"fewer than {FEW} reports do not say how their values are distributed"
-_NONE = "no number of reports makes the interval so narrow"
+_FEW = f"fewer than {FEW} reports do not show how their values are distributed"
+_NONE = "no number of reports makes the interval this narrow"
 _OPEN = "the reports do not determine a direction yet"
 
 
 @dataclass(frozen=True)
 class FurtherReports:
-    """The number of reports that make the interval of a "mean" or a "direction" as narrow as wanted.
+    """The number of reports that makes the interval of a "mean" or a "direction" as narrow as wanted.
 
     There are `n` reports so far. `wanted` and `now` are half-widths of the interval, in the unit of the
-    values; `now` is None if the reports have no interval. `reports` in all, or `more`, are enough if the
-    devices' values stay distributed as they are; both are None if the reports so far do not determine them.
-    `worst` reports in all are enough for every distribution of values; it is None for a direction, which some
-    populations do not have, and if no number is enough. `note` is a remark, or "".
+    values; `now` is None if the reports have no interval. If the distribution of the values stays the same,
+    `reports` in all, or `more` additional ones, are enough; both are None if the reports so far do not
+    determine them. `worst` reports in all are enough for every distribution of values. It is None for a
+    direction, which some populations do not have, and if no number is enough. `note` is a remark, or "".
     """
 
     task: str
@@ -72,7 +72,7 @@ def further_reports(
     level: float = 0.95,
     target: Target = "population",
 ) -> FurtherReports:
-    """Return how many reports make the interval of a mean or a direction as narrow as wanted.
+    """Return the number of reports that makes the interval of a mean or a direction as narrow as wanted.
 
     `counts` are the reports per code, shape (K,), and may all be 0. `half_width` is in the unit of the
     domain; `level` and `target` are as for `estimate`, but a direction is always that of the population.
@@ -108,11 +108,11 @@ def further_reports(
 def _of_mean(
     mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, target: Target
 ) -> tuple[float | None, int | None, int | None, str]:
-    """Return `now`, `reports`, `worst` and `note`, from Student's interval with the variance so far."""
+    """Return `now`, `reports`, `worst` and `note`, from Student's interval with the current variance."""
     length = mechanism.domain.length
     try:
         curve = MeanCurve(mechanism, None, target)
-    except ParameterError:  # the reports determine a range of means, however many they are
+    except ParameterError:  # the reports determine a range of means, at any number
         return None, None, None, _NONE
     worst = _fewest(lambda reports: curve.half_width(reports, level), wanted / length)
     if survey is None:
@@ -132,7 +132,7 @@ def _of_mean(
 def _of_direction(
     mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, _target: Target
 ) -> tuple[float | None, int | None, int | None, str]:
-    """Return the same, planned for the worst of the populations with the resultant length so far."""
+    """Return the same, planned for the worst of the populations with the current resultant length."""
     period = mechanism.domain.length
     if survey is None or survey.n < FEW:
         return None, None, None, _FEW
@@ -152,7 +152,7 @@ def _of_direction(
 
 
 def _fewest(half_width: Callable[[int], float | None], wanted: float) -> int | None:
-    """Return the fewest reports whose half-width is at most the wanted one; None where none is."""
+    """Return the fewest reports with at most the wanted half-width, or None if no number is enough."""
 
     def enough(reports: int) -> bool:
         found = half_width(reports)

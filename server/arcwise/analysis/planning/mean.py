@@ -1,7 +1,8 @@
-"""The standard error of a mean, exact: the variance of the number that a report stands for.
+"""The exact standard error of a mean, from the variance of the number that a report stands for.
 
 The estimate is the average of one number v per code (`arcwise.analysis.estimators.unbiasing`). So its
-standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows: for a node
+standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows. Let ``a = P
+v`` and ``b = P v^2`` be the first two moments of the number from each node. Then for a node law f,
 law f, with ``a = P v`` and ``b = P v^2`` the first two moments of the number from each node,
 
     Var v = f b - (f a)^2.
@@ -28,16 +29,16 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _PANELS = 1 << 14
-"""Steps of the sum for a second moment: its error is at most a twelfth of their squared width."""
+"""Steps of the sum for a second moment; its error is at most a twelfth of their squared width."""
 
 
 class MeanCurve(Curve):
     """The standard error of the mean with one mechanism on an `Interval`.
 
-    The error is for one `population`, for the average of the variances of several, or, if there is none, for
-    the worst of all populations. With the target "users" it is that of the mean of those who report, and has
-    no part of sampling. A `ParameterError` says that the mechanism's reports determine no mean without a
-    bias, however many there are. `variance` is that of one report's number, in squares of the range.
+    The error is for one `population`, for the average of the variances of several, or, without any, for the
+    worst of all populations. With the target "users" it is the error of the mean of those who report, without
+    sampling. Raises `ParameterError` if the reports of the mechanism determine no mean without a bias, at any
+    number of reports. `variance` is that of one report's number, in squares of the range.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class MeanCurve(Curve):
         variances = []
         for member in members:
             law = node_law(mechanism, member)
-            # Between nodes the mean number is the value itself, so the part of the values is their variance.
+            # Between nodes the expected number is the value itself, so the values contribute their own
+            # variance.
             if target == "population":
                 between = float(law @ first) ** 2
             else:
@@ -65,13 +67,13 @@ class MeanCurve(Curve):
         return math.sqrt(self.variance / reports) if self._told(reports) else math.inf
 
     def reports(self, error: float) -> int | None:
-        """Return the smallest number of reports whose standard error is at most `error`."""
-        if self.variance * (1.0 - 1e-12) > MAX_REPORTS * error**2:  # which may be 0
+        """Return the smallest number of reports with a standard error of at most `error`."""
+        if self.variance * (1.0 - 1e-12) > MAX_REPORTS * error**2:  # the error squared may be 0
             return None
         needed = max(1, math.ceil(self.variance / error**2 * (1.0 - 1e-12))) if self.variance else 1
         if self._told(needed):
             return needed
-        # Numbers with a bias give way to unbiased ones once and for all.
+        # As reports increase, biased numbers are replaced by unbiased ones only once.
         return fewest_reports(self._told, more_than=needed)
 
     def half_width(self, reports: int, level: float) -> float | None:
@@ -79,15 +81,15 @@ class MeanCurve(Curve):
         return two_sided(level, reports) * self.error(reports) if reports > 1 else None
 
     def _told(self, reports: int) -> bool:
-        """Return whether the estimate from so many reports is a mean, not a range of means."""
+        """Return whether the estimate from this many reports is a mean, not a range of means."""
         return self._mechanism.unbiased or not mean_numbers(self._mechanism, reports).bias
 
 
 def number_moments(mechanism: Mechanism) -> tuple[FloatArray, FloatArray]:
     """Return the first two moments, about 1/2, of the number that a report from each node stands for.
 
-    Both have the shape (N,) and are on the unit interval. A `ParameterError` says that no numbers per code
-    are unbiased.
+    Both have the shape (N,) and are on the unit interval. Raises `ParameterError` if no numbers per code are
+    unbiased.
     """
     if mechanism.end_zones and isinstance(mechanism.kernel, WindowKernel):
         raise ParameterError(
@@ -108,12 +110,12 @@ def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds
     `first` and `second` are the moments that `number_moments` returns. With `rounds`, a value may be between
     two nodes.
 
-    With the target "population" it is the variance over values and randomness together. Among the populations
-    with mean m it is largest where ``f b`` is, which is the height at m of the upper hull of the points
-    (a_s, b_s); less m^2 that is a concave parabola over every edge of the hull. With the target "users" it
-    is the largest variance for one value, which between neighbouring nodes is the same parabola. Both maxima
-    are exact: every population is a law of the nodes after rounding, and every law of the nodes is a
-    population.
+    With the target "population" it is the variance over values and randomness together. Among populations
+    with mean m it is largest where ``f b`` is largest. That maximum is the height at m of the upper hull of
+    the points (a_s, b_s); minus m^2 it is a concave parabola over every edge of the hull. With the target
+    "users" it is the largest variance for one value, which between neighbouring nodes is the same parabola.
+    Both maxima are exact: every population is a law of the nodes after rounding, and every law of the nodes
+    is a population.
     """
     if target == "population":
         first, second = _upper_hull(first, second)
@@ -143,7 +145,7 @@ def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _square(population: Population) -> float:
-    """Return ``E (X - 1/2)^2``, from the integral G of the distribution function: by parts twice.
+    """Return ``E (X - 1/2)^2`` from the integral G of the distribution function, integrating by parts twice.
 
     ``E X^2 = 1 - 2 G(1) + 2 (the integral of G)`` and ``E X = 1 - G(1)``.
     """

@@ -1,4 +1,4 @@
-"""Which mechanisms serve a goal, how each is made at any epsilon, and the command that makes its task."""
+"""The mechanisms that serve a goal, how to make each at any epsilon, and the command for its task."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ MANY_REPORTS = 1_000_000
 """From this many expected reports on, a task for the distribution of an interval has 256 nodes."""
 
 _FOR_POPULATION = "LP design, population"
-"""The label of what `arcwise task new --goal mean --population` takes."""
+"""The label of the mechanism of `arcwise task new --goal mean --population`."""
 
 _WHY_NO_CLAMP = (
     "values near an end give the same reports, so no number of them reaches a small error; "
     "it is the optimum for a single value (goal value)"
 )
-_WHY_NO_DELTA = "it spends a delta: say which one is allowed"
+_WHY_NO_DELTA = "it spends a delta: give the delta that is allowed"
 _UNUSED_DELTA = 1e-6
-"""What families that spend a delta are listed with if none is allowed: then they are left out by name."""
+"""Delta used to list families that spend one if none is allowed, so that they are left out by name."""
 
 
 @dataclass(frozen=True)
 class Family:
     """One mechanism at any epsilon, for tasks with a goal.
 
-    `chosen` marks the mechanism that a task with this goal gets. `options` are what a command needs besides
+    `chosen` marks the default mechanism of this goal. `options` are the options of the command besides
     domain, epsilon and goal; None if no command makes the task.
     """
 
@@ -48,7 +48,7 @@ class Family:
 
     @property
     def label(self) -> str:
-        """The label of `arcwise compare`."""
+        """The label in `arcwise compare`."""
         return self.candidate.label
 
     @property
@@ -57,19 +57,19 @@ class Family:
         return self.candidate.family is None
 
     def make(self, epsilon: float, reports: int | None) -> Mechanism:
-        """Return the mechanism on the unit domain; the grid may depend on the number of reports, if known."""
+        """Return the mechanism on the unit domain; its grid may depend on the number of reports, if known."""
         if self.chosen and self.goal == "distribution":
             unit = self.candidate.domain
             return Task("planned", unit, epsilon, goal=self.goal, expected_reports=reports).mechanism
         mechanism = self.candidate.make(epsilon)
         if mechanism.epsilon != epsilon:
-            raise ParameterError(f"spends a delta only, not epsilon {rounded_up(epsilon)}")
+            raise ParameterError(f"spends only a delta, not epsilon {rounded_up(epsilon)}")
         return mechanism
 
     def command(
         self, domain: Domain, epsilon: float, reports: int, central: CentralStatement | None = None
     ) -> str:
-        """Return the command that makes such a task; empty where `arcwise task new` has no words for it."""
+        """Return the command that makes such a task; empty if `arcwise task new` has no options for it."""
         if self.options is None:
             return ""
         words = f"arcwise task new NAME {domain_words(domain)} --epsilon {epsilon:.15g} --goal {self.goal}"
@@ -81,7 +81,7 @@ class Family:
 
 
 def _statement_words(central: CentralStatement) -> str:
-    """Return the options of a command that make a statement."""
+    """Return the command options that make a statement."""
     words = f"--central {central.epsilon:.15g} --delta {central.delta:.15g} --reports {central.reports}"
     words += f" --honest {central.honest:.15g}" if central.honest < 1 else ""
     words += f" --reports-each {central.reports_each}" if central.reports_each > 1 else ""
@@ -89,7 +89,7 @@ def _statement_words(central: CentralStatement) -> str:
 
 
 def domain_words(domain: Domain) -> str:
-    """Return the options of a command that name the domain; clipping is left out."""
+    """Return the command options that name the domain, without clipping."""
     words = (
         f"--circle {domain.period:.12g}"
         if domain.circular
@@ -110,11 +110,11 @@ def families(
     populations: tuple[Population, ...] = (),
     lines: tuple[str, ...] = (),
 ) -> list[Family]:
-    """Return the mechanisms that may serve a goal; the one that its task gets comes first.
+    """Return the mechanisms that may serve a goal, the default of a task first.
 
     Without a `delta`, mechanisms that spend one are left out; without `compare`, all but the first.
-    `populations`, on the unit domain, are those that a mean may be designed for, and `lines` are the same as
-    they were written, for commands.
+    `populations`, on the unit domain, are those that a mean may be designed for; `lines` are the same as they
+    were written, for commands.
     """
     listed = [
         each
@@ -132,7 +132,7 @@ def families(
     elif not designs:
         first = "optimal-piecewise, inset"
     else:
-        # Of values there are no lines that a command could take: their design stands beside the goal's.
+        # Values have no lines that a command could take, so their design is only listed next to the default.
         first = _FOR_POPULATION if lines else "LP design, mean"
     listed.sort(key=lambda each: each.label != first)
     return [
@@ -142,7 +142,7 @@ def families(
 
 
 def _options(each: Candidate, goal: str, lines: tuple[str, ...], *, chosen: bool) -> str | None:
-    """Return what a command needs besides domain, epsilon and goal; None if no command makes the task."""
+    """Return the command options besides domain, epsilon and goal; None if no command makes the task."""
     if each.label == _FOR_POPULATION:
         return "".join(f" --population {shlex.quote(line)}" for line in lines) or None
     if each.label == "LP design, mean" or (chosen and goal != "mean"):
@@ -155,7 +155,7 @@ def _options(each: Candidate, goal: str, lines: tuple[str, ...], *, chosen: bool
 
 
 def unserving(domain: Domain, delta: float | None) -> dict[str, str]:
-    """Return, by label, why a mechanism of this domain serves none of the goals that can be planned."""
+    """Return, by label, why mechanisms of this domain serve none of the goals that can be planned."""
     listed = _listed(domain, None, designs=False)
     clamped = {each.label: _WHY_NO_CLAMP for each in listed if _clamps(each)}
     return clamped | {each.label: _WHY_NO_DELTA for each in listed if delta is None and _spends(each)}

@@ -1,4 +1,4 @@
-"""`plan`: of reports, error and epsilon two are given; the third is found, for every mechanism of a goal."""
+"""`plan`: given two of reports, error and epsilon, find the third for every mechanism of a goal."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
 
 _WORTH_SAYING = 1.005
-"""How many times as much as the best the chosen mechanism needs before a note says so."""
+"""A note appears if the chosen mechanism needs more than this many times as much as the best one."""
 
 _SLACK = 0.01
-"""Of a promise that is expensive to compute."""
+"""Slack of a promise that is expensive to compute."""
 
 _MAY_BE_CHANCE = 1.25
-"""The same where errors are simulated. Those of single surveys vary by a third or so, and 16 are compared:
-two standard errors of the ratio."""
+"""The same for simulated errors: two standard errors of the ratio.
+
+Errors of single surveys vary by about a third, and 16 are compared.
+"""
 
 
 @one_thread()
@@ -61,49 +63,50 @@ def plan(
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`. With a step, devices have its values, and errors are those of values.
+        An `Interval` or a `Circle`. With a step, devices hold its values, and errors are those of values.
     epsilon, error, reports
         Two of the three. The error is in the unit of the domain, or a share of the range or period: "1%".
     goal
         "mean" (default) or "distribution" on an interval; "direction" (default) or "distribution" on a
         circle.
     population
-        What the devices' values are drawn from, as `simulate_counts` takes it, such as "beta:2,5", or a list
-        of several: a mean is planned for the average of their variances, with a mechanism that is designed
-        for it if they are lines (beside it if they are values, which no task's command takes), and a
-        distribution for the worst of them. Without one a mean is planned for the worst of all
-        populations, a direction for the worst of all with the resultant length `length`, and a distribution
-        for the worst of three reference populations.
+        Distribution of the devices' values, as for `simulate_counts`, such as "beta:2,5", or a list of
+        several. A mean is planned for the average of their variances. If they are lines, the mechanism is
+        designed for this average; if they are values, the design is only listed, as no task command takes
+        values. A distribution is planned for the worst of them. Without a population, a mean is planned for
+        the worst of all populations, a direction for the worst of all with the resultant length `length`, and
+        a distribution for the worst of three reference populations.
     length
         Resultant length of the population of a direction, 0.5 unless given.
     target
-        "population", or "users": the mean of those who report, whose error has no part of sampling. The error
-        of a distribution is always one to the users.
+        "population", or "users": the mean of those who report, with an error that does not include sampling.
+        The error of a distribution always refers to the users.
     level
-        Of the half-widths.
+        Level of the half-widths.
     delta
-        Allowed, for mechanisms that spend one; without it they are left out.
+        The delta that mechanisms may spend; without it, those that spend one are left out.
     compare
-        Whether to plan with other mechanisms than the one that a task of this goal gets.
+        Whether to plan for other mechanisms than the default of this goal.
     progress
         Called before each mechanism, during simulations, and at the end.
     central
-        In place of epsilon and reports: a promise to those who see released counts alone. The plan is for the
-        largest local epsilon with three digits that keeps it (several releases, or a designed mechanism: one
-        that uses 99 % of it), and for as many reports as it assumes; the error is found. Other mechanisms
-        reveal more or less at the same epsilon, and are left out.
+        In place of epsilon and reports: a promise to those who see only released counts. The plan uses the
+        number of reports that the promise assumes, and the largest local epsilon with three digits that keeps
+        it; the error is computed. With several releases or a designed mechanism, it uses an epsilon that
+        reaches 99 % of the promise. Other mechanisms reveal more or less at the same epsilon, and are left
+        out.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or nothing reaches the error.
+        If an argument is out of its bounds, or nothing reaches the error.
 
     Notes
     -----
     The error of a mean is its standard error, exact at every number of reports. That of a direction is its
-    root mean square error, from the exact covariance of the first moment, normal with many reports. That of a
-    distribution is the expected Wasserstein-1 distance to the users' own values, simulated with fixed seeds;
-    what is found reaches the error with two standard errors of the simulation to spare.
+    root mean square error, computed from the exact covariance of the first moment, which is normal with many
+    reports. That of a distribution is the expected Wasserstein-1 distance to the users' own values, simulated
+    with fixed seeds. The result reaches the error with a margin of two standard errors of the simulation.
 
     Examples
     --------
@@ -171,19 +174,19 @@ def plan(
 
 
 def _check_alone(central: CentralStatement, beside: dict[str, Any]) -> None:
-    """Refuse what is no statement, and a statement beside what it gives."""
+    """Refuse a `central` that is not a statement, and arguments that a statement replaces."""
     if not isinstance(central, CentralStatement):
         raise ParameterError(f"central must be None or a CentralStatement, got {shown(central)}")
     for name, value in beside.items():
         if value is not None:
             raise ParameterError(
-                f"{name} must be left out beside central, got {value!r}: the promise gives epsilon and "
-                "reports, and the error is found"
+                f"{name} must be left out with central, got {value!r}: the promise gives epsilon and "
+                "reports, and the error is computed"
             )
 
 
 def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float:
-    """Return the local epsilon that a promise allows to the chosen mechanism."""
+    """Return the local epsilon that a promise allows for the chosen mechanism."""
 
     def usual(trial: float) -> Kernel:
         return Task("planned", domain.unit(), trial, expected_reports=central.reports).mechanism.kernel
@@ -191,7 +194,7 @@ def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float
     def own(trial: float) -> Kernel:
         return chosen.make(trial, central.reports).kernel
 
-    if chosen.designed:  # begin where a mechanism without a solver ends: not far away
+    if chosen.designed:  # start near the answer, at that of a mechanism without a solver
         start = largest_local(central, usual, slack=_SLACK)
         return largest_local(central, own, start=start, slack=_SLACK)
     return largest_local(central, own, slack=0.0 if central.releases == 1 else _SLACK)
@@ -200,7 +203,7 @@ def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float
 def _notes(
     request: Request, work: Work, answer: PlannedMechanism, rows: list[PlannedMechanism]
 ) -> Iterator[str]:
-    """Yield what else should be known, last which grids are coarse for their epsilon."""
+    """Yield further notes, the last about grids that are coarse for their epsilon."""
     best, others = rows[0], rows[1:]
     if request.epsilon is None and answer.epsilon <= LOWEST:
         yield f"even epsilon {LOWEST:g}, the smallest that is tried, reaches the error"
@@ -214,4 +217,4 @@ def _notes(
         yield f"{answer.label}: {work.coarse[answer.label]}"
     coarse = [label for label in work.coarse if label != answer.label]
     if coarse:
-        yield f"coarse grids for this epsilon, too: {'; '.join(coarse)}"
+        yield f"other grids are also coarse for this epsilon: {'; '.join(coarse)}"

@@ -1,4 +1,4 @@
-"""What may be asked of the planner: arguments, their bounds and their defaults, checked once."""
+"""Requests to the planner: arguments, their bounds and their defaults, checked once."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ if TYPE_CHECKING:
     from arcwise.tasks.central import CentralStatement
 
 DEFAULT_LENGTH = 0.5
-"""The resultant length that is assumed of a direction, unless one is given."""
+"""The resultant length that is assumed for a direction, unless one is given."""
 
 _GOALS = {Interval: ("mean", "distribution"), Circle: ("direction", "distribution")}
-"""The goals of each kind of domain, its default first."""
+"""The goals of each kind of domain, the default first."""
 
 
 class Request(NamedTuple):
-    """A checked request; exactly one of epsilon, error and reports is None: the one to be found.
+    """A checked request; exactly one of epsilon, error and reports is None, and is to be found.
 
     The error is a share of the range or of the period. `populations` are pairs of a name and the parsed
     population: empty for the worst of all, or for the reference populations of a distribution. `lines` are
-    the same as they were written, and empty if they were not. The other fields are as for `plan`.
+    the populations as they were written, and empty if they were given otherwise. The other fields are as for
+    `plan`.
     """
 
     domain: Domain
@@ -54,7 +55,7 @@ class Request(NamedTuple):
 
     @property
     def found(self) -> str:
-        """What is to be found: "epsilon", "error" or "reports"."""
+        """The quantity to be found: "epsilon", "error" or "reports"."""
         return next(name for name in ("epsilon", "error", "reports") if getattr(self, name) is None)
 
 
@@ -84,7 +85,7 @@ def check_request(
     known = [name for name, value in given.items() if value is not None]
     if len(known) != 2:
         raise ParameterError(
-            "two of epsilon, error and reports must be given, and the third is found; "
+            "two of epsilon, error and reports must be given, and the third is computed; "
             f"got {', '.join(known) or 'none'}"
         )
     if target not in ("population", "users"):
@@ -92,7 +93,7 @@ def check_request(
     if target == "users" and goal == "direction":
         raise ParameterError('target must be "population" for a direction, got "users"')
     if length is not None and (goal != "direction" or population is not None):
-        raise ParameterError("length must be left out but for a direction without a population")
+        raise ParameterError("length must be left out except for a direction without a population")
     if length is not None and not 0.01 <= length <= 1.0:
         raise ParameterError(f"length must be from 0.01 to 1, got {length!r}")
     check_level(level)
@@ -128,7 +129,8 @@ def check_request(
 def _read_error(error: float | str, domain: Domain) -> float:
     """Return an error as a share of the range or the period.
 
-    A number, or a text of one, is in the unit of the domain; a text that ends with % is a share of the range.
+    A number, or a text with a number, is in the unit of the domain; a text that ends with % is a share of the
+    range.
     """
     number: Any = error
     if isinstance(error, str):

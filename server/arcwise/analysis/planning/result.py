@@ -1,4 +1,4 @@
-"""A plan: what is needed, for which error, by which mechanism, and what the others need."""
+"""A plan: the needs and the error of the chosen mechanism, and of the others."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedMechanism:
-    """What one mechanism needs, or reaches.
+    """The needs and the error of one mechanism.
 
-    `label` is the mechanism's name and what distinguishes this member of its family; `chosen` marks what
-    `arcwise task new --goal` takes. `reports` and `epsilon` are as asked, or found; the `error` is expected
-    from them, in the unit of the domain. `half_width` is that of the interval at the plan's level, None for a
-    distribution. `relative` is what the plan compares by, over the smallest of all mechanisms. `delta` is
-    spent by the reports as well, as the certificate has it: 0 for pure mechanisms. `nodes` and `codes` are N
-    and K. `command` makes the task; where it is empty, ``Task(..., mechanism=...)`` does. `points` are for
-    pictures: pairs (reports, error), or (epsilon, error) where epsilon was looked for.
+    `label` is the mechanism's name, with the properties that distinguish this member of its family; `chosen`
+    marks the mechanism of `arcwise task new --goal`. `reports` and `epsilon` are given or computed; `error`
+    is the expected error with them, in the unit of the domain. `half_width` is that of the interval at the
+    plan's level, None for a distribution. `relative` is the compared quantity divided by the smallest of all
+    mechanisms. `delta` is also spent by the reports, as the certificate states: 0 for pure mechanisms.
+    `nodes` and `codes` are N and K. `command` makes the task; if it is empty, use ``Task(...,
+    mechanism=...)``. `points` are for pictures: pairs (reports, error), or (epsilon, error) if epsilon was
+    computed.
     """
 
     label: str
@@ -45,37 +46,37 @@ class PlannedMechanism:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer of `plan`.
+    """The answer of `plan`: the quantity that was computed, for every mechanism.
 
     Attributes
     ----------
     domain, goal
-        As asked.
+        As given.
     found
-        "reports", "error" or "epsilon": what was looked for.
+        The computed quantity: "reports", "error" or "epsilon".
     compared
-        What mechanisms are compared by: what was looked for. Only for a distribution always the error, which
-        the others have with the reports and the epsilon of the chosen one.
+        The quantity by which mechanisms are compared: the computed one. For a distribution it is always the
+        error, which the others reach with the reports and the epsilon of the chosen mechanism.
     asked
-        The error that was asked for, in the unit of the domain; None where it was looked for.
+        The requested error, in the unit of the domain; None if the error was computed.
     level
-        Of the half-widths.
+        Level of the half-widths.
     target
-        "population" or "users": whose mean, direction or distribution is meant.
+        "population" or "users": the group that the mean, direction or distribution describes.
     measure
-        What the error is, in words.
+        Definition of the error, in words.
     holds
-        For which populations, in words.
+        The populations for which the plan holds, in words.
     rows
-        Every mechanism that serves the goal, the smallest of what is compared first.
+        Every mechanism that serves the goal, the smallest of the compared quantity first.
     left_out
-        By label, why a mechanism is not among them.
+        Reasons why other mechanisms are left out, by label.
     populations
-        Of a distribution: the error of the chosen mechanism by population, in the unit of the domain.
+        For a distribution: the error of the chosen mechanism by population, in the unit of the domain.
     notes
-        What else should be known.
+        Further remarks.
     central
-        What was promised to those who see released counts alone: epsilon is the largest that keeps it.
+        The promise to those who see only released counts: epsilon is the largest that keeps it.
     """
 
     domain: Domain
@@ -95,12 +96,12 @@ class Plan:
 
     @property
     def chosen(self) -> PlannedMechanism:
-        """What a task with this goal gets."""
+        """The default mechanism for this goal."""
         return next(row for row in self.rows if row.chosen)
 
     @property
     def best(self) -> PlannedMechanism:
-        """What has the smallest of what is compared."""
+        """The mechanism with the smallest compared quantity."""
         return self.rows[0]
 
     @property
@@ -146,7 +147,7 @@ class Plan:
         Raises
         ------
         MissingExtraError
-            When matplotlib is not installed: the extra is `plots`.
+            If matplotlib is not installed: the extra is `plots`.
         """
         from arcwise.analysis.plotting.mechanisms import draw_plan
         from arcwise.analysis.plotting.style import new_figure, styled
@@ -203,5 +204,5 @@ class Plan:
                 f"{rounded_up(row.epsilon):>8} {row.error:>10.4g} {row.relative:>17.3f}"
                 for row in self.rows
             ]
-            lines.append("* what a task with this goal gets")
+            lines.append("* the default for this goal")
         return "\n".join(lines)

@@ -1,7 +1,7 @@
-"""How tasks of a group share one epsilon with the least error: how many a device reports, and at what cost.
+"""The best way for the tasks of a group to share one epsilon: how many a device reports, in which shares.
 
-Both sum normalised errors of the tasks, computed from the integers that devices sample from: of an interval
-in shares of its range, of a circle in shares of half of it, the largest distance that there is.
+Both minimise a sum of normalised errors of the tasks, computed from the integers that devices sample from. On
+an interval errors are shares of its range, on a circle shares of half of it, the largest distance.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 Measure: TypeAlias = Literal["estimate", "value", "average"]
-"""Of which error the sum is taken: see `report_error`."""
+"""The error that is summed: see `report_error`."""
 
 _MEASURES = ("estimate", "value", "average")
 _MANY = 1e12
-"""Reports, with which the error of a direction is that of the delta method."""
+"""Number of reports at which the error of a direction is that of the delta method."""
 
 _PLACES = 8
-"""Values from node to node, of which the worst is sought: between them the error is a flat parabola."""
+"""Values tried per node for the worst case; between them the error is a flat parabola."""
 
 _STEPS = 100
-"""Of epsilon, in the first search for the best shares; the second has steps of a tenth of these."""
+"""Steps of epsilon in the first search for the best shares; the second uses a tenth of such a step."""
 
 
 class SampleError(NamedTuple):
     """The error of the estimates if a device reports `sample` of the d tasks.
 
-    `error` is the sum over the tasks of n times the squared normalised error of the estimate from n devices;
-    infinite if a task's epsilon would be out of bounds.
+    `error` is the sum over the tasks of n times the squared normalised error of the estimate from n devices.
+    It is infinite if a task's epsilon would be out of bounds.
     """
 
     sample: int
@@ -61,8 +61,8 @@ def report_error(
 
     "estimate" is n times the squared standard error of the mean from n reports, for the worst population; on
     a circle that of the mean direction, for the worst population with a resultant length of 0.5. "value" is
-    the expected distance of one decoded report from the value, for the worst value, and "average" the same on
-    average over values that are spread evenly. If the domain has a step, only its values count.
+    the expected distance of one decoded report from the value, for the worst value. "average" is the same,
+    averaged over evenly spread values. If the domain has a step, only its values count.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def sample_errors(
 def best_sample(
     domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
 ) -> int:
-    """Return how many of the d tasks a device should report: the k with the least error of the estimates.
+    """Return the number of tasks that a device should report: the k with the least error of the estimates.
 
     Examples
     --------
@@ -148,13 +148,14 @@ def best_shares(
 ) -> dict[str, float]:
     """Return the shares of epsilon with the least sum of normalised errors, if every task is reported.
 
-    `domains` and `goals` are by name. The goal "mean" is refused, because it takes a solver for every share
-    that is tried; "value" is for a distance whose single reports are to be near. `measure` is that of
-    `report_error`. The result is epsilon by name, in whole millionths: the ``weights`` of
+    `domains` and `goals` are by name. The goal "mean" is refused, because it needs a solver for every share
+    that is tried; "value" is for tasks with single reports that should be near their values. `measure` is
+    that of `report_error`. The result is epsilon by name, in whole millionths: the ``weights`` of
     `Group.share_budget`.
 
-    Exhaustive on a grid of a hundredth of epsilon, then of a thousandth around the best (dynamic programming
-    over the tasks). On grids of nodes errors fall in little steps, so a search downhill could stop at one.
+    The search is exhaustive (dynamic programming over the tasks) on a grid of a hundredth of epsilon, then of
+    a thousandth around the best. On grids of nodes errors fall in small steps, so a descent could stop at one
+    of them.
 
     Examples
     --------
@@ -169,14 +170,14 @@ def best_shares(
     goals = {} if goals is None else goals
     if "mean" in goals.values():
         raise ParameterError(
-            'goals must not be "mean", which takes a solver for every share: give "distribution" instead'
+            'goals must not be "mean", which needs a solver for every share: give "distribution" instead'
         )
     if measure != "estimate":
         for name, domain in domains.items():
             if not domain.circular and goals.get(name) != "value":
                 raise ParameterError(
-                    f'goals must be "value" for {name!r} with measure {measure!r}, which asks how near '
-                    "single reports are: those of other goals are for averages"
+                    f'goals must be "value" for {name!r} with measure {measure!r}, which is about '
+                    "single reports: other goals make reports for averages"
                 )
     names = list(domains)
     if not names or not EPSILON_MIN * len(names) <= epsilon <= EPSILON_MAX * len(names):
@@ -198,7 +199,7 @@ def best_shares(
     micro = micro_budget(epsilon)
     step = micro / _STEPS
     parts = _least([errors(name, np.arange(_STEPS + 1) * step / 1e6) for name in names])
-    # Every share within a step of the best: ten finer steps below it to ten above, less what all have below.
+    # Try all shares from ten finer steps below the best to ten above, counted from the lowest.
     starts = [part * step - step for part in parts]
     fine = np.arange(2 * 10 + 1) * step / 10
     finer = _least(
@@ -212,7 +213,7 @@ def best_shares(
 
 
 def _least(errors: list[FloatArray], total: int | None = None) -> list[int]:
-    """Return one index into each array, with the given sum, that have the least sum of entries."""
+    """Return one index into each array, with the given sum of indices and the least sum of entries."""
     total = len(errors[0]) - 1 if total is None else total
     sums = np.full(total + 1, math.inf)
     sums[0] = 0.0

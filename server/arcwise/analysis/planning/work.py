@@ -1,4 +1,4 @@
-"""The planning of every mechanism of a request: what error means, and what each needs or reaches."""
+"""Planning of every mechanism of a request: the meaning of the error, and what each needs or reaches."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     Points = tuple[tuple[float, float], ...]
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with the mechanisms that are done, their number in all, and a few words on the work at hand."""
+"""Called with the number of finished mechanisms, their total, and a few words on the current work."""
 
 TRIAL = 1.0
-"""Where the search for the chosen mechanism's epsilon begins; the others' begin at its answer."""
+"""Start of the search for the chosen mechanism's epsilon; the others start at its answer."""
 
 _TOLERANCE = 0.005
 _SIMULATED_TOLERANCE = 0.03
@@ -41,11 +41,11 @@ _BRIEF = Surveys(few=8, many=16)
 
 _REFERENCES = ("uniform", "beta25", "two-bumps")
 _REFERENCES_OF_CIRCLE = ("uniform", "von-mises", "two-directions")
-"""The named populations that a distribution is planned for where none is given."""
+"""The named populations that a distribution is planned for, if the caller gives none."""
 
 
 def meaning(request: Request) -> tuple[str, str]:
-    """Return in words what the error is, and the populations for which it holds."""
+    """Return in words the definition of the error, and the populations for which it holds."""
     names = [name for name, _ in request.populations]
     several = len(names) > 1
     words = f"for {' and '.join(names)}"
@@ -56,7 +56,7 @@ def meaning(request: Request) -> tuple[str, str]:
             else "standard error of these users' mean over repeated reports of theirs, exact"
         )
         if not names:
-            return measure, "for every population: the worst is planned for"
+            return measure, "for every population: planned for the worst"
         return measure, f"on average {words}" if several else words
     if request.goal == "direction":
         worst = f"for every population with a resultant length of at least {request.length:g}"
@@ -73,11 +73,11 @@ def _references(request: Request) -> tuple[str, ...]:
 
 
 class Work:
-    """The planning of one checked request, with the mechanisms that may serve it, the chosen one first.
+    """The planning of one checked request for the mechanisms that may serve it, the chosen one first.
 
     `compared` is the quantity by which mechanisms are compared: the one to be found or, if errors are
-    simulated, the error with the reports and the epsilon of the chosen one. `coarse` has by label the
-    mechanisms whose grids are coarse for their epsilon, with the advice of `fineness`.
+    simulated, the error with the reports and the epsilon of the chosen one. `coarse` holds, by label, the
+    mechanisms with grids that are coarse for their epsilon, and the advice of `fineness`.
     """
 
     def __init__(self, request: Request, members: list[Family], progress: Progress | None) -> None:
@@ -96,13 +96,13 @@ class Work:
         self._start = TRIAL
 
     def rows(self) -> tuple[list[PlannedMechanism], dict[str, str], Curve]:
-        """Return a row for each mechanism, why others have none, and the curve of the chosen one."""
+        """Return a row for each mechanism, reasons for those without one, and the curve of the chosen one."""
         chosen, curve = self._row(self._members[0])
         self._start = chosen.epsilon
         rows, left_out = [chosen], {}
         others = self._members[1:]
         simulated = self._request.simulated
-        # Users and seeds are the same for all: errors from few surveys are set in relation to one another.
+        # Users and seeds are the same for all mechanisms, so that errors from few surveys can be compared.
         scale = chosen.error / self._beside(self._members[0], chosen).error if others and simulated else 1.0
         for family in others:
             self._done += 1
@@ -121,7 +121,7 @@ class Work:
         return rows, left_out, curve
 
     def _row(self, family: Family) -> tuple[PlannedMechanism, Curve]:
-        """Return what one mechanism needs or reaches."""
+        """Return the needs or the error of one mechanism."""
         request = self._request
         self._tick(family.label)
         tried: Points = ()
@@ -138,7 +138,7 @@ class Work:
         return self._described(family, mechanism, curve, reports=reports, epsilon=epsilon, tried=tried), curve
 
     def _beside(self, family: Family, chosen: PlannedMechanism) -> PlannedMechanism:
-        """Return the error of a mechanism, from few surveys, with the chosen one's reports and epsilon."""
+        """Return a mechanism's error, from few surveys, with the reports and epsilon of the chosen one."""
         self._tick(family.label)
         mechanism = family.make(chosen.epsilon, chosen.reports)
         curve = self._curve(mechanism, brief=True)
@@ -147,7 +147,7 @@ class Work:
         )
 
     def _curve(self, mechanism: Mechanism, *, brief: bool = False) -> Curve:
-        """Return the error of a mechanism on the unit domain; with `brief`, fewer surveys are simulated."""
+        """Return the error curve of a mechanism on the unit domain; `brief` simulates fewer surveys."""
         request = self._request
         if request.goal == "mean":
             members = tuple(population for _, population in request.populations)
@@ -165,20 +165,20 @@ class Work:
     def _reports(
         self, family: Family, mechanism: Mechanism, curve: Curve, epsilon: float
     ) -> tuple[Mechanism, Curve, int]:
-        """Return the number of reports that reaches the error, with the mechanism that so many get."""
+        """Return the number of reports that reaches the error, and the mechanism that a task for it gets."""
         error = self._request.error
         assert error is not None  # noqa: S101 -- two of three are given
         reports = curve.reports(error)
         if reports is not None and self._request.simulated:
             finer = family.make(epsilon, reports)
             if finer.kernel.nodes != mechanism.kernel.nodes:
-                # With the finer grid fewer reports may do; but not fewer than get it.
+                # The finer grid may need fewer reports, but not fewer than the number that selects it.
                 mechanism, curve = finer, self._curve(finer)
                 reports = curve.reports(error)
                 reports = None if reports is None else max(reports, MANY_REPORTS)
         if reports is None:
             raise ParameterError(
-                f"error must be at least {self._in_unit(curve.reached(curve.most)):.4g}, what the largest "
+                f"error must be at least {self._in_unit(curve.reached(curve.most)):.4g}, which the largest "
                 f"number of reports, {curve.most:,}, reaches at epsilon {rounded_up(epsilon)} with "
                 f"{family.label}; got {self._in_unit(error):.4g}"
             )
@@ -202,7 +202,7 @@ class Work:
         if answer.epsilon is None:
             least = self._in_unit(answer.tried[-1][1])
             raise ParameterError(
-                f"error must be at least {least:.4g}, what {reports:,} reports reach at epsilon "
+                f"error must be at least {least:.4g}, which {reports:,} reports reach at epsilon "
                 f"{HIGHEST:g} with {family.label}; got {self._in_unit(error):.4g}"
             )
         return answer.epsilon, answer.tried, *made[answer.epsilon]

@@ -1,4 +1,4 @@
-"""Pictures: one style for all of them, and those of results. Needs the extra `plots` (matplotlib)."""
+"""Pictures of results, in one style. Needs the extra `plots` (matplotlib)."""
 
 from arcwise.analysis.charts.look import COLOURS
 from arcwise.analysis.plotting.pictures import draw

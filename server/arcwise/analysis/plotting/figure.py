@@ -1,4 +1,4 @@
-"""What pictures are made of where matplotlib has it to inherit from: the figure, and places on a log axis."""
+"""Subclasses of matplotlib classes for pictures: the figure, and tick places on a log axis."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _ROOM = {"x": 2.7, "y": 5.5}
-"""Decades that have room for three numbers each: beside one another, and one above the other."""
+"""Most decades with three numbers each: on a horizontal axis, and on a vertical one."""
 _NARROW = 0.3
 """Decades below which a logarithmic axis is marked like a linear one."""
 
 
 class Picture(Figure):
-    """A matplotlib figure that a notebook shows sharply, without pyplot, and once.
+    """A matplotlib figure that a notebook shows sharply, without pyplot, and only once.
 
     pyplot does not know it, so the inline backend does not show it a second time. It is saved in the style in
     which it was drawn: the same numbers give the same bytes.
@@ -37,7 +37,7 @@ class Picture(Figure):
             super().savefig(*args, **options)
 
     def _repr_svg_(self) -> str:
-        """Return the picture as an ``<svg>`` element that can stand in a page."""
+        """Return the picture as an ``<svg>`` element for a page."""
         buffer = io.StringIO()
         self.savefig(buffer, format="svg", metadata={"Date": None})
         text = buffer.getvalue()
@@ -46,10 +46,10 @@ class Picture(Figure):
 
 
 class RoomyLogLocator(LogLocator):
-    """Numbers at 1, 2 and 5 of every decade where there is room, at powers of ten where there is less."""
+    """Numbers at 1, 2 and 5 of every decade if they fit, otherwise at powers of ten."""
 
     def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        """Return where the numbers stand between two values."""
+        """Return the places of the numbers between two values."""
         decades = math.log10(vmax / vmin)
         if decades < _NARROW:
             return list(MaxNLocator(4).tick_values(vmin, vmax))

@@ -1,4 +1,4 @@
-"""Pictures of mechanisms beside one another: those of a plan, and those of `arcwise compare`."""
+"""Pictures that compare mechanisms: those of a plan, and those of `arcwise compare`."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _MOST = 6
 _APART = 0.03
-"""Mechanisms in the picture of a plan, at most, and how far apart those that get a curve of their own."""
+"""Most mechanisms in the picture of a plan, and the least distance between those with a curve."""
 
 
 def draw_plan(axes: Axes, plan: Plan) -> None:
-    """Draw the error against the number of reports, or against epsilon if that was looked for, on log axes.
+    """Draw the error against the number of reports, or against epsilon if that was computed, on log axes.
 
     The chosen mechanism and the best of those that differ visibly get a curve each; the answer is a dot.
     """
@@ -41,7 +41,7 @@ def draw_plan(axes: Axes, plan: Plan) -> None:
             linestyle=DASHES[number % len(DASHES)] if len(row.points) > 1 else "",
             marker="o" if plan.goal == "distribution" else "",  # simulated at these points only
             linewidth=2.2 if row.chosen else 1.3,
-            label=f"{row.label}{', the goal gets it' if row.chosen else ''}",
+            label=f"{row.label}{', default for this goal' if row.chosen else ''}",
         )
     answer = plan.chosen
     at = answer.epsilon if plan.found == "epsilon" else answer.reports
@@ -71,7 +71,7 @@ def write_plot(
 ) -> None:
     """Draw a dot plot, one line for each row in their order, best on top; PNG, SVG or PDF by the suffix.
 
-    `average` names the inputs that the rows' averages are over.
+    `average` names the inputs that the rows are averaged over.
     """
     with new_figure((8.0, 1.5 + 0.23 * len(rows))) as figure:
         _draw(figure, rows, domain, epsilon, average)
@@ -97,7 +97,7 @@ def _draw(figure: Figure, rows: Sequence[MechanismRow], domain: Domain, epsilon:
         axes.tick_params(axis="y", length=0)
     figure.suptitle(f"One report at ε = {rounded_up(epsilon)}, values in {domain}", fontsize=11)
     handles, names = left.get_legend_handles_labels()
-    note = "† spends a δ as well" if any(row.delta for row in rows) else None
+    note = "† also spends a δ" if any(row.delta for row in rows) else None
     figure.legend(handles, names, loc="outside lower center", ncols=3, title=note, title_fontsize=8.5)
 
 

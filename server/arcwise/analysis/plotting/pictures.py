@@ -1,4 +1,4 @@
-"""Results with matplotlib: their charts on a figure of their own, on given axes, or several in one figure."""
+"""Results drawn with matplotlib: their charts on a new figure, on given axes, or several in one figure."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 Drawing: TypeAlias = "Estimate | Series | Comparison"
-"""What can draw itself."""
+"""Results that can be drawn."""
 
 _NARROW = 6.0
-"""Inches below which what stands side by side stands one below the other."""
+"""Width in inches below which parts are drawn below each other, not side by side."""
 _BELOW = 52.0
-"""Points from a rose to its legend, which stands under it and its label and covers nothing."""
+"""Distance in points from a rose to its legend, which is below it and its label and covers nothing."""
 
 
 def picture(drawn: Any, *, ax: Any = None, width: float | None = None) -> Any:
-    """Return a figure of the picture, or `ax`, onto which its parts were drawn: see `Shown.plot`."""
+    """Return a new figure of the picture, or `ax` after drawing its parts onto it: see `Shown.plot`."""
     width = None if width is None else checked_real("width", width, above=0)
     charts = _parts(drawn)
     if ax is None:
@@ -56,7 +56,7 @@ def picture(drawn: Any, *, ax: Any = None, width: float | None = None) -> Any:
 
 
 def plot_rows(drawn: Sequence[Drawing]) -> Picture:
-    """Return a figure of pictures one below the other, each as its own `plot` draws it."""
+    """Return a figure of pictures below each other, each drawn like its own `plot`."""
     if len(drawn) == 1:
         return drawn[0].plot()
     parts = [_parts(each) for each in drawn]
@@ -75,7 +75,7 @@ def draw(figure: Figure | SubFigure, drawn: Drawing) -> None:
 
 
 def _parts(drawn: Drawing) -> list[Chart]:
-    """Return the charts of a picture; of a comparison at most two: the first, and the last of shares."""
+    """Return the charts of a picture; for a comparison at most two: the first, and the last of shares."""
     charts = charts_of(drawn)
     if isinstance(drawn, Comparison):
         shares = drawn.cdf or drawn.bins or drawn.shares
@@ -88,7 +88,7 @@ def _parts(drawn: Drawing) -> list[Chart]:
         raise ParameterError(
             f"{type(drawn).__name__.lower()} must have {lacking} to be drawn, got one without"
         )
-    if charts[0].polar and drawn.unit is not None:  # a rose has no other place for the unit
+    if charts[0].polar and drawn.unit is not None:  # a rose has no other room for the unit
         x = charts[0].x
         label = f"value in {drawn.domain_words}\n{x.label}"
         return [replace(charts[0], x=replace(x, label=label))]
@@ -96,7 +96,7 @@ def _parts(drawn: Drawing) -> list[Chart]:
 
 
 def _size(charts: Sequence[Chart], width: float | None = None) -> tuple[float, float]:
-    """Return width and height in inches of a picture that holds nothing else."""
+    """Return width and height in inches of a picture with only these charts."""
     if charts[0].polar:
         width = width or 4.8
         return width, width + 1.6  # the title, the label and the legend
@@ -114,7 +114,7 @@ def _draw_all(figure: Figure | SubFigure, charts: Sequence[Chart], *, stacked: b
         draw_chart(axes, chart)
         if over_time:
             axes.label_outer()
-        if polar:  # a figure's own legend has room of its own, and covers nothing
+        if polar:  # a figure's own legend has its own room, and covers nothing
             axes.get_legend().remove()
             figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center")
 
@@ -132,7 +132,7 @@ def draw_chart(axes: Any, chart: Chart) -> None:
     axes.set_xlim(*_along(chart, np.array([chart.x.low, chart.x.high])))
     axes.set_ylim(*_up(chart, np.array([chart.y.low, chart.y.high])))
     names = [layer.name for layer in chart.layers if layer.name]
-    # A legend of one entry would only cover marks; that it is a difference stands on an axis.
+    # A legend of one entry would only cover marks; an axis says that the values are differences.
     alone = [] if len(names) > 1 or chart.polar else [each.removeprefix("difference, ") for each in names]
     axes.set_xlabel(literal("\n".join([chart.x.label, *alone])))
     axes.set_ylabel(literal(chart.y.label))
@@ -141,7 +141,7 @@ def draw_chart(axes: Any, chart: Chart) -> None:
         return
     if chart.y.kind == "given":
         axes.set_yticks(*_marks(chart.y.marks))
-    if (period := chart.y.period) is not None:  # unwrapped directions as what they are on the circle
+    if (period := chart.y.period) is not None:  # label unwrapped directions as positions on the circle
         axes.yaxis.set_major_formatter(lambda tick, _position: f"{round(tick % period, 9) % period:g}")
     if chart.x.kind == "time":
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
@@ -171,7 +171,7 @@ def _marks(marks: Sequence[tuple[float, str]]) -> tuple[list[float], list[str]]:
 
 
 def _along(chart: Chart, x: FloatArray) -> FloatArray:
-    """Return places along an axis as matplotlib takes them: angles in radians, times in its own days."""
+    """Return places along an axis in matplotlib's units: angles in radians, times in its own days."""
     if chart.x.period is not None:
         return x * (2 * np.pi / chart.x.period)
     if chart.x.kind == "time":
@@ -183,7 +183,7 @@ def _along(chart: Chart, x: FloatArray) -> FloatArray:
 
 
 def _up(chart: Chart, y: FloatArray) -> FloatArray:
-    """Return heights; in a rose the root, so that areas, which the eye compares, are probabilities."""
+    """Return heights; in a rose the root, so that areas, which readers compare, are probabilities."""
     return np.sqrt(y) if chart.polar else y
 
 
@@ -194,7 +194,7 @@ def _draw_layer(axes: Any, chart: Chart, layer: Layer) -> None:
     area = style | {"alpha": 0.3, "linewidth": 0}
     if layer.shape in {"cells", "ribbon", "spans", "whiskers", "dashes"}:
         x0, x1 = _along(chart, rows[:2])
-        if layer.shape == "ribbon":  # both ends of every part, so that one between two gaps is as wide
+        if layer.shape == "ribbon":  # both ends of every part: one between two gaps keeps its width
             axes.fill_between(
                 np.stack([x0, x1], 1).ravel(), *np.repeat(_up(chart, rows[2:]), 2, axis=1), **area
             )

@@ -1,4 +1,4 @@
-"""How the pictures look: one style for all of them, in documentation, notebooks and the demo."""
+"""The style of all pictures, in documentation, notebooks and the demo."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from arcwise.analysis.plotting.figure import Picture
 
 PICTURES = (".png", ".svg", ".pdf")
-"""The files that pictures are written to."""
+"""The file formats of pictures, by suffix."""
 
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (4, 1.5, 1, 1.5)))
-"""Line styles, so that a grey print can be read too."""
+"""Line styles, so that a grey print is readable, too."""
 
 _STYLE: Any = {
     "font.family": "sans-serif",
-    "font.sans-serif": [FONT[1]],  # which matplotlib brings along: pictures are alike everywhere
+    "font.sans-serif": [FONT[1]],  # included in matplotlib, so pictures are the same everywhere
     "font.size": 9,
     "axes.titlesize": 10,
     "axes.labelsize": 9,
@@ -34,7 +34,7 @@ _STYLE: Any = {
     "axes.edgecolor": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "legend.frameon": True,  # over what it stands on, which shows through a little
+    "legend.frameon": True,  # the legend covers marks, which show through a little
     "legend.framealpha": 0.8,
     "legend.edgecolor": "none",
     "axes.spines.top": False,
@@ -74,7 +74,7 @@ def new_figure(size: tuple[float, float]) -> Iterator[Picture]:
 
 
 def lines(text: str, width: float) -> str:
-    """Return a text of somebody else's as a title of this width in inches, in as many lines as it needs."""
+    """Return a text from outside as a title of this width in inches, in as many lines as it needs."""
     from matplotlib.textpath import TextPath
 
     for letters in _LETTERS:
@@ -85,11 +85,11 @@ def lines(text: str, width: float) -> str:
 
 
 _LETTERS = (14.0, 12.0, 10.0, 8.0, 7.0)
-"""Letters of a title in an inch: most texts have room at the first, capitals at the last."""
+"""Letters of a title per inch: most texts fit at the first number, capitals at the last."""
 
 
 def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) -> None:
-    """Label an axes; the legend appears only where a line has a label."""
+    """Label axes; the legend appears only if a line has a label."""
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     if title:
@@ -100,12 +100,12 @@ def finish(axes: Axes, *, x: str, y: str, title: str = "", legend: bool = True) 
 
 
 def literal(text: str) -> str:
-    """Return a text of somebody else's, such as a task's name, in which matplotlib sees no formula."""
+    """Return a text from outside, such as a task's name, escaped so that matplotlib sees no formula."""
     return text.replace("$", r"\$")
 
 
 def plain_log(axes: Axes, which: str) -> None:
-    """Make the "x" or "y" axis logarithmic, with as many numbers, written plainly, as it has room for."""
+    """Make the "x" or "y" axis logarithmic, with as many plainly written numbers as fit."""
     from matplotlib.ticker import NullFormatter
 
     from arcwise.analysis.plotting.figure import RoomyLogLocator
@@ -118,7 +118,7 @@ def plain_log(axes: Axes, which: str) -> None:
 
 
 def _plain_number(value: float, _position: float) -> str:
-    """Write a number in plain digits, as a power of ten where they would be many."""
+    """Write a number in plain digits, or as a power of ten if it has many."""
     if 1e-4 <= value < 1e6:
         return f"{value:g}"
     mantissa, exponent = f"{value:e}".split("e")

@@ -1,4 +1,4 @@
-"""Reports that honest devices did not send: the fit test, and what liars who stay unseen can do."""
+"""Reports that honest devices did not send: the fit test, and the damage that undetected liars can do."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 __all__: list[str] = []
 
 MOST_CODES: Final = 2048
-"""Of a task that can be tested: without short windows the time grows with their cube, to minutes at 1,600.
+"""Most codes of a testable task: without short windows the time grows with their cube, to minutes at 1,600.
 
-It stands here for those who refuse a question without loading what answers it.
+It is defined here so that a request can be refused without loading the test itself.
 """

@@ -1,9 +1,9 @@
-"""What a share of lying devices can do to estimates without being seen; nothing is fitted here.
+"""The damage that a share of lying devices can do to estimates undetected; nothing is fitted here.
 
-A liar can claim another input, and then randomise as everybody does: the reports are those of a population
-that could exist, and no test can object (`false_inputs`). Or it can send codes of its choice: then there is a
-test, and what stays below its threshold is bounded by a linear program, for estimates that are averages of
-numbers per code, or follow from such.
+A liar can claim another input and then randomise as usual. The reports are those of a possible population,
+and no test can detect them (`false_inputs`). Or a liar can send codes of its choice. There is a test for
+this, and a linear program bounds the effect of reports below its threshold. It covers estimates that are
+averages of numbers per code, or that follow from such averages.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _LARGEST = 1 << 18
-"""Weights up to which the linear program is worth its seconds."""
+"""Matrix sizes up to which the linear program is solved, which takes seconds."""
 
 _DIRECTIONS = 12
-"""Directions in which the moment of a circle is pushed; what lies between is bounded by the neighbours."""
+"""Directions in which the moment of a circle is pushed; the neighbours bound those in between."""
 
 _LEAST_ATTENUATION = 1e-9
 
 _TANGENTS = 3
-"""Linear programs for the largest variance; each gives a bound."""
+"""Linear programs for the largest variance, each of which gives a bound."""
 
 
 @dataclass(frozen=True)
@@ -46,37 +46,37 @@ class Damage:
 
     share: float
     estimate: str
-    """Its name: "mean", "variance", "standard deviation", "quantile 0.5" and so on.
+    """The name of the estimate: "mean", "variance", "standard deviation", "quantile 0.5" and so on.
 
-    On a circle "direction", "resultant length", "circular variance"; on both "any share" (of the population,
+    On a circle "direction", "resultant length", "circular variance". On both "any share" (of the population,
     between any two values) and "distribution" (its Wasserstein-1 distance).
     """
     value: float | None
-    """The value of the fitted distribution, in the unit of the domain, or None where the reports show none.
+    """The value of the fitted distribution, in the unit of the domain, or None if the reports do not show it.
 
-    0 for "any share" and "distribution", whose other numbers are differences from it.
+    It is 0 for "any share" and "distribution"; their other numbers are differences from the fitted value.
     """
     honest: tuple[float, float]
     """The range of the honest devices' value, if this share of the reports are lies about the input.
 
-    No test can narrow it further.
+    No test can narrow this range further.
     """
     moved: tuple[float, float]
     """The range of estimates that the liars can cause by lying about their inputs.
 
-    The fitted distribution is taken as that of the honest devices. A direction's numbers are unwrapped around
-    it.
+    The fitted distribution is assumed to be that of the honest devices. A direction's numbers are unwrapped
+    around it.
     """
     sending: float | None = None
-    """A bound on how far they can move it by sending codes that the test lets pass; at least `lying`.
+    """A bound on how far liars can move the estimate with codes that the test accepts; at least `lying`.
 
-    The expected residuals of these codes are all below the test's threshold. None where no linear program
-    bounds it, or the kernel is too large for one.
+    The expected residuals of these codes are all below the test's threshold. None if no linear program bounds
+    the estimate, or if the kernel is too large for one.
     """
 
     @property
     def lying(self) -> float | None:
-        """How far at most liars can move the estimate by lying about their inputs."""
+        """The largest distance by which liars can move the estimate by lying about their inputs."""
         if self.value is None:
             return None
         return max(self.value - self.moved[0], self.moved[1] - self.value, 0.0)
@@ -92,9 +92,9 @@ def damage(
 ) -> tuple[Damage, ...]:
     """Return the possible effect of a share of liars on every estimate of an interval or a circle.
 
-    All numbers are exact for the fitted distribution `nodes`, shape (N,), and as far from those of the
-    population as it is. The share is more than 0 and less than 1. `critical` is the largest residual, in
-    Pearson's units, that the test lets pass; as a share of the reports it falls with their number.
+    All numbers are exact for the fitted distribution `nodes`, shape (N,), and differ from those of the
+    population as the fit does. The share is more than 0 and less than 1. `critical` is the largest residual,
+    in Pearson's units, that the test accepts; as a share of the reports it falls with their number.
     """
     if not 0 < share < 1:
         raise ParameterError(f"share must lie between 0 and 1, got {share!r}")
@@ -113,14 +113,14 @@ def damage(
         each = Damage(share, name, value, honest, moved)
         bound = sending.get(name)
         if bound is not None and each.lying is not None:
-            # Who lies sends codes too. Rounding to cells, nodes or by a solver may not say otherwise.
+            # Liars about inputs also send codes: rounding to cells or nodes or by a solver must not hide it.
             each = Damage(share, name, value, honest, moved, max(bound, each.lying))
         found.append(each)
     return tuple(found)
 
 
 def _of_interval(mechanism: Mechanism, liars: Liars) -> dict[str, float]:
-    """Return bounds on what codes of the liars' choice do to each estimate, in the unit of the domain."""
+    """Return bounds on the effect of the liars' codes on each estimate, in the unit of the domain."""
     length = mechanism.domain.length
     if mechanism.end_zones:
         return {}
@@ -161,8 +161,9 @@ def _variances(liars: Liars, first: FloatArray, second: FloatArray) -> tuple[flo
     """Return a lower bound of the variance, the variance, and an upper bound, on the unit interval.
 
     ``Var = w.r - (v.r)^2`` with v and w the numbers for x and x^2, r the law of all reports. A square is at
-    least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``: an upper bound for every t, best near v.r of the worst r.
-    It is at most the chord of the range [a, b] of v.r, ``(v.r)^2 <= (a + b) v.r - a b``.
+    least any tangent, ``(v.r)^2 >= 2 t v.r - t^2``. This gives an upper bound for every t, which is best near
+    v.r of the worst r. A square is at most the chord of the range [a, b] of v.r,
+    ``(v.r)^2 <= (a + b) v.r - a b``.
     """
     mean, square = float(first @ liars.law), float(second @ liars.law)
     here = square - mean**2
@@ -179,18 +180,18 @@ def _variances(liars: Liars, first: FloatArray, second: FloatArray) -> tuple[flo
 
 
 class Liars:
-    """The linear programs of liars who send codes of their choice and are not caught.
+    """The linear programs of liars who send codes of their choice and remain undetected.
 
-    Honest reports have the distribution ``q = nodes P``. With liars all reports have some ``r >= (1-k) q``.
-    The test lets r pass only if a population f exists whose residuals are at most z: ``n r_j <= n (f P)_j + z
-    sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, p_j the code's largest probability, so the linear
-    program
+    Honest reports have the distribution ``q = nodes P``. With liars, all reports have some ``r >= (1-k) q``.
+    The test accepts r only if a population f exists with residuals of at most z:
+    ``n r_j <= n (f P)_j + z sqrt(n (f P)_j)``. The root is at most ``sqrt(n p_j)``, with p_j the code's
+    largest probability, so the linear program
 
         maximise  values . (r - q)   over   r >= (1-k) q,  sum r = 1,  f on the simplex,
                                             r_j <= (f P)_j + z sqrt(p_j / n)
 
-    bounds what is possible, whatever the liars send. With z = 0 it is exact for any number of reports: it is
-    what is possible with reports whose law is that of a population.
+    bounds the possible effect for all codes that liars can send. With z = 0 it is exact for any number of
+    reports: it is the possible effect of reports with a population's law.
     """
 
     def __init__(
@@ -209,9 +210,9 @@ class Liars:
     def worst(self, values: FloatArray) -> FloatArray:
         """Return the r that raises the average the most, shape (K,)."""
         n, k = self._rows.shape
-        # The unknowns are the liars' codes l = r - (1-k) q and f. Scaled by the share, so that tolerances of
-        # the solver are small beside the answer. For two values, a square told from their midst is 0
-        # everywhere.
+        # The unknowns are the liars' codes l = r - (1-k) q and f. They are scaled by the share, so that the
+        # solver's tolerances are small compared with the answer. For two values, a square centred between
+        # them is 0 everywhere.
         scale = np.abs(values).max() or 1.0
         solved = linprog(
             np.concatenate([-values / scale, np.zeros(n)]),

@@ -1,4 +1,4 @@
-"""Which codes have more reports than any population explains, and how many more at least."""
+"""Codes with more reports than any population explains, and a lower bound of their surplus."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 _FILLS = 50
 _FILLED = 0.01
-"""Of the standard error of the total: small beside every bound that is drawn from the fit."""
+"""Tolerance in standard errors of the total: small compared with every bound that is drawn from the fit."""
 
 
 @dataclass(frozen=True)
 class ExcessCode:
     """A code with more reports than the model explains.
 
-    `count` is the number of reports, `expected` that under the model that is fitted to the codes without a
-    surplus, and `at_least` a lower confidence bound of the surplus.
+    `count` is the number of reports, `expected` that under the model fitted to the codes without a surplus,
+    and `at_least` a lower confidence bound of the surplus.
     """
 
     code: int
@@ -46,12 +46,12 @@ def excess_codes(  # noqa: PLR0917
 ) -> tuple[tuple[ExcessCode, ...], Fitted]:
     """Return the codes with a surplus, and the model fitted to the others.
 
-    `counts` holds the `reports` divided by `most`, in whole numbers: an answer may have been repeated as
-    often.
+    `counts` holds the `reports` divided by `most`, in whole numbers, since a device may have repeated an
+    answer up to `most` times.
 
-    A surplus bends the fit, so that innocent codes elsewhere stand out. The code with the largest residual is
-    therefore set aside, what it tells about the population with it, and the rest fitted anew, until no
-    residual exceeds the critical value (or a quarter of the codes are set aside).
+    A surplus distorts the fit, so that innocent codes elsewhere look suspicious. So the code with the largest
+    residual is set aside, together with its information about the population, and the rest is fitted again.
+    This repeats until no residual exceeds the critical value, or a quarter of the codes are set aside.
     """
     aside = certain.copy()
     while True:
@@ -68,7 +68,7 @@ def excess_codes(  # noqa: PLR0917
         ):
             break
         aside[worst] = True
-    # Reports are whole. Two bounds: against the model, and against the code's largest probability.
+    # Reports are whole numbers. Two bounds: from the model, and from the code's largest probability.
     bound = np.ceil(bdtrik(1.0 - level / len(counts), counts.sum(), largest_probabilities(model.kernel)))
     least = np.ceil(reports - most * np.minimum(expected + critical * spread, bound))
     found = [
@@ -79,7 +79,7 @@ def excess_codes(  # noqa: PLR0917
 
 
 def _honest(counts: FloatArray, codes: FloatArray, aside: BoolArray) -> float:
-    """Return how many reports there are without the surplus, from the codes that are not set aside."""
+    """Return the number of reports without the surplus, estimated from the codes that are not set aside."""
     share = float(codes[~aside].sum())
     return float(counts[~aside].sum()) / share if share else 0.0
 

@@ -1,8 +1,8 @@
-"""What lies about the input can do to estimates, for a given distribution; nothing is fitted.
+"""The effect of lies about the input on estimates, for a given distribution; nothing is fitted.
 
-Of a share k of liars about the input the law O of all reported values is ``(1-k) F + k G``: F of the honest
-values, G of the claims, which may be anything. There are two questions. Given O, which F are possible: all
-that nowhere exceed ``O / (1-k)``. And given F, how far can O be moved.
+Let a share k of the devices lie about the input. The law O of all reported values is ``(1-k) F + k G``: F of
+the honest values, G of the claims, which may be anything. There are two questions. Which F are possible for a
+given O: all that nowhere exceed ``O / (1-k)``. And how far can O be moved for a given F.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 Span: TypeAlias = tuple[float, float]
 
 _ANGLES = 720
-"""Directions in which the set of possible moments is measured; a multiple of 4."""
+"""Directions in which the extent of the set of possible moments is computed; a multiple of 4."""
 
 _NOWHERE = 1e-12
-"""Resultant lengths below this are 0."""
+"""Resultant lengths below this are regarded as 0."""
 
 _SCANNED = 1024
-"""Places at which a function of one number is computed, and again between the neighbours of the best."""
+"""Places at which a function of one variable is computed, and again between the neighbours of the best."""
 
 
 class Reach(NamedTuple):
-    """Where lies about the input can put one estimate.
+    """The range in which lies about the input can put one estimate.
 
-    `value` is that of the distribution as it is given, None where the reports do not tell it. The honest
-    population's lies within `honest`, if that share of these reports are lies. Such liars can put the
-    estimate anywhere within `moved`, if the distribution is the honest one.
+    `value` is that of the given distribution, or None if the reports do not determine it. The value of the
+    honest population lies within `honest`, if that share of these reports are lies. If the given distribution
+    is the honest one, such liars can put the estimate anywhere within `moved`.
     """
 
     value: float | None
@@ -51,10 +51,10 @@ class Reach(NamedTuple):
 
 
 class Law:
-    """A distribution on [0, 1]: cells with their mass spread evenly, an atom where a cell has no width.
+    """A distribution on [0, 1]: cells with their mass spread evenly, or an atom if a cell has no width.
 
     The cells start at `left` and end at `right`, in increasing order; their non-negative masses are scaled to
-    the sum 1.
+    sum to 1.
     """
 
     def __init__(self, left: FloatArray, right: FloatArray, mass: FloatArray) -> None:
@@ -66,7 +66,7 @@ class Law:
         self._before = np.concatenate([np.zeros((2, 1)), np.cumsum(whole, axis=1)], axis=1)
 
     def quantile(self, level: FloatArray | float, *, upper: bool = False) -> FloatArray:
-        """Return the quantiles of some levels: the lowest, or the highest where mass leaves a gap."""
+        """Return the lowest quantiles of some levels, or with `upper` the highest where F is flat."""
         cell, part = self._place(level, upper=upper)
         found: FloatArray = self._left[cell] + part * self._width[cell]
         return found
@@ -94,23 +94,23 @@ def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dic
 
     A node's mass in `nodes`, shape (N,), is spread evenly over its cell; at the two end nodes it is an atom.
     "any share" and "distribution" hold differences from the given distribution: of any share of the
-    population, and in Wasserstein-1. The clamp placement does not show where in the end zones people are:
-    there the ranges take in all of them, and spread and distribution are left out.
+    population, and in Wasserstein-1. The clamp placement does not show where people are in the end zones.
+    There the ranges include all of the zones, and spread and distribution are left out.
 
     All ranges are attained. With k the share of liars, O the given distribution, M the integral of its
     quantile function Q, m and v its mean and variance:
 
-    - mean: the k lowest or the k highest values are the lies, so ``M(1-k) / (1-k)`` is the least; liars move
-      it by ``k (x - m)``.
+    - mean: it is least if the k highest values are the lies: ``M(1-k) / (1-k)``. It is largest if the k
+      lowest are. Liars move it by ``k (x - m)``.
     - a quantile t: ``O`` lies between ``(1-k) t`` and ``(1-k) t + k`` there; liars put it between the
       quantiles ``(t-k) / (1-k)`` and ``t / (1-k)``.
     - a share s: from ``(s-k) / (1-k)`` to ``s / (1-k)``; liars put it between ``(1-k) s`` and
-      ``(1-k) s + k``. Both are differences of k at most.
+      ``(1-k) s + k``. Both differ from s by at most k.
     - variance: `_variances`. Distribution: `_farthest`; liars move it by ``k max(m, 1-m)``.
     """
     edges = cell_edges(mechanism)
     clamp = mechanism.end_zones
-    # Where in an end zone people are is not told; otherwise the end nodes are atoms at the ends.
+    # The positions of people within an end zone are unknown; otherwise the end nodes are atoms at the ends.
     lows = _law(edges, nodes, 0.0, edges[-2] if clamp else 1.0)
     highs = _law(edges, nodes, edges[1] if clamp else 0.0, 1.0)
     kept = 1.0 - share
@@ -140,7 +140,7 @@ def interval_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dic
         found[f"quantile {tau:g}"] = placed(value if told else None, honest, (start, end))
     found["any share"] = Reach(0.0, (-share, share), (-share, share))
     if not clamp:
-        # (1-k) (F - O) = k (O - G): of F and G that one is sought which is the smaller part of O.
+        # (1-k) (F - O) = k (O - G): search the one of F and G that is the smaller part of O.
         away = share / kept * _farthest(lows, share) if share <= 0.5 else _farthest(lows, kept)
         pushed = share * max(least, 1.0 - least)
         found["distribution"] = Reach(0.0, (0.0, length * away), (0.0, length * pushed))
@@ -173,14 +173,14 @@ def _spreads(variance: Reach, length: float) -> dict[str, Reach]:
 
 
 def _variances(law: Law, share: float) -> Reach:
-    """Return the variances.
+    """Return the ranges of the variance.
 
-    With ``Var = min over t of E (x-t)^2``: the least honest one leaves out all but the 1-k nearest to some t,
-    which are those between two quantiles; the largest leaves out the k nearest to some t (the order of the
-    largest F and the least t does not matter: linear in F, convex in t).
+    ``Var = min over t of E (x-t)^2``. The least honest variance leaves out all values except the 1-k nearest
+    to some t, which lie between two quantiles. The largest leaves out the k nearest to some t; maximum over F
+    and minimum over t may be exchanged, because the expression is linear in F and convex in t.
 
-    Liars whose claims have the mean g and the variance u make it ``(1-k) v + k u + k (1-k) (g-m)^2``. u is
-    from 0 to ``g (1-g)``, and with that the sum is a parabola in g.
+    Liars with claims of mean g and variance u make it ``(1-k) v + k u + k (1-k) (g-m)^2``. Here u is from 0
+    to ``g (1-g)``, and with that maximum the sum is a parabola in g.
     """
     kept = 1.0 - share
     whole = law.moments(1.0)
@@ -206,13 +206,13 @@ def _variances(law: Law, share: float) -> Reach:
 def _farthest(law: Law, cap: float) -> float:
     """Return the largest Wasserstein-1 distance from O of a G that nowhere exceeds O / cap, cap up to a half.
 
-    At the level u of O let g(u) be what G has up to there: g rises from 0 to 1 with a slope of at most
-    1/cap, and the distance is the integral of ``|g(u) - u|`` over dQ. Where g crosses u upwards at c, between
-    two places b and d where g(u) = u (or the ends), it is replaced on [b, d]. When c lies in the lower half,
-    rise as fast as possible and then stay: on the left of c that is further from u than any g below it,
-    because ``u / cap - u >= u``; on the right it is at least g. In the upper half the mirror image. So the
-    best g crosses u at most once, downwards at some p, and there ``|x - Q(p)|`` shows the distance: G holds
-    what is furthest from Q(p), the b lowest and the cap - b highest of O, with ``p = b / cap``.
+    Let g(u) be the mass of G up to the level u of O: g rises from 0 to 1 with a slope of at most 1/cap, and
+    the distance is the integral of ``|g(u) - u|`` over dQ. Suppose g crosses u upwards at c, between two
+    places b and d with g(u) = u (or the ends). Replace g on [b, d]. If c lies in the lower half, rise as fast
+    as possible and then stay constant. On the left of c this is further from u than any g below u, because
+    ``u / cap - u >= u``; on the right it is at least g. In the upper half use the mirror image. So the best g
+    crosses u at most once, downwards at some p, and there ``|x - Q(p)|`` attains the distance. G then holds
+    the values furthest from Q(p), the b lowest and the cap - b highest of O, with ``p = b / cap``.
     """
     whole = float(law.moments(1.0)[0])
 
@@ -228,7 +228,7 @@ def _farthest(law: Law, cap: float) -> float:
 
 
 def _largest(function: Callable[[FloatArray], FloatArray], width: float, law: Law) -> float:
-    """Return the largest value on [0, width]: scanned, and again around the best."""
+    """Return the largest value on [0, width], from a scan and a finer one around the best place."""
     inside = law.levels[law.levels < width]
     at = np.unique(np.concatenate([np.linspace(0.0, width, _SCANNED + 1), inside]))
     values = function(at)
@@ -240,20 +240,20 @@ def _largest(function: Callable[[FloatArray], FloatArray], width: float, law: La
 def circle_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dict[str, Reach]:
     """Return the reach of lies on a circle for every estimate, by its name, in the unit of the domain.
 
-    The mass of `nodes`, shape (N,), is taken as lying on the nodes. A direction's spans are unwrapped around
-    it, and as long as the period where all directions are possible. "any share" and "distribution" hold
+    The mass of `nodes`, shape (N,), is assumed to lie on the nodes. A direction's spans are unwrapped around
+    it, and as long as the period if all directions are possible. "any share" and "distribution" hold
     differences from the given distribution: of any arc or other share, and in circular Wasserstein-1.
 
-    Liars, with the share k, move the first moment Z to ``(1-k) Z + k w``, w any number of the unit disc: its
-    length R to between ``(1-k) R - k`` (or 0) and ``(1-k) R + k``, and they turn it by at most
+    Liars, with the share k, move the first moment Z to ``(1-k) Z + k w``, with w any number in the unit disc.
+    Its length R moves to between ``(1-k) R - k`` (or 0) and ``(1-k) R + k``, and it turns by at most
     ``asin(k / ((1-k) R))``, or anywhere. The honest moment is one of `_Moments`. A share moves as in
     `interval_reach`.
 
-    With p(x) the mean distance of the values to x, claims G have a distance of at most the mean of p over G
-    (a norm is convex), so ``k max p`` is how far they move the distribution, attained by a single x. The
-    honest distribution's distance is ``k / (1-k)`` times the distance of the lies, at most the mean of p over
-    the k of the values with the largest p. This distance is a bound that need not be attained; all others are
-    attained.
+    With p(x) the mean distance of the values from x, claims G have a distance of at most the mean of p over G
+    (a norm is convex). So ``k max p`` is how far they move the distribution, attained by a single x. The
+    honest distribution's distance is ``k / (1-k)`` times the distance of the lies, which is at most the mean
+    of p over the k of the values with the largest p. This distance is a bound and may not be attained; all
+    others are attained.
     """
     period, kept = mechanism.domain.length, 1.0 - share
     mass = nodes / nodes.sum()
@@ -277,7 +277,7 @@ def circle_reach(mechanism: Mechanism, nodes: FloatArray, share: float) -> dict[
     apart = np.abs(places[:, None] - turns) % 1.0
     distances = np.minimum(apart, 1.0 - apart) @ mass
     at_nodes = distances[: len(turns), None]
-    # (1-k) (F - O) = k (O - G): from either side; what either bounds is a bound.
+    # (1-k) (F - O) = k (O - G), bounded from either side; the smaller bound holds.
     away = min(float(_top(at_nodes, mass, each)[0]) for each in (share, kept)) / kept
     return {
         "direction": Reach(value, honest, moved),
@@ -295,8 +295,8 @@ def _rest(span: Span) -> Span:
 class _Moments:
     """The first moments of all F that nowhere exceed O / (1-k): a convex set, by its support function.
 
-    They are ``(Z - k Z_G) / (1-k)`` for a k Z_G that a part k of O has, so in the direction t the furthest
-    leaves out the k whose cosine with t is the smallest.
+    They are ``(Z - k Z_G) / (1-k)`` for a k Z_G of a part k of O. So the furthest in the direction t leaves
+    out the k of the values with the smallest cosine with t.
     """
 
     def __init__(self, turns: FloatArray, mass: FloatArray, share: float) -> None:
@@ -316,20 +316,21 @@ class _Moments:
 
     @property
     def longest(self) -> float:
-        """The largest length, or at most a hundred thousandth more: it lies between two directions."""
+        """The largest length, or at most a hundred thousandth more, since it lies between two directions."""
         return float(self._supports.max()) / math.cos(math.pi / _ANGLES)
 
     @property
     def shortest(self) -> float:
-        """The smallest length, or a little less; 0 where no direction shows that 0 is outside of the set."""
+        """The smallest length, or a little less; 0 unless a direction shows that 0 is outside the set."""
         found = -float(self._supports.min())
         return found if found > _NOWHERE else 0.0
 
     def turned(self) -> Span:
-        """Return how far at most the direction is turned backwards and ahead, in radians; 0 is not in it.
+        """Return the largest turns of the direction backwards and ahead, in radians, if the set excludes 0.
 
         Some moment has an angle from t to t + pi ahead of Z if the set reaches beyond 0 in the direction
-        t + pi/2. It does so for t from 0 to the largest turn ahead, and again from pi less that backwards.
+        ``t + pi/2``. This holds for t from 0 to the largest turn ahead, and again from pi minus that
+        backwards.
         """
         quarter, half = _ANGLES // 4, _ANGLES // 2
         across = self._supports[(np.arange(half + 1) + quarter) % _ANGLES]

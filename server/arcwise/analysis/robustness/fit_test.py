@@ -1,9 +1,9 @@
-"""Could these counts come from honest devices, whatever the population? A test, and who stands out.
+"""The fit test: whether honest devices of some population explain the counts, and which codes do not fit.
 
-Any population gives the codes a distribution ``q = f P``, f the nodes' probabilities. The test asks whether
-the counts are further from the nearest such q than chance explains: a scan of the residuals for single codes
-that are too frequent, and G^2 for all codes together. Reports of made-up inputs have such a q, so no test
-finds them; `damage` says what they can do.
+Any population gives the codes a distribution ``q = f P``, with f the nodes' probabilities. The test checks
+whether the counts are further from the nearest such q than chance explains. It scans the residuals for single
+codes that are too frequent, and uses G^2 for all codes together. Reports of made-up inputs have such a q, so
+no test detects them; `damage` computes their possible effect.
 """
 
 from __future__ import annotations
@@ -44,56 +44,61 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _BOOTSTRAP = 0.9
-"""The part of the level that the bootstrapped test has; the bound on single codes has the rest."""
+"""The part of the level for the bootstrapped test; the bound on single codes has the rest."""
 
 _MOST_ALONE = 0.1
-"""Of the reports, with which G^2 takes part. Over spread populations its p-values have a mean of 0.4 to 0.6
-there, and 0.03 to 0.25 where more than a quarter are alone."""
+"""Largest share of isolated reports with which G^2 is used.
+
+Over spread populations its p-values then have a mean of 0.4 to 0.6, but of 0.03 to 0.25 if more than a
+quarter are isolated.
+"""
 
 _NAMED = 10
-"""Codes that the report names."""
+"""Most codes that the report names."""
 
 _DIFFERENCES = ("any share", "distribution")
-"""Rows whose numbers are differences from the fitted distribution."""
+"""Rows with numbers that are differences from the fitted distribution."""
 
 _SAID = ("variance", "circular variance")
-"""Estimates that the report leaves out: another row tells them."""
+"""Estimates that the report leaves out, because another row implies them."""
 
 
 @dataclass(frozen=True)
 class FitTest:
-    """What the test found; `str` says it in words.
+    """The result of the fit test; `str` puts it in words.
 
     Attributes
     ----------
     n, level, draws
         Reports, level of the test, bootstrap draws.
     p_value
-        Of the whole test, ``min(p_bootstrap / 0.9, p_bound / 0.1)``, at most 1 (Bonferroni, weighted).
+        The p-value of the whole test, ``min(p_bootstrap / 0.9, p_bound / 0.1)``, at most 1 (Bonferroni,
+        weighted).
     p_bootstrap
-        Of the smaller of the p-values of `residual` and `g_squared`, by the same bootstrap.
+        The p-value of the smaller of the p-values of `residual` and `g_squared`, by the same bootstrap.
     p_bound
-        Of the most conspicuous code against its largest probability over all inputs: exact binomial,
-        Bonferroni over the codes. It needs no model and no bootstrap.
+        The p-value of the most conspicuous code against its largest probability over all inputs: exact
+        binomial, Bonferroni over the codes. It needs no model and no bootstrap.
     residual, residual_code, p_residual
         The largest of Pearson's residuals ``(count - n q) / sqrt(n q)``, its code, and its own p-value.
     g_squared, p_g_squared
-        The likelihood-ratio statistic against the counts themselves, and its own p-value; None where more
-        than a tenth of the reports are each the only one of their place, so that it takes no part.
+        The likelihood-ratio statistic against the counts themselves, and its own p-value. The p-value is
+        None, and the statistic not used, if more than a tenth of the reports are isolated, each the only one
+        at its place.
     critical
-        The residual above which the test rejects, whatever `g_squared` is.
+        The residual above which the test rejects, for any `g_squared`.
     gap
         Nats to which all likelihoods of the test are certified.
     flagged
         The codes with a surplus, the largest first; empty unless the test rejects.
     damage
-        What shares of liars that stay unseen could do to each estimate: for each share, all estimates.
+        The possible effect of undetected liars on each estimate: for each share of liars, all estimates.
     independent
-        As how many independent reports the counts were tested, n unless answers may have been repeated. The
-        statistics are of so many; the numbers of `flagged` are of all n.
+        The number of independent reports to which the tested counts are equivalent: n unless answers may have
+        been repeated. The statistics refer to this number; the numbers of `flagged` refer to all n.
     note
-        Says that repeated answers raise alarms, where several epochs may hold some and nobody says how many;
-        or "".
+        A warning that repeated answers raise alarms, if several epochs may hold some and `reports_per_device`
+        was not given; or "".
     """
 
     n: int
@@ -154,7 +159,7 @@ def _words(test: FitTest) -> list[str]:
                 lines.append(f"  and {len(test.flagged) - _NAMED} more codes")
         else:
             lines.append(
-                "  no single code stands out: the counts as a whole are too far from every population"
+                "  no single code is conspicuous: the counts as a whole are too far from every population"
             )
         if test.p_bound <= (1 - _BOOTSTRAP) * test.level:
             lines.append("  a code is more frequent than any population could make it")
@@ -171,7 +176,7 @@ def _words(test: FitTest) -> list[str]:
 
 
 def _damage_words(damages: tuple[Damage, ...]) -> list[str]:
-    """Return the table of what liars can do; a row for each estimate, two columns for each share."""
+    """Return the table of possible damage: a row for each estimate, two columns for each share."""
     shares = list(dict.fromkeys(each.share for each in damages))
     names = [name for name in dict.fromkeys(each.estimate for each in damages) if name not in _SAID]
     at = {(each.estimate, each.share): each for each in damages}
@@ -190,7 +195,7 @@ def _damage_words(damages: tuple[Damage, ...]) -> list[str]:
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return [
         "lying about the input cannot be detected: such reports are those of a possible population.",
-        "If so many of these reports are lies, the honest devices' numbers lie between (by the fitted",
+        "If this share of the reports are lies, the honest devices' numbers lie between (by the fitted",
         "distribution); codes of the liars' choice, unseen by the residuals, move estimates by no more than:",
         *("  " + line.rstrip() for line in table),
     ]
@@ -205,10 +210,10 @@ def _span(damage: Damage) -> str:
     return f"{low:.4g} to {high:.4g}"
 
 
-_REPEATED = "repeated answers of devices that memoise raise alarms: then give reports_per_device and memoised"
+_REPEATED = "repeated answers of devices that memoise raise alarms: then set reports_per_device and memoised"
 
 _SHARES = (0.01, 0.05)
-"""Of liars, for which the report says what they can do."""
+"""Shares of liars for which the report states the possible damage."""
 
 
 @one_thread()
@@ -229,24 +234,24 @@ def fit_test(
     Parameters
     ----------
     task
-        What was asked, or a mechanism.
+        The task that the devices answered, or a mechanism.
     counts
         Shape (K,): the number of reports per code, non-negative integers, at least one report.
     level
-        The probability of a false alarm that is accepted, from 0.001 to 0.5.
+        The accepted probability of a false alarm, from 0.001 to 0.5.
     draws
         Data sets drawn from the fitted model, with which the statistics are compared; at least
-        ``3 / (0.9 level)``, which is 67 at level 0.05, or no residual could be large enough.
+        ``3 / (0.9 level)``, which is 67 at level 0.05. With fewer, no residual could be large enough.
     seed
-        Of the draws. From the counts unless given, so equal counts give equal answers.
+        The seed of the draws. By default it is computed from the counts, so equal counts give equal answers.
     reports_per_device
         The most reports that one device may have sent, m; at least 1, and 1 unless given. Without `memoised`
-        it changes nothing but the note.
+        it affects only the note.
     memoised
         Whether devices may have repeated an answer instead of drawing a new one, as clients do that memoise
-        the task: then n reports are tested as n/m. It needs `reports_per_device`.
+        the task. Then n reports are tested as n/m, and `reports_per_device` is required.
     epochs
-        How many epochs there are from the first to the last report, for the note.
+        The number of epochs from the first to the last report, for the note.
 
     Returns
     -------
@@ -259,26 +264,26 @@ def fit_test(
 
     Notes
     -----
-    Parametric bootstrap: data sets drawn from the most likely q are fitted anew and give both statistics.
-    They are compared as ranks among all sets, the counts' own included; the smaller of the two p-values of a
-    set is a statistic again, and its rank is the p-value.
+    Parametric bootstrap: data sets are drawn from the most likely q and fitted again, and each gives both
+    statistics. These are compared as ranks among all sets, including the counts' own. The smaller of the two
+    p-values of a set is a statistic again, and its rank is the p-value.
 
-    A draw is fitted only on the nodes that the most likely f has mass on, its face (`Face`). Some of these
-    have mass by chance alone, and none in the population. Draws that could choose among all nodes would
-    choose once more by chance; their statistics would be too small, and honest reports of atoms or of a small
-    part of the domain would raise alarms.
+    A draw is fitted only on the nodes with mass in the most likely f, its face (`Face`). Some of these have
+    mass by chance alone, and none in the population. If draws could choose among all nodes, they would choose
+    again by chance. Their statistics would be too small, and honest reports of atoms or of a small part of
+    the domain would raise alarms.
 
-    Where counts are normal, the chi-square distance to a convex set, given the face that is nearest, is
-    stochastically at most the distance to all that the face spans, whatever the population (Cox and Shi
-    2023). For the largest residual this is not a theorem; `benchmarks/studies/fit_test.py` measures both.
+    If counts are normal, consider the chi-square distance to a convex set, given the nearest face. For any
+    population it is stochastically at most the distance to the span of the face (Cox and Shi 2023). For the
+    largest residual this is not a theorem; `benchmarks/studies/fit_test.py` measures both.
 
-    The share of the reports that are alone, each the only one of its place, estimates what part of the
-    population no report has shown (Good 1953). Draws of the fit then repeat places where the counts do not,
-    and their G^2 is smaller. So it takes part only where at most a tenth of the reports are alone.
+    The share of isolated reports, each the only one at its place, estimates the part of the population that
+    no report has shown (Good 1953). Draws from the fit then repeat places where the counts do not, and their
+    G^2 is smaller. So G^2 is used only if at most a tenth of the reports are isolated.
 
-    New answers of the same devices need no m. Given what the devices have, the counts are a sum of
-    independent codes whose laws have an average ``f P``, and its covariance is at most that of n reports with
-    this law each. Nor do memoised answers raise more alarms once the counts are divided by m: then each has a
+    New answers of the same devices need no m. Given the devices' values, the counts are a sum of independent
+    codes with laws that average to ``f P``, and their covariance is at most that of n reports with this law
+    each. Memoised answers do not raise more alarms either once the counts are divided by m: then each has a
     weight of at most 1, and the covariance is at most that of n/m reports.
 
     Examples
@@ -305,10 +310,10 @@ def fit_test(
     if mechanism.kernel.codes > MOST_CODES:
         raise ParameterError(
             f"task must have at most {MOST_CODES:,} codes for a fit test, got {mechanism.kernel.codes:,}: "
-            "make tasks that are to be tested with fewer nodes"
+            "make the task with fewer nodes to test it"
         )
     generator = np.random.default_rng(survey.whole.astype(np.int64).tolist() if seed is None else seed)
-    # A repeated answer costs nothing, so caps say nothing of it; tasks with a central statement have none.
+    # A repeated answer costs no budget, so caps do not limit it; tasks with a central statement have none.
     unsaid = epochs > 1 and reports_per_device is None
     note = _REPEATED if unsaid and isinstance(task, Task) and task.central is None else ""
     return _tested(survey, observed, level, draws, generator, note)
@@ -341,8 +346,8 @@ def _tested(  # noqa: PLR0917
         p_values = p_values[:, :1]
     p_bootstrap = float(_ranks(-p_values.min(axis=1)[:, None], np.zeros(1))[0, 0])
 
-    # No population gives a code more than its largest probability over the inputs.
-    # That a binomial number is c or more is an incomplete beta function (at c = 0 its limit: certain).
+    # In no population does a code have more than its largest probability over the inputs.
+    # The probability that a binomial number is at least c is an incomplete beta function (at c = 0 it is 1).
     tails = betainc(np.maximum(observed, 0.5), n - observed + 1, largest_probabilities(kernel))
     tails[observed == 0] = 1.0
     p_bound = min(kernel.codes * float(tails.min()), 1.0)
@@ -354,7 +359,7 @@ def _tested(  # noqa: PLR0917
         certain = kernel.codes * tails <= (1 - _BOOTSTRAP) * level
         flagged, _ = excess_codes(model, observed, fitted, critical, certain, level, reports, most)
     code = int(np.argmax(residuals(observed, fitted.codes)))
-    # What liars could do is told of the distribution that the estimates show, without what was found.
+    # The possible damage refers to the distribution that the estimates show, without the surplus found.
     cleaned = observed.copy()
     for each in flagged:
         cleaned[each.code] = min(round(each.expected / most), observed[each.code])
@@ -383,9 +388,9 @@ def _tested(  # noqa: PLR0917
 
 
 def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
-    """Return the share of the reports that are alone: in runs of active nodes with one each by the fit.
+    """Return the share of isolated reports: those in runs of active nodes with one report each by the fit.
 
-    `active` holds increasing nodes, and `reports` the number of reports that the fit gives each.
+    `active` holds increasing nodes, and `reports` the number of reports of each node by the fit.
     """
     runs = np.add.reduceat(reports, np.flatnonzero(np.diff(active, prepend=-2) > 1))
     if kernel.circular and len(runs) > 1 and active[0] == 0 and active[-1] == kernel.nodes - 1:
@@ -395,10 +400,10 @@ def _alone(kernel: Kernel, active: IntArray, reports: FloatArray) -> float:
 
 
 def _ranks(statistics: FloatArray, tolerance: FloatArray) -> FloatArray:
-    """Return, for each set and statistic, the share of all sets whose statistic is as large or larger.
+    """Return, for each set and statistic, the share of all sets with a statistic at least as large.
 
-    Shape (B, S) to (B, S). What differs by less than `tolerance`, shape (S,), is tied: an unfinished fit may
-    not decide.
+    Shape (B, S) to (B, S). Differences below `tolerance`, shape (S,), count as ties, so that an unfinished
+    fit does not decide.
     """
     n = len(statistics)
     result = np.empty_like(statistics)
@@ -413,12 +418,12 @@ def _critical(drawn: FloatArray, smallest: FloatArray, level: float) -> float:
     `drawn` and `smallest`, shape (B,), hold the largest residual of each draw and the smaller of its two
     p-values.
 
-    Larger than all but r - 1 of the draws is a p-value of at most ``r / (B+1)``. At most one set is alone on
-    top of each statistic, so r = 1 always rejects with 3 / level draws or more.
+    A residual larger than all but r - 1 of the draws has a p-value of at most ``r / (B+1)``. At most one set
+    is alone at the top of each statistic, so r = 1 always rejects with at least 3 / level draws.
     """
     total = len(drawn) + 1
     ranks = np.arange(1, total)
-    # How many draws have a p-value as small, and the counts themselves.
+    # The number of draws with a p-value at least as small, plus the counts themselves.
     reached = 1 + np.searchsorted(np.sort(smallest), ranks / total + 1e-12, side="right")
     rank = int(np.count_nonzero(reached / total <= level + 1e-12))
     return float(np.sort(drawn)[-max(rank, 1)])

@@ -1,8 +1,8 @@
-"""Counts of devices that do not exist: any number of them up to 10**12, from a distribution or from data.
+"""Counts of simulated devices: up to 10**12 of them, with values from a distribution or from data.
 
-For planning and for coverage studies. `simulate_counts` is the whole of it; populations have exact means,
-quantiles and trigonometric moments to compare estimates with. The random numbers are those of a
-`numpy.random.Generator`: nothing here is a private report.
+For planning and for coverage studies. The main function is `simulate_counts`; populations have exact means,
+quantiles and trigonometric moments to compare estimates with. Random numbers come from a
+`numpy.random.Generator`, so the counts contain no private reports.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Counts of any number of devices, without a loop over them: one multinomial law over the codes.
+"""Counts of any number of devices, drawn from one multinomial law over the codes instead of a loop.
 
-The codes of devices whose values are drawn independently from one population are independent with one law:
-the population's law of the rounded value, times the rows. So their counts are multinomial.
+If devices' values are drawn independently from one population, their codes are independent and have the same
+law: the population's law of the rounded value, times the rows. So their counts are multinomial.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 MAX_DEVICES = 10**12
-"""Beyond it numpy's binomial sampler, which compares logarithms of size n in floats, would begin to err."""
+"""Largest n for numpy's binomial sampler: it compares logarithms of size n as floats, which err beyond."""
 
 _CELLS = 1 << 22
-"""Entries of the rows that are expanded at a time."""
+"""Entries of the rows that are expanded per block."""
 
 
 @one_thread()
@@ -51,15 +51,15 @@ def simulate_counts(
     task
         A task, or a mechanism.
     population
-        What devices' values are drawn from: a `Population`; a line as `parse_population` reads it; a frozen
+        The distribution of the devices' values: a `Population`; a line for `parse_population`; a frozen
         continuous distribution of scipy.stats; or an array of values in the unit of the domain.
     n
-        Devices, one report each, from 1 to 10**12.
+        Number of devices, with one report each, from 1 to 10**12.
     generator
-        For simulations only: reports that are to be private take the operating system's randomness.
+        For simulations only: private reports use the operating system's randomness.
     fixed
-        Only with an array of values, of which n is a multiple: each value belongs to exactly n/len devices,
-        and only the devices' randomness varies. Otherwise devices' values are independent draws.
+        Only with an array of values, with n a multiple of their number: each value belongs to exactly n/len
+        devices, and only the devices' randomness varies. Otherwise devices' values are independent draws.
 
     Returns
     -------
@@ -69,9 +69,9 @@ def simulate_counts(
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds.
+        If an argument is out of its bounds.
     DomainError
-        When a value is not in the domain.
+        If a value is not in the domain.
 
     Examples
     --------
@@ -110,8 +110,8 @@ def as_population(population: Population | ArrayLike | str | Any, domain: Domain
 def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
     """Return one population, or each of a list or tuple of them, as `Population` on the domain.
 
-    A list or tuple of lines and `Population` objects stands for several populations that count alike.
-    Anything else that `simulate_counts` takes is one population.
+    A list or tuple of lines and `Population` objects means several populations with equal weights. Anything
+    else that `simulate_counts` takes is one population.
     """
     if not isinstance(population, (list, tuple)) or not all(
         isinstance(each, (str, Population)) for each in population
@@ -125,11 +125,12 @@ def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
 def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
     """Return the law of the node to which a value of the population is rounded, shape (N,).
 
-    A value between two nodes goes to each with the share of its hat function, so a node's probability is
-    that function's expectation. By parts it is the mean of the distribution function between the node and
-    the next, minus that between the node before and this: differences of the integrated function.
+    A value between two nodes goes to each with the weight of its hat function, so a node's probability is
+    that function's expectation. Integrating by parts, this is the mean of the distribution function between
+    the node and the next, minus its mean between the previous node and this one: differences of the
+    integrated function.
 
-    On a lattice a continuous population is that of the nearest values: no device has any other.
+    On a lattice a continuous population is replaced by its nearest values, because devices have no others.
     """
     if isinstance(population, Mixture):
         laws = [node_law(mechanism, part) for part in population.parts]
@@ -145,7 +146,7 @@ def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
     if values is not None:
         bounds = (np.arange(values.steps + 1) - (0.5 if circular else -0.5)) / values.steps
         upto = population.cdf(np.clip(bounds, 0.0, 1.0))
-        if circular:  # half of the cell of 0 lies before it, at the end of the turn
+        if circular:  # half of the cell of 0 is before it, at the end of the turn
             shares = np.diff(upto)
             shares[0] += 1.0 - upto[-1]
         else:
@@ -156,19 +157,19 @@ def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
     if circular:
         turns = np.floor(at)
         once = population.integrated_cdf(np.append(at - turns, 1.0))
-        # F(x + 1) = F(x) + 1 carries the integral over to other turns.
+        # F(x + 1) = F(x) + 1 extends the integral to other turns.
         integral = once[:-1] + turns * (once[-1] + at - turns) + turns * (turns - 1.0) / 2
         means = np.diff(integral) / np.diff(at)
         law = np.diff(means, prepend=means[-1] - 1.0)
     else:
         means = np.diff(population.integrated_cdf(at)) / np.diff(at)
         law = np.diff(means, prepend=0.0, append=1.0)
-    law = np.maximum(law, 0.0)  # a difference of rounded numbers
+    law = np.maximum(law, 0.0)  # differences may have rounding errors below 0
     return np.asarray(law / law.sum())
 
 
 def code_law(mechanism: Mechanism, population: Population) -> FloatArray:
-    """Return the law of the report of a device whose value is drawn from the population, shape (K,)."""
+    """Return the law of the report of a device with a value drawn from the population, shape (K,)."""
     law = code_laws(mechanism.kernel, node_law(mechanism, population)[None, :])[0]
     return np.asarray(law / law.sum())
 
@@ -176,9 +177,9 @@ def code_law(mechanism: Mechanism, population: Population) -> FloatArray:
 def multinomial(n: ArrayLike, weights: ArrayLike, generator: np.random.Generator) -> IntArray:
     """Draw multinomial counts, shape (..., K), for totals n, shape (...), and weights of any sum, (..., K).
 
-    Totals are halved down a binary tree by binomials. What is left of a running sum after K subtractions, as
-    in `numpy.random.Generator.multinomial`, is rounding error where the last codes are rare; sums of halves
-    are exact to a few units in the last place, and the binomial takes the smaller half.
+    Totals are halved down a binary tree by binomials. `numpy.random.Generator.multinomial` uses a running
+    sum; after K subtractions its remainder is mostly rounding error if the last codes are rare. Sums of
+    halves are exact to a few units in the last place, and the binomial takes the smaller half.
     """
     leaves = np.asarray(weights, dtype=np.float64)
     codes = leaves.shape[-1]
@@ -199,14 +200,14 @@ def multinomial(n: ArrayLike, weights: ArrayLike, generator: np.random.Generator
 
 
 def _rounding(mechanism: Mechanism, unit: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the node below each position, and the share with which the node above is taken."""
+    """Return the node below each position, and the probability of the node above."""
     position = mechanism.positions(unit)
     below = position.astype(np.int64)
     return below, position - below
 
 
 def _at_nodes(mechanism: Mechanism, nodes: IntArray, weights: FloatArray) -> FloatArray:
-    """Return the sum of the weights at each node, the node after the last being node 0 or without weight."""
+    """Return the sum of the weights at each node; the node after the last is node 0, or has no weight."""
     sums = np.asarray(np.bincount(nodes, weights, minlength=mechanism.kernel.nodes + 1), np.float64)
     if mechanism.kernel.circular:
         sums[0] += sums[-1]
@@ -216,7 +217,7 @@ def _at_nodes(mechanism: Mechanism, nodes: IntArray, weights: FloatArray) -> Flo
 def _fixed_counts(
     mechanism: Mechanism, unit: FloatArray, devices: int, generator: np.random.Generator
 ) -> IntArray:
-    """Draw the counts of `devices` devices at each position: rounded up binomially, then the rows' draws."""
+    """Draw the counts of `devices` devices at each position: round up binomially, then draw from the rows."""
     kernel = mechanism.kernel
     below, fraction = _rounding(mechanism, unit)
     up = generator.binomial(devices, fraction)

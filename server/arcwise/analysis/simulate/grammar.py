@@ -4,8 +4,8 @@
 
     population = part { "+" part }
     part       = [ weight "*" ] kind [ ":" number { "," number } ] [ "@" step ]
-    weight     = a number from 0 to 1, or "rest": what the other weights leave of 1
-    step       = a number: values are the nearest multiples of it, as ages in years or headings in tens are
+    weight     = a number from 0 to 1, or "rest": 1 minus the other weights
+    step       = a number: values are its nearest multiples, as ages in years or headings in tens are
 
 Numbers are in the unit of the domain. A single part needs no weight; several need one each, with the sum 1.
 """
@@ -41,23 +41,23 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.laws import Population
 
 _PLUS = re.compile(r"(?<![0-9.][eE])\+")
-"""A plus between parts, not that of an exponent such as 1e+3."""
+"""A plus between parts, unlike that of an exponent such as 1e+3."""
 
 _MOST_PLACES = 1 << 16
-"""Of a comb or of the multiples of a step."""
+"""Most places of a comb, or multiples of a step."""
 
 
 class _Kind(NamedTuple):
-    """One kind of part: what its numbers are called, and how it is made of them."""
+    """One kind of part: the names of its numbers, and a function that makes the population of them."""
 
     numbers: str
     make: Callable[[Domain, Sequence[float]], Population]
     circular: bool | None = None
-    """On which domains only, circles or intervals."""
+    """The only domains of this kind, circles or intervals."""
 
 
 def _position(domain: Domain, number: float) -> float:
-    """Return where a number is on the unit domain; on a lattice it need not be a value, as an atom has to."""
+    """Return the position of a number on the unit domain; unlike atoms, it need not be on the lattice."""
     if domain.circular:
         return number % domain.period / domain.period % 1.0
     return (number - domain.low) / domain.length
@@ -79,7 +79,7 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
         over = start + length - 1.0
         if over <= 0:
             return Histogram([start, start + length], [1.0])
-        if over >= start:  # all around; float error could make it more
+        if over >= start:  # all around; float error may make it slightly more
             return uniform()
         return Histogram([0.0, over, start, 1.0], [over / length, 0.0, (length - over) / length])
     if not domain.low <= low < high <= domain.high:
@@ -141,14 +141,14 @@ _KINDS = {
 
 
 def parse_population(text: str, domain: Domain) -> Population:
-    """Return the population that a line describes, see the top of this module.
+    """Return the population that a line describes, in the grammar at the top of this module.
 
     Kinds: ``uniform`` or ``uniform:LOW,HIGH``; ``atom:PLACE``; ``comb:FIRST,STEP,COUNT``, COUNT equal atoms
-    at equal distances; ``normal:MEAN,SD``, given that it is in the domain, or wrapped around a circle. On an
-    interval ``beta:A,B`` over all of it, and given that they are in it ``lognormal:MEDIAN,SIGMA``, SIGMA that
-    of the logarithm, and ``pareto:LEAST,SHAPE``; on a circle ``vonmises:MEAN,KAPPA``. And every name in
-    `INTERVAL` or `CIRCLE` of `arcwise.analysis.simulate.populations`. The message of an error lists what is
-    allowed.
+    at equal distances; ``normal:MEAN,SD``, restricted to the domain, or wrapped around a circle. On an
+    interval ``beta:A,B`` over all of it; restricted to the domain ``lognormal:MEDIAN,SIGMA``, with SIGMA that
+    of the logarithm, and ``pareto:LEAST,SHAPE``. On a circle ``vonmises:MEAN,KAPPA``. Every name in
+    `INTERVAL` or `CIRCLE` of `arcwise.analysis.simulate.populations` is also allowed. Error messages list
+    what is allowed.
 
     Examples
     --------
@@ -182,15 +182,15 @@ def _weight(text: str) -> float | None:
 
 
 def _filled(weights: list[float | None]) -> list[float]:
-    """Return the weights with "rest" replaced by what the others leave."""
+    """Return the weights with "rest" replaced by 1 minus the others."""
     stated = math.fsum(weight for weight in weights if weight is not None)
     rests = weights.count(None)
     if rests > 1:
-        raise ParameterError(f"rest must stand before one part only, got {rests}")
+        raise ParameterError(f"rest must be the weight of one part only, got {rests}")
     if stated > 1 + 1e-9 or (not rests and stated < 1 - 1e-9):
         raise ParameterError(
             f"weights must sum to {'at most ' if rests else ''}1, got {stated:g}; "
-            "rest*KIND takes what the others leave"
+            "rest*KIND takes the remaining weight"
         )
     return [max(1.0 - stated, 0.0) if weight is None else weight for weight in weights]
 
@@ -252,7 +252,7 @@ def _number(text: str, where: str) -> float:
 
 
 def allowed(domain: Domain) -> str:
-    """Return the kinds and names that can stand in a part on this domain, for messages."""
+    """Return, for messages, the kinds and names that a part may have on this domain."""
     circular = domain.circular
     kinds = [f"{name}:{kind.numbers}" for name, kind in _KINDS.items() if kind.circular in {None, circular}]
     return ", ".join([*kinds, *(CIRCLE if circular else INTERVAL)])

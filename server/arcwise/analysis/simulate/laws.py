@@ -1,4 +1,4 @@
-"""What every population is, those with a closed form, and continuous distributions of scipy.stats.
+"""The base class of populations, populations with a closed form, and those of scipy.stats.
 
 Positions are on the unit domain, [0, 1] or the circle of circumference 1, as `Domain.to_unit` makes them.
 """
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _BLOCK = 1 << 20
-"""Sines and cosines at a time."""
+"""Sines and cosines per block."""
 
 _SUM = 1e-9
-"""How far from 1 the sum of stated probabilities may be; they are divided by it."""
+"""Tolerance for the sum of given probabilities, which is then normalised to 1."""
 
 _MOST_TURNS = 1_000
 _TAIL = 1e-15
@@ -35,7 +35,7 @@ _ERROR = 1e-9
 class Population(ABC):
     """A law of values on the unit domain.
 
-    On a circle 0 is where the distribution function starts to count: ``F(x)`` is the mass of [0, x].
+    On a circle the distribution function starts at 0: ``F(x)`` is the mass of [0, x].
     """
 
     @abstractmethod
@@ -61,7 +61,7 @@ class Population(ABC):
     def trigonometric_moment(self) -> complex:
         """Return ``E exp(2 pi i X)``: its argument is the mean direction, its modulus the resultant length.
 
-        By parts it is ``1 - 2 pi i`` times the integral of ``F(x) exp(2 pi i x)``.
+        Integrating by parts, it is ``1 - 2 pi i`` times the integral of ``F(x) exp(2 pi i x)``.
         """
 
         def integrand(x: float) -> FloatArray:
@@ -76,7 +76,7 @@ class Population(ABC):
         wanted = np.asarray(levels, dtype=np.float64)
         if not np.all((wanted >= 0.0) & (wanted <= 1.0)):
             raise ParameterError(f"levels must be from 0 to 1, got {levels!r}")
-        # A mixture's weights may add up to 1 - 2**-53, and nowhere would F reach the level 1.
+        # A mixture's weights may add up to 1 - 2**-53, so that F never reaches the level 1.
         flat = np.minimum(wanted.ravel(), self.cdf(np.ones(1)))
         low, high = np.zeros(flat.shape), np.ones(flat.shape)
         for _ in range(60):
@@ -89,7 +89,7 @@ class Population(ABC):
 
 
 class Histogram(Population):
-    """Mass spread evenly over each of m bins.
+    """A histogram: mass spread evenly over each of m bins.
 
     The m+1 edges increase, within [0, 1]; the m probabilities have the sum 1.
     """
@@ -125,7 +125,7 @@ class Histogram(Population):
         return np.asarray(np.interp(generator.random(n), self._below, self.edges))
 
     def trigonometric_moment(self) -> complex:
-        """Return ``E exp(2 pi i X)``: of a bin it is that of its middle times ``sinc(width)``."""
+        """Return ``E exp(2 pi i X)``; that of a bin is the one of its middle times ``sinc(width)``."""
         middle, width = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges)
         return complex((self.probabilities * np.sinc(width)) @ np.exp(2j * np.pi * middle))
 
@@ -133,7 +133,7 @@ class Histogram(Population):
 class Atoms(Population):
     """Mass at single places from 0 to 1, for example each value of a data file.
 
-    The probabilities have the sum 1; all places are equally likely if none are given.
+    The probabilities have the sum 1; without them, all places are equally likely.
     """
 
     def __init__(self, places: ArrayLike, probabilities: ArrayLike | None = None) -> None:
@@ -203,10 +203,10 @@ class Beta(Population):
 
 
 class CutNormal(Population):
-    """A normal distribution given that it falls into [0, 1].
+    """A normal distribution restricted to [0, 1].
 
-    `mean` and `sd`, from 1e-6 to 100, are those of the whole distribution, and `inside` is its mass in
-    [0, 1], at least a thousandth.
+    `mean` and `sd`, from 1e-6 to 100, are those of the whole distribution, and `inside` is its mass in [0,
+    1], at least a thousandth.
     """
 
     def __init__(self, mean: float, sd: float) -> None:
@@ -297,7 +297,7 @@ class VonMises(Population):
 class WrappedNormal(Population):
     """A normal distribution, modulo 1.
 
-    The mean direction is in turns, and so is the standard deviation on the line, from 1e-6 to 2. A wider
+    The mean direction is in turns, and so is the standard deviation before wrapping, from 1e-6 to 2. A wider
     distribution is uniform to 2**-53.
     """
 
@@ -310,7 +310,7 @@ class WrappedNormal(Population):
         if not np.isfinite(direction):
             raise ParameterError(f"direction must be finite, got {direction!r}")
         self.direction, self.sd = float(direction) % 1.0, float(sd)
-        reach = int(np.ceil(9 * self.sd)) + 1  # of turns beyond it the mass is below 2**-60
+        reach = int(np.ceil(9 * self.sd)) + 1  # beyond this many turns the mass is below 2**-60
         self._turns = np.arange(-reach, reach + 1) - self.direction
 
     def cdf(self, x: FloatArray) -> FloatArray:
@@ -337,9 +337,8 @@ class WrappedNormal(Population):
 class Continuous(Population):
     """A frozen continuous distribution of scipy.stats, such as ``scipy.stats.gamma(3, scale=10)``.
 
-    It is in the unit of the domain. On an interval it is cut to the law given that the value is in the
-    domain, of at least 0.001 of the mass. On a circle values are taken modulo the period, over at most 1,000
-    turns.
+    It is in the unit of the domain. On an interval it is restricted to the domain, which must hold at least
+    0.001 of the mass. On a circle values are taken modulo the period, over at most 1,000 turns.
     """
 
     def __init__(self, distribution: Any, domain: Domain) -> None:
@@ -369,7 +368,7 @@ class Continuous(Population):
         if self._inside > 1.0 + _ERROR:
             raise ParameterError(
                 f"distribution must have a cdf that ends at 1, got {self._inside:g} in the domain; "
-                "for scipy.stats.vonmises, which counts on with every turn, there is VonMises"
+                "scipy.stats.vonmises counts on with every turn: use VonMises instead"
             )
         if not self._inside >= 1e-3:
             raise ParameterError(
@@ -394,7 +393,7 @@ class Continuous(Population):
 
         if not width.size:
             return np.zeros(np.shape(x))
-        # The mean of F over each piece, all pieces at once: a piece adds at most its width times the error.
+        # Compute the mean of F over all pieces together: a piece adds at most its width times the error.
         averages, error = quad_vec(means, 0.0, 1.0, epsabs=1e-13, epsrel=0.0, norm="max", limit=200)
         if not error <= _ERROR:
             raise ParameterError(
@@ -413,7 +412,7 @@ class Continuous(Population):
 
 
 class Mixture(Population):
-    """Several populations together; `weights`, with the sum 1, are their shares."""
+    """Several populations with shares `weights`, which have the sum 1."""
 
     def __init__(self, weights: ArrayLike, parts: tuple[Population, ...]) -> None:
         self.parts = tuple(parts)
@@ -459,13 +458,13 @@ def _shares(values: ArrayLike, count: int, name: str) -> FloatArray:
 
 
 def rounded(population: Population, places: FloatArray, *, circular: bool) -> Atoms:
-    """Return the law of the place nearest to each value; half-way between two it is the one above.
+    """Return the law of the place nearest to each value; half-way between two, it is the one above.
 
     The places, shape (m,), increase on the unit domain; on a circle they are below 1, and the last is next to
     the first.
     """
     shares = _rounded_shares(population, places, circular=circular)
-    there = shares > 0  # rounding errors below 0 have no atom
+    there = shares > 0  # rounding errors below 0 get no atom
     return Atoms(places[there], shares[there] / shares[there].sum())
 
 
@@ -476,9 +475,9 @@ def _rounded_shares(population: Population, places: FloatArray, *, circular: boo
     around = np.append(places, places[0] + 1.0) if circular else places
     middles = (around[1:] + around[:-1]) / 2
     if isinstance(population, Atoms):
-        # What is 1e-12 below the middle is there but for the rounding of floats.
+        # A value within 1e-12 below the middle differs from it only by rounding.
         cells = np.searchsorted(middles, population.places + 1e-12, "right") % places.size
-        if circular and middles[-1] >= 1.0:  # the middle before the first place lies beyond the turn
+        if circular and middles[-1] >= 1.0:  # the middle before the first place is in the next turn
             cells = np.where(population.places + 1e-12 < middles[-1] - 1.0, places.size - 1, cells)
         return np.bincount(cells, population.probabilities, minlength=places.size).astype(np.float64)
     if not circular:

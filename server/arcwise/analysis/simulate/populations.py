@@ -1,7 +1,7 @@
-"""The named populations: the data sets on which estimators are studied, on the unit domain.
+"""The named populations, on the unit domain: the data sets on which estimators are studied.
 
-Their distribution functions, quantiles, means and trigonometric moments are exact. Those of the flights and
-of the weather are the laws of the records themselves.
+Their distribution functions, quantiles, means and trigonometric moments are exact. The populations of flights
+and weather are the laws of the records themselves.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ CIRCLE: dict[str, Callable[[], Population]] = {
 """On a circle: uniform, von Mises(0, 2), 0.6 von Mises(0, 4) + 0.4 von Mises(2.5, 8), departures, wind."""
 
 RECORDS = ("arrival-delays", "departures", "wind")
-"""Those that are records, which the demo's extra brings."""
+"""Populations made from records, which need the extra `demo`."""
 
 
 def named_population(name: str, *, circular: bool) -> Population:

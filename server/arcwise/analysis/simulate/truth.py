@@ -1,10 +1,10 @@
-"""What is exactly true of a population: its moments, its quantiles, and shares of any part of the domain.
+"""Exact properties of a population: its moments, its quantiles, and shares of any part of the domain.
 
-Positions and values are on the unit domain, [0, 1] or the circle of circumference 1. All is strict: the
-distribution function at x is P(X <= x), a share is P(low <= X <= high), both with what stands at the very
-place, and the quantile of level tau is the smallest x with P(X <= x) >= tau. Where a flat piece of the
-distribution function makes all of it quantiles, the smallest is the one to hold: an interval that each
-quantile is in with its level holds that one too, and it is what the quantile of a lattice is.
+Positions and values are on the unit domain, [0, 1] or the circle of circumference 1. All definitions are
+strict: the distribution function at x is P(X <= x), and a share is P(low <= X <= high), both including atoms
+at their ends. The quantile of level tau is the smallest x with P(X <= x) >= tau. If a flat piece of the
+distribution function makes many places quantiles, an interval should contain the smallest. An interval that
+contains each quantile with its level also contains the smallest, which is the quantile of a lattice.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
 
 SLACK = 1e-9
-"""Places that are nearer are one: floats."""
+"""Places closer than this are equal, up to float errors."""
 
 NO_DIRECTION = 1e-12
-"""A resultant length below it is rounding error."""
+"""A resultant length below this is rounding error."""
 
 _FINE = 1 << 16
 
@@ -51,7 +51,7 @@ class Truth:
         return self.below(high) - self.below(low, at=False)
 
     def arc(self, low: float, high: float) -> float:
-        """Return the mass of the arc from `low` upwards to `high`, any turns; its ends belong to it."""
+        """Return the mass of the arc from `low` upwards to `high`, in any turn, including its ends."""
         start = low % 1.0
         if start > 1.0 - SLACK:
             start = 0.0
@@ -61,7 +61,7 @@ class Truth:
         return min(self.share(start, 1.0) + self.below(end - 1.0), 1.0)  # place 1 is place 0
 
     def quantile_above(self, origin: float, level: float) -> float:
-        """Return the quantile counted upwards from a place of a circle, which comes first, in turns."""
+        """Return the quantile counted upwards from `origin`, the first place on the circle, in turns."""
         wanted = self.below(origin % 1.0, at=False) + level
         return self.quantile(wanted - (wanted > 1.0 + 1e-12)) % 1.0
 
@@ -72,16 +72,16 @@ def _square(population: Population) -> float:
         return float(population.weights @ [_square(part) for part in population.parts])
     if isinstance(population, Atoms):
         return float(population.places**2 @ population.probabilities)
-    # E X^2 = 1 - 2 I(1) + 2 (integral of I), I the integral of F; trapezoids err by at most 1/(6 m^2).
+    # E X^2 = 1 - 2 I(1) + 2 (integral of I), with I the integral of F; trapezoids err by at most 1/(6 m^2).
     integral = population.integrated_cdf(np.linspace(0.0, 1.0, _FINE + 1))
     inner = float(integral.sum() - (integral[0] + integral[-1]) / 2) / _FINE
     return 1.0 - 2.0 * float(integral[-1]) + 2.0 * inner
 
 
 def on_lattice(population: Population, domain: Domain) -> Population:
-    """Return the law of the values that devices have: the nearest ones of a lattice.
+    """Return the law of the values that devices hold: the nearest values of a lattice.
 
-    With the rounding "stochastic" devices have any values: what is rounded is their reports.
+    With the rounding "stochastic" devices hold any values, and only their reports are rounded.
     """
     if domain.lattice is None or domain.rounding == "stochastic":
         return population

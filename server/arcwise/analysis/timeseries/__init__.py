@@ -1,3 +1,3 @@
-"""Estimates over time: epochs, points, and the test whether anything changes."""
+"""Estimates over time: epochs, points, and the test for a change."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Whether several populations have one mean, or one mean direction and resultant length."""
+"""Test whether several populations have the same mean, or the same mean direction and resultant length."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Change:
     """A test of the hypothesis that nothing changes between the points with enough reports.
 
     `of` names the tested quantity in words. The p-values, `own` of the test with a covariance for each point
-    and `pooled` of the one with a single covariance, are the probabilities that chance alone makes the points
-    differ at least as much.
+    and `pooled` of the test with a single covariance, are the probabilities that chance alone makes the
+    points differ at least as much.
     """
 
     of: str
@@ -37,34 +37,34 @@ class Change:
 
     @property
     def p(self) -> float:
-        """The larger of the two p-values. Small: something changes."""
+        """The larger of the two p-values. A small value means that something changes."""
         return max(self.own, self.pooled)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object: what was tested, p-values, points, method, and what it takes for granted."""
+        """Return a JSON object: the tested quantity, p-values, points, method, and assumptions."""
         p_values = {"p": self.p, "own": self.own, "pooled": self.pooled}
         return {"of": self.of, **p_values, "points": self.points, "method": _METHOD, "note": _NOTE}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Change:
-        """Return what `to_dict` wrote."""
+        """Return the test that `to_dict` wrote."""
         return cls(document["of"], float(document["own"]), float(document["pooled"]), document["points"])
 
     def words(self, level: float) -> str:
-        """Return the outcome at a level in words: a p-value below ``1 - level`` is a sign of a change."""
+        """Return the outcome at a level in words: a p-value below ``1 - level`` indicates a change."""
         p = f"p = {self.p:.2g}" if self.p >= 1e-4 else "p < 0.0001"
         return f"{'a change' if self.p < 1 - level else 'no sign of a change'} of {self.of} ({p})"
 
 
 def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatArray) -> Change:
-    """Return the test that independent averages have one expectation.
+    """Return the test that independent averages have the same expectation.
 
     `values`, shape (k, p), are p numbers for each of at least 2 points, and `covariances`, shape (k, p, p),
     the estimated covariance matrix of each average, not singular. `reports`, shape (k,), are the numbers of
     reports behind them, at least 2 each.
 
-    Where the spread of the reports changes and their mean does not, only weights from each point's own
-    covariance keep the level. But where reports are skewed, a point's average and its covariance go together,
+    If the spread of the reports changes and their mean does not, only weights from each point's own
+    covariance keep the level. But if reports are skewed, a point's average and its covariance are dependent,
     and with few reports at many points such weights raise false alarms (`benchmarks/studies/series.py`). One
     pooled covariance does not. Both tests must find a change: the p-value is the larger one.
     """
@@ -75,10 +75,10 @@ def change(of: str, values: FloatArray, covariances: FloatArray, reports: FloatA
 def _own(values: FloatArray, covariances: FloatArray, reports: FloatArray) -> float:
     """Return the p-value of Welch's test, for p = 2 Johansen's.
 
-    ``Q = sum_i (z_i - z)' W_i (z_i - z)``, with inverse covariances ``W_i`` and z the average so weighted.
-    Were the covariances known, Q would be chi-square with ``f = p (k - 1)`` degrees of freedom. They are
+    ``Q = sum_i (z_i - z)' W_i (z_i - z)``, with inverse covariances ``W_i`` and z the average with these
+    weights. With known covariances, Q would be chi-square with ``f = p (k - 1)`` degrees of freedom. They are
     estimated, and Q is larger: with ``A = sum_i (tr(M_i^2) + (tr M_i)^2) / (2 (n_i - 1))`` and
-    ``M_i = I - (sum_j W_j)^-1 W_i``, Q over ``f + 2A - 6A/(f + 2)`` is nearly F with f and
+    ``M_i = I - (sum_j W_j)^-1 W_i``, Q over ``f + 2A - 6A/(f + 2)`` is approximately F with f and
     ``f (f + 2) / (3A)`` degrees of freedom.
 
     References

@@ -1,6 +1,6 @@
-"""Epochs as times, counts over a range of them, and the blocks in which they are shown.
+"""Epochs as times, counts over a range of epochs, and the blocks in which they are shown.
 
-A task's epoch is the number of its period since 1970-01-01 00:00 UTC; devices tell nothing finer.
+A task's epoch is the number of its period since 1970-01-01 00:00 UTC; devices report no finer time.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 DAYS_AHEAD = 1
-"""For how many days ahead a batch is taken: devices' clocks and time zones are what they are."""
+"""Days ahead of the present up to which a batch is accepted, since devices' clocks and time zones differ."""
 
 MONTH: Final = "month"
 
 Every: TypeAlias = int | Literal["month"]
-"""The length of a point of a series: so many epochs, or a month of the calendar in UTC."""
+"""The length of a point of a series: a number of epochs, or a calendar month in UTC."""
 
 _ORIGIN = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _LAST = datetime.max.replace(tzinfo=timezone.utc)
@@ -36,7 +36,7 @@ _WEEK = 7 * DAY
 
 
 class Span(NamedTuple):
-    """Epochs from `first` to `last`, both included; None where the range is open."""
+    """Epochs from `first` to `last`, both included; None means no limit."""
 
     first: int | None = None
     last: int | None = None
@@ -47,19 +47,19 @@ class Span(NamedTuple):
 
 
 def epochs_in(days: int, task: Task) -> int:
-    """Return how many epochs of the task cover so many days, at least one."""
+    """Return the number of epochs of the task that cover `days` days, at least one."""
     return max(1, -(-days * DAY // task.epoch_seconds))
 
 
 def epoch_start(task: Task, epoch: int) -> datetime:
-    """Return when an epoch of the task starts, in UTC. Raises `ParameterError` beyond the year 9999."""
+    """Return the start of an epoch of the task, in UTC. Raises `ParameterError` beyond the year 9999."""
     if not 0 <= epoch <= (_LAST - _ORIGIN) // timedelta(seconds=task.epoch_seconds):
         raise ParameterError(f"epoch must lie from 1970 to the year 9999, got {epoch!r}")
     return _ORIGIN + epoch * timedelta(seconds=task.epoch_seconds)
 
 
 def utc(time: datetime) -> str:
-    """Return a time in UTC as ISO 8601, with as many digits as it needs: 2026-11-01, 2026-11-01T06:30Z."""
+    """Return a time in UTC as ISO 8601, as short as possible: 2026-11-01, 2026-11-01T06:30Z."""
     if time.time() == time.min.time():
         return f"{time:%Y-%m-%d}"
     return f"{time:%Y-%m-%dT%H:%M:%SZ}" if time.second else f"{time:%Y-%m-%dT%H:%MZ}"
@@ -71,16 +71,16 @@ def read_utc(text: str) -> datetime:
 
 
 def check_months(task: Task, name: str) -> None:
-    """Refuse months for a task whose epochs do not begin with them."""
+    """Raise `ParameterError` for months with a task whose epochs do not begin with them."""
     if DAY % task.epoch_seconds:
         raise ParameterError(
             f"{name} must be a number of epochs for this task: an epoch lasts {task.epoch_seconds} seconds, "
-            "and months are made of epochs of which a whole number lasts a day"
+            "and months need epochs of which a whole number lasts a day"
         )
 
 
 def month_starts(task: Task, first: int, last: int) -> list[int]:
-    """Return the first epoch of each month from that of `first` to that of `last`, and of the one after."""
+    """Return the first epoch of each month from that of `first` to that of `last`, and of the month after."""
     times = epoch_start(task, first), epoch_start(task, last)
     start, end = (12 * (time.year - _ORIGIN.year) + time.month - 1 for time in times)
     months = np.arange(start, end + 2).astype("datetime64[M]")
@@ -91,11 +91,11 @@ def month_starts(task: Task, first: int, last: int) -> list[int]:
 def read_epoch(task: Task, text: str, name: str) -> int:
     """Return the first epoch of the task that starts at a time or later.
 
-    The text is a date or a time in ISO 8601, in UTC unless it has an offset, or the number of an epoch
-    itself. `name` is that of the argument, for the error.
+    The text is a date or a time in ISO 8601, in UTC unless it has an offset, or the number of an epoch.
+    `name` is that of the argument, for the error.
 
-    Ranges from one time up to another, that one excluded, take the epochs that *start* in them: ranges that
-    follow one another then hold every epoch once, whatever the period.
+    A range from one time up to another, which is excluded, consists of the epochs that *start* in it. So
+    consecutive ranges contain every epoch exactly once, for any period.
     """
     try:
         if re.fullmatch(r"[0-9]{1,18}", text):
@@ -115,9 +115,9 @@ def read_epoch(task: Task, text: str, name: str) -> int:
 
 
 def epochs_in_step(task: Task, step: str, name: str) -> Every:
-    """Return how many epochs of the task an "epoch", a "day", a "week" or a number of epochs holds.
+    """Return the number of epochs of the task in an "epoch", a "day", a "week" or a number of epochs.
 
-    "month" is returned as it is: months of the calendar do not all have the same length.
+    "month" is returned unchanged, because months of the calendar differ in length.
     """
     if step == MONTH:
         check_months(task, name)
@@ -132,7 +132,7 @@ def epochs_in_step(task: Task, step: str, name: str) -> Every:
     if seconds % task.epoch_seconds:
         raise ParameterError(
             f"{name} must be a whole number of epochs: an epoch of this task lasts "
-            f"{task.epoch_seconds} seconds, and so no number of them lasts a {step}"
+            f"{task.epoch_seconds} seconds, so no number of epochs lasts a {step}"
         )
     return seconds // task.epoch_seconds
 
@@ -149,20 +149,20 @@ def merged(task: Task, counts_by_epoch: Mapping[int, IntArray], span: Span) -> I
 
 
 def epochs_across(epochs: Iterable[int], span: Span | None = None) -> int:
-    """Return how many epochs there are from the first to the last of those in a range; 1 where none is."""
+    """Return the number of epochs from the first to the last of those in a range, or 1 if it is empty."""
     found = [epoch for epoch in epochs if span is None or epoch in span]
     return max(found) - min(found) + 1 if found else 1
 
 
 def span_to_dict(task: Task, span: Span) -> dict[str, Any]:
-    """Return a range as a JSON object: epochs, both included, and times, the end excluded; None: open."""
+    """Return a range as a JSON object: epochs, both included, and times, the end excluded; None: no limit."""
     start = None if span.first is None else utc(epoch_start(task, span.first))
     end = None if span.last is None else utc(epoch_start(task, span.last + 1))
     return {"first": span.first, "last": span.last, "start": start, "end": end}
 
 
 class Block(NamedTuple):
-    """Epochs from `first` to `last`, both included, and how many reports they have: at least one."""
+    """Epochs from `first` to `last`, both included, and the number of their reports, at least one."""
 
     first: int
     last: int
@@ -176,13 +176,13 @@ class Block(NamedTuple):
 def blocks_of(reports: Mapping[int, int], least: int, *, size: int = 1, anchor: int = 0) -> list[Block]:
     """Return the blocks in which epochs are shown, in order; epochs outside all blocks are withheld.
 
-    Who may ask for any range takes one sum from another, and what is left is as good as shown. Whole blocks
-    of at least the minimum each leave whole blocks. Their places are fixed, whatever is reported: blocks that
-    followed the numbers of reports would come apart while others fill, and an old epoch would be the
-    difference of two answers.
+    A reader who may ask for any range can subtract one sum from another, so the difference is as good as
+    shown. With whole blocks of at least the minimum each, the difference consists of whole blocks. Their
+    places are fixed, independent of the reports. If blocks followed the numbers of reports, they would split
+    while others fill, and an old epoch would be the difference of two answers.
 
-    `reports` is the number of reports by epoch, and `least` the number that a block must have: up to 1, every
-    epoch with reports is a block, whatever the size. A block has `size` epochs; one starts at the epoch
+    `reports` is the number of reports by epoch, and `least` the minimum of a block. With a minimum of up to
+    1, every epoch with reports is a block, for any `size`. A block has `size` epochs; one starts at the epoch
     `anchor`, and the others at whole numbers of blocks from it.
 
     Examples

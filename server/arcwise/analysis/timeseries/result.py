@@ -47,18 +47,18 @@ _LEAST_BAR = 12
 _MOST_NOTES = 6
 _NOT_DETERMINED = "undetermined"
 _THROUGH = " (through 0)"
-_HUGE = 4e307  # numbers beyond it are drawn there: differences of what is left are floats
+_HUGE = 4e307  # numbers beyond it are drawn at it, so that differences of numbers fit a float
 
 
 @dataclass(frozen=True)
 class Point(Shares):
-    """The merged estimate of some successive epochs of a series.
+    """The merged estimate of some consecutive epochs of a series.
 
-    The epochs `first` and `last` are included; `start` and `end` are times in UTC, the end excluded.
-    `mean`, `direction`, `resultant_length`, `quantiles`, `shares` and `devices` are as in `Estimate`;
-    quantiles and shares are there only if they were asked for, and nothing is if `n` is 0: a gap. `joined`
-    has the first and last epochs of blocks whose reports are counted here though the blocks end later: a
-    server with a minimum of reports joins epochs until they reach it.
+    The epochs `first` and `last` are included; `start` and `end` are times in UTC, the end excluded. `mean`,
+    `direction`, `resultant_length`, `quantiles`, `shares` and `devices` are as in `Estimate`. Quantiles and
+    shares are present only if they were requested. If `n` is 0, the point is a gap without values. `joined`
+    has the first and last epochs of blocks with reports counted here that end later: a server with a minimum
+    of reports joins epochs until they reach it.
     """
 
     first: int
@@ -76,7 +76,7 @@ class Point(Shares):
 
     @property
     def until(self) -> datetime:
-        """When the reports end: `end`, or the end of a block that begins here."""
+        """The end of the reports: `end`, or the end of a block that begins here."""
         last = max([last for first, last in self.joined if first >= self.first], default=self.last)
         epoch = (self.end - self.start) / (self.last - self.first + 1)
         return self.end + max(last - self.last, 0) * epoch
@@ -86,7 +86,7 @@ class Point(Shares):
         return named_values(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object; times in ISO 8601, and what does not apply is absent."""
+        """Return a JSON object with times in ISO 8601, without the parts that do not apply."""
         result: dict[str, Any] = {
             "first": self.first,
             "last": self.last,
@@ -102,7 +102,7 @@ class Point(Shares):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], *, period: float | None = None) -> Point:
-        """Return what `to_dict` wrote; `period` is that of the domain, None on an interval."""
+        """Return the point that `to_dict` wrote; `period` is that of the domain, None on an interval."""
         parts: dict[str, Any] = {name: document[name] for name in ("first", "last", "n")}
         parts |= {name: read_utc(document[name]) for name in ("start", "end")}
         return cls(
@@ -130,16 +130,16 @@ class Series(Shown):
     task, task_id, n, epsilon, delta, domain, target, unit, description
         As in `Estimate`; n over all points.
     level
-        Of the intervals: of each one, or, where `simultaneous`, of all points' intervals of one estimate
-        together.
+        The level of the intervals: of each one, or if `simultaneous`, of all points' intervals of one
+        estimate together.
     simultaneous
-        Whether the level holds for all points at once.
+        Whether the level holds for all points together.
     every
-        Epochs in a point, or "month" for the calendar's.
+        Epochs in a point, or "month" for calendar months.
     points
-        In order of time, without holes: where no reports came, a point has ``n = 0`` and no values.
+        In order of time, without holes: without reports, a point has ``n = 0`` and no values.
     change
-        The test that nothing changes; None where fewer than two points can be compared.
+        The test that nothing changes; None if fewer than two points can be compared.
     """
 
     task: str
@@ -167,7 +167,7 @@ class Series(Shown):
 
     @property
     def domain_words(self) -> str:
-        """The domain and the unit of its values in words, for people."""
+        """The domain and the unit of its values in words."""
         return words_of_domain(self.domain, self.unit)
 
     def columns(self) -> dict[str, list[Value | None]]:
@@ -177,15 +177,15 @@ class Series(Shown):
         return {name: [row.get(name) for row in rows] for name in names}
 
     def wraps(self, name: str) -> bool:
-        """Return whether one of `columns` holds places on a circle: its direction, its quantiles."""
+        """Return whether one of `columns` holds places on a circle: its direction or its quantiles."""
         return self.period is not None and name.startswith(("direction", "quantile"))
 
     def numbers(self, name: str) -> FloatArray:
         """Return value, low and high over the points of one of `columns`, shape (P, 3).
 
-        NaN stands in gaps, where the reports determine no point, and where there is no interval. Places on a
-        circle are unwrapped: they continue beyond 0 and the period, each by less than half a turn from the
-        one before, and those that are not determined are NaN.
+        Gaps, points that the reports do not determine, and missing intervals are NaN. Places on a circle are
+        unwrapped: they continue beyond 0 and the period, each by less than half a turn from the one before.
+        Undetermined places are NaN.
         """
         column = self.columns()[name]
         if self.period is not None and self.wraps(name):
@@ -193,7 +193,7 @@ class Series(Shown):
         return np.array([numbers_of(value) for value in column])
 
     def times(self) -> list[str]:
-        """Return when the points start, in UTC: dates, with the time where one is not at midnight."""
+        """Return the starts of the points, in UTC: dates, with the time if any is not at midnight."""
         starts = [point.start for point in self.points]
         format_ = "%Y-%m-%d %H:%M:%S"
         for shorter, unit in (("%Y-%m-%d %H:%M", 60), ("%Y-%m-%d", 86_400)):
@@ -202,7 +202,7 @@ class Series(Shown):
         return [f"{start:{format_}}" for start in starts]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object; what does not apply to the task is absent, and no number is NaN."""
+        """Return a JSON object; parts that do not apply to the task are absent, and no number is NaN."""
         result = head_to_dict(self, _HEAD)
         if self.change is not None:
             result["change"] = self.change.to_dict()
@@ -211,12 +211,12 @@ class Series(Shown):
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Series:
-        """Return the series of a JSON object: of `to_dict`, or as a server returns it.
+        """Return the series in a JSON object, from `to_dict` or from a server.
 
         Raises
         ------
         ParameterError
-            When the document is not that of a series.
+            When the document is not a series.
         """
 
         def read() -> Series:
@@ -262,14 +262,14 @@ class Series(Shown):
 def unwrapped(directions: Sequence[Value | None], period: float) -> FloatArray:
     """Return value, low and high of directions over time without jumps, shape (P, 3).
 
-    Each lies within half a period of the last one before it that is determined; NaN stands where there is
-    none, or its interval is the whole circle. The median is in [0, period).
+    Each lies within half a period of the last determined one before it. Missing directions, and those with
+    the whole circle as interval, are NaN. The median is in [0, period).
     """
     rows = np.full((len(directions), 3), math.nan)
     before: float | None = None
     for row, value in zip(rows, directions, strict=True):
         point, low, high = numbers_of(value)
-        if not high - low < period:  # NaN is not either
+        if not high - low < period:  # also true for NaN
             continue
         turn = 0.0 if before is None else period * round((before - point) / period)
         before = point + turn
@@ -307,12 +307,12 @@ def _head(series: Series) -> list[str]:
 
 
 def _is_few(point: Point) -> bool:
-    """Return whether a point has too few reports, or devices, for the level of its intervals."""
+    """Return whether a point has too few reports, or devices, for its intervals to have their level."""
     return (point.devices or point.n) < FEW
 
 
 def _least_devices(series: Series) -> int | None:
-    """Return how many devices each point with reports has at least; None with one for each report."""
+    """Return the least number of devices of any point with reports; None if each report has its own."""
     known = [point for point in series.points if point.n]
     several = any(point.devices is not None for point in known)
     return min(point.devices or point.n for point in known) if several else None
@@ -330,7 +330,7 @@ def _length(series: Series) -> str:
 
 
 def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:
-    """Yield the heading and a row for each point; successive points without reports share one."""
+    """Yield the heading and a row for each point; consecutive points without reports share one."""
     numbers = series.numbers(name)
     low, high = shown_range(series, numbers)
     ends = written(low, high, digits=4)
@@ -356,12 +356,12 @@ def _table(series: Series, name: str, bar: int) -> Iterator[_Row]:
 
 
 def _interval(value: Value) -> str:
-    words = value.interval_words().removesuffix(_THROUGH)  # said once, below the table
+    words = value.interval_words().removesuffix(_THROUGH)  # shown once, below the table
     return f"[{words}]" if words else ""
 
 
 def _bar_width(series: Series, name: str) -> int:
-    """Return what the other columns leave of the line."""
+    """Return the width that the other columns leave in a line."""
     values = [value for value in series.columns()[name] if value is not None]
     points = [len(value.written()[0]) for value in values]
     taken = max(len(time) for time in series.times())
@@ -371,11 +371,11 @@ def _bar_width(series: Series, name: str) -> int:
 
 
 def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
-    """Return the range of values that a picture of a series shows, low < high.
+    """Return the range of values in a chart of a series, low < high.
 
-    It holds the values of all points with at least 30 reports, if there are any, and most of their intervals:
-    a point of few reports may have an interval that would leave no room for the others. `numbers`, shape
-    (P, 3), are the value, low and high of `Series.numbers`.
+    It holds the values of all points with at least 30 reports, if there are any, and most of their intervals.
+    A point with few reports may have an interval so wide that it would leave no room for the others.
+    `numbers`, shape (P, 3), are the value, low and high of `Series.numbers`.
     """
     numbers = numbers.clip(-_HUGE, _HUGE)
     middle = np.where(np.isnan(numbers[:, 0]), numbers[:, 1:].mean(axis=1), numbers[:, 0])
@@ -391,12 +391,12 @@ def shown_range(series: Series, numbers: FloatArray) -> tuple[float, float]:
         max(ends[0], float(np.nanmin([*low, ends[1]]))),
         min(ends[1], float(np.nanmax([*high, ends[0]]))),
     )
-    half = max(0.5, 4.0 * float(np.spacing(abs(ends[0]))))  # of a number so large that half a unit is nothing
+    half = max(0.5, 4.0 * float(np.spacing(abs(ends[0]))))  # for numbers too large to change by half a unit
     return ends if ends[0] < ends[1] else (ends[0] - half, ends[0] + half)
 
 
 def _bar(numbers: FloatArray, low: float, high: float, width: int) -> str:
-    """Return an interval as a line of text; < and > where it reaches beyond the range that is shown."""
+    """Return an interval as a line of text; < and > mark ends beyond the range shown."""
     if np.isnan(numbers[1]):
         return "" if np.isnan(numbers[0]) else _bar(numbers[[0, 0, 0]], low, high, width)
     value, start, end = ((numbers.clip(-_HUGE, _HUGE) - low) / (high - low) * width).tolist()
@@ -412,9 +412,9 @@ def _bar(numbers: FloatArray, low: float, high: float, width: int) -> str:
 
 
 def _said(series: Series) -> list[str]:
-    """Return what the points' notes say, once each, with how many points say so."""
+    """Return the points' notes, each once, with the number of points that have it."""
     rows = [point.values().values() for point in series.points if point.n]
-    # A point says each note once, whichever of its values has it.
+    # A note counts once per point, even if several of its values have it.
     said = [dict.fromkeys(note for value in row for note in value.notes) for row in rows]
     found = Counter(note for notes in said for note in notes)
     filled = len(rows)

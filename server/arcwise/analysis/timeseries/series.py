@@ -1,4 +1,4 @@
-"""Estimates over time: epochs in groups, one point each. What a series is made of is in `result`."""
+"""Estimates over time: groups of epochs, one point each. The parts of a series are in `result`."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 MAX_POINTS = 100_000
-"""More are a mistake: an epoch of a wrong clock, or another task's."""
+"""A larger number is a mistake: an epoch of a wrong clock, or of another task."""
 
 MONDAY = 4 * DAY
 """1970-01-05 00:00 UTC: points of a week start on Mondays, points of a day at midnight."""
 
 HIGHEST_LEVEL = 0.9999
-"""Of an interval of `estimate`."""
+"""The highest level of an interval of `estimate`."""
 _NOT_THEIRS = (
     "not the populations they were drawn from; intervals of quantiles and shares are the populations'"
 )
@@ -80,41 +80,43 @@ def series(
     Parameters
     ----------
     task
-        What was asked.
+        The task that the devices answered.
     counts_by_epoch
-        The number of reports per code, shape (K,), by the number of the epoch, as
-        `Store.counts_by_epoch` returns them. Epochs that are absent have no reports.
+        The number of reports per code, shape (K,), by the number of the epoch, as `Store.counts_by_epoch`
+        returns them. Missing epochs have no reports.
     every
-        Epochs in a point, at least 1, or "month": a point for each month of the calendar, in UTC. Their
-        counts are merged before anything is estimated.
+        Epochs in a point, at least 1, or "month": a point for each calendar month, in UTC. Their counts are
+        merged before anything is estimated.
     first, last
-        The range of epochs, both included. Without them: all that have reports, in points that start at
-        multiples of `every` after Monday 1970-01-05, or with months, so that they stay where they are when
-        epochs are added.
+        The range of epochs, both included. By default all that have reports, in points that start at
+        multiples of `every` after Monday 1970-01-05, or with months. So points keep their place when epochs
+        are added.
     level
-        Of the intervals, from 0.5 to 0.9999.
+        The level of the intervals, from 0.5 to 0.9999.
     simultaneous
-        Make the intervals wider, so that the level holds for all points of an estimate together
-        (Bonferroni); else it holds for each point by itself.
+        Make the intervals wider, so that the level holds for all points of an estimate together (Bonferroni).
+        Otherwise it holds for each point separately.
     between
-        Pairs (low, high) as of `estimate`: shares at every point. Costs a whole estimate for each point.
+        Pairs (low, high) as in `estimate`: shares at every point. Costs a whole estimate for each point.
     quantiles
-        Quantiles at every point, at the same cost.
+        Compute quantiles at every point, at the same cost.
     origin
-        Where quantiles on a circle start, as of `estimate`: the same place at every point. Needed for them.
+        The origin of quantiles on a circle, as in `estimate`: the same place at every point. Required for
+        them.
     target
-        As of `estimate`, for each point; "users" costs as much. The test of a change is about populations.
+        As in `estimate`, for each point; "users" also costs a whole estimate for each. The test for a change
+        refers to populations.
     sampled
-        The share of a group's devices that was drawn to report this task, as of `estimate`.
+        The share of a group's devices that was drawn to report this task, as in `estimate`.
     reports_per_device, memoised
-        As of `estimate`, within each point, and so are notes on what caps allow. The test of a change takes
-        the devices of one point for others than those of the next: where they are the same, it finds less
-        and is not wrong more often.
+        As in `estimate`, within each point, and so are notes on the reports that caps allow. The test for a
+        change assumes that the devices differ from point to point. If they are the same, it detects less, but
+        false alarms are not more frequent.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or there is no report in the range.
+        When an argument is out of its bounds, or there are no reports in the range.
 
     Examples
     --------
@@ -155,7 +157,7 @@ def series(
         raise ParameterError("counts_by_epoch must hold at least one report in the range, got none")
     spans = point_spans(task, counts, every=every, span=span)
     firsts = [each.first for each in spans]
-    merged: dict[int, IntArray] = {}  # those with reports: of 100,000 points few may have any
+    merged: dict[int, IntArray] = {}  # only places with reports, which may be few of 100,000
     for epoch, array in sorted(counts.items()):
         place = bisect_right(firsts, epoch) - 1
         merged[place] = merged[place] + array if place in merged else array
@@ -164,7 +166,7 @@ def series(
     whole = bool(pairs) or quantiles or target == "users"
     if whole and pointwise > HIGHEST_LEVEL:
         raise ParameterError(
-            f"simultaneous must be False for what costs a whole estimate, at {len(filled)} points: "
+            f"simultaneous must be False with between, quantiles or target 'users', at {len(filled)} points: "
             f"no interval has a level above {HIGHEST_LEVEL}"
         )
     repeated: dict[str, Any] = {"reports_per_device": reports_per_device, "memoised": memoised}
@@ -197,7 +199,7 @@ def empty_series(
     target: Target = "population",
     sampled: float = 1.0,
 ) -> Series:
-    """Return the series of no report: a point without values for each range of epochs."""
+    """Return the series without reports: a point without values for each range of epochs."""
     return Series(
         task=task.name,
         task_id=task.id,
@@ -238,7 +240,7 @@ def point_spans(
 ) -> list[PointSpan]:
     """Return the epochs of each point of a series, from a range and the epochs that have reports.
 
-    The points may be at most `most`, and end by the year 9999.
+    There are at most `most` points, and they end by the year 9999.
     """
     known = sorted(epochs)
     first = known[0] if span.first is None else index(span.first)
@@ -255,7 +257,7 @@ def point_spans(
         raise ParameterError(f"last must be at least first, got {last!r} and {first!r}")
     if len(starts) - 1 > most:
         raise ParameterError(
-            f"every must be large enough for at most {most} points; got {every!r}, for {len(starts) - 1}"
+            f"every must be large enough for at most {most} points; got {every!r}, giving {len(starts) - 1}"
         )
     epoch_start(task, starts[-1] if span.last is None else last + 1)
     spans = [PointSpan(start, after - 1) for start, after in pairwise(starts)]
@@ -267,7 +269,7 @@ def point_spans(
 
 
 def _checked(counts: ArrayLike, task: Task) -> IntArray:
-    """Return the counts of an epoch, which may have no report."""
+    """Return the checked counts of an epoch, which may be all 0."""
     array = np.asarray(counts)
     codes = task.mechanism.kernel.codes
     if array.shape != (codes,) or array.dtype.kind not in "iu" or array.any():
@@ -278,7 +280,7 @@ def _checked(counts: ArrayLike, task: Task) -> IntArray:
 def _point_values(
     task: Task, survey: Survey, level: float, asked: Mapping[str, Any] | None, *, quantiles: bool
 ) -> dict[str, Any]:
-    """Return the fields of a `Point`: a few averages, or parts of an estimate that is `asked` for more."""
+    """Return the fields of a `Point`: a few averages, or parts of a whole estimate with options `asked`."""
     if asked is not None:
         whole = wrapped(unwrapped_estimate(task, survey, level=level, **asked), task)
         values = {name: getattr(whole, name) for name in ("mean", "direction", "resultant_length", "shares")}
@@ -292,7 +294,7 @@ def _point_values(
 
 
 def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: Any) -> Change | None:
-    """Return the test of the points with at least 30 devices, where they tell a mean or a moment."""
+    """Return the test over the points with at least 30 devices, if the reports show a mean or a moment."""
     surveys = [Survey(mechanism, each, **repeated) for each in counts]
     enough = [each for each in surveys if each.devices >= FEW]
     if len(enough) < 2:
@@ -307,7 +309,7 @@ def change_of(mechanism: Mechanism, counts: Sequence[FloatArray], **repeated: An
         return change("direction or resultant length", z, covariances, reports)
     if mean.mean(most).value is None:
         return None
-    # On the unit interval, whatever the domain's unit. Every point takes the same numbers per code.
+    # On the unit interval, for any unit of the domain. All points use the same numbers per code.
     numbers = mean_numbers(mechanism, float(reports.max())).values
     averages = np.array([mean.average(each, numbers) for each in enough])
     return change("the mean", averages[:, :1], averages[:, 1:, None] ** 2, reports)

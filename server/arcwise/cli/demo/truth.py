@@ -1,4 +1,4 @@
-"""The truth beside the estimates: what the devices really knew, and whether the intervals contain it."""
+"""Compare estimates with the true values on the devices, and check whether the intervals contain these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Line:
-    """One estimate beside its truth, in the unit of the column or, for a resultant length, in none."""
+    """One estimate and its truth, in the unit of the column; a resultant length has no unit."""
 
     quantity: str
     truth: float
@@ -51,7 +51,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Result:
-    """What the demo shows of one column: its estimates, and the true distribution on the column's bins."""
+    """The demo's results for one column: its estimates, and the true distribution on the column's bins."""
 
     column: Column
     estimate: dict[str, Any]
@@ -60,7 +60,7 @@ class Result:
 
 
 def compare(column: Column, estimate: dict[str, Any]) -> Result:
-    """Put the server's estimate of a column, as its API gave it, beside the truth."""
+    """Compare the server's estimate of a column, as its API returned it, with the truth."""
     if estimate["n"] == 0:
         raise ArcwiseError(f"no record has a value for {column.task.name!r}; take more with --limit")
     values = column.known
@@ -72,7 +72,7 @@ def compare(column: Column, estimate: dict[str, Any]) -> Result:
             _line("direction", "mean direction", direction, estimate, domain.period),
             _line("resultant_length", "resultant length", float(abs(moment)), estimate),
         ]
-        # A bin may straddle the origin, so values are taken modulo the period from the first edge on.
+        # A bin may straddle the origin, so values are taken modulo the period, beginning at the first edge.
         values = column.bins[0] + np.mod(values - column.bins[0], domain.period)
     else:
         quantiles = estimate["quantiles"]

@@ -162,7 +162,7 @@ class Later:
     def _ask(self, wanted: Wanted, reader: str) -> _Waiting | None:
         waiting = self._waiting.get(wanted.key)
         if waiting is None:
-            if len(self._waiting) >= _MAX_WAITING or self._of_reader[reader] >= _MAX_OF_READER:
+            if self._of_reader[reader] >= _MAX_OF_READER or not self._has_room(reader):
                 return None  # the page asks again
             turn = self._shares.turn(reader)
             waiting = _Waiting(wanted.rank, turn, next(self._numbers), wanted, reader)
@@ -176,6 +176,27 @@ class Later:
             waiting.turn = min(waiting.turn, self._shares.turn(reader))
             heapq.heapify(self._heap)
         return waiting
+
+    def _has_room(self, reader: str) -> bool:
+        """Return whether one more result may wait; in a full line the last of the longest makes room."""
+        if len(self._waiting) < _MAX_WAITING:
+            return True
+        longest, most = self._of_reader.most_common(1)[0]
+        theirs = [each for each in self._heap if each.reader == longest]
+        if not theirs or most <= self._of_reader[reader] + 1:
+            return False
+        last = max(theirs)
+        self._heap.remove(last)
+        heapq.heapify(self._heap)
+        self._forget(last)
+        return True
+
+    def _forget(self, waiting: _Waiting) -> None:
+        """End the waiting for a result."""
+        del self._waiting[waiting.wanted.key]
+        self._of_reader[waiting.reader] -= 1
+        self._of_reader += Counter()  # without those that wait for nothing
+        waiting.done.set()
 
     async def _work(self) -> None:
         while self._heap:
@@ -195,10 +216,7 @@ class Later:
             took = self._now() - began
             if problem is None or problem.kind != _BUSY:  # then what was there stays, and pages ask again
                 self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
-            del self._waiting[key]
-            self._of_reader[waiting.reader] -= 1
-            self._of_reader += Counter()  # without those that wait for nothing
-            waiting.done.set()
+            self._forget(waiting)
 
     def _keep(self, key: Hashable, kept: _Kept) -> None:
         self._kept.pop(key, None)

@@ -99,6 +99,7 @@ class PostgresStore(SqlStore):
 
     def _connect_writer(self) -> Connection:
         connection = self._database.connect()
+        self._numbers = {}  # a standby that took over may lack a task, and give its number to another one
         register_arrays(connection)
         connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._shard,))  # see `upkeep.fold`
         return connection
@@ -145,6 +146,7 @@ class PostgresStore(SqlStore):
             for key, task in known.items():
                 connection.change(REGISTER, id=key, definition=task.to_bytes())
         self._tasks.update(known)
+        self._numbers = {}  # registered again, a task has another number
 
     def open_alone(self, task: Task, *, again: bool) -> bool:
         with self._changing_long() as connection:
@@ -186,6 +188,7 @@ class PostgresStore(SqlStore):
         call = _STAGE if stage else _ADD
         outcomes = [Outcome.REPLAYED] * len(batches)
         with connection.transaction():
+            self._check_numbers(connection, batches)
             # First without their codes: they are added up when it is known which batches are new.
             values = (self._shard, *_ids(rows), *_NO_SUMS, *packed)
             for place, counted in connection.execute(call, values, prepare=True, binary=True).fetchall():
@@ -207,6 +210,14 @@ class PostgresStore(SqlStore):
             (self._number(connection, batch.task_id), batch.batch_id, batch.epoch, batch.codes)
             for batch in batches
         ]
+
+    def _check_numbers(self, connection: Connection, batches: Iterable[Batch]) -> None:
+        """Raise `StoreError` if a task of the batches has another number by now, or none."""
+        known = {batch.task_id: self._number(connection, batch.task_id) for batch in batches}
+        rows = connection.execute("SELECT id, number FROM task WHERE id = ANY(%s)", (list(known),))
+        if known != {bytes(key): int(number) for key, number in rows.fetchall()}:
+            self._numbers = {}
+            raise StoreError("the database has lost a task: it has gone back to an earlier state")
 
     def _sums(self, connection: Connection, batches: Iterable[Batch]) -> tuple[Array, Array, Array, Array]:
         """Return the numbers of tasks, epochs, codes and reports of what batches add up to."""
@@ -278,7 +289,7 @@ class PostgresStore(SqlStore):
     def prune(self, task: Task, before: int) -> int:
         # A connection of its own: deleting millions of ids takes longer than a statement of `add` may.
         with self._database.session("prune") as connection:
-            number = self._number(connection, bytes.fromhex(task.id))
+            number = _number_of(connection, task)
             upkeep.fold(connection, number)
             # Before the lock: what comes meanwhile can only make the newest newer.
             ((open_from, newest),) = connection.execute(
@@ -303,7 +314,7 @@ class PostgresStore(SqlStore):
 
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
         with self._database.session("close epochs in") as connection:
-            number = self._number(connection, bytes.fromhex(task.id))
+            number = _number_of(connection, task)
             if not releases.closes(connection, number, before):
                 return Closing()
             with connection.transaction():
@@ -415,6 +426,14 @@ def _ids(rows: Sequence[tuple[int, bytes, int, bytes]]) -> tuple[Array, Array, A
         bytea_array([identity for _, identity, *_ in rows], BATCH_ID_BYTES),
         bigint_array([epoch for _, _, epoch, _ in rows]),
     )
+
+
+def _number_of(connection: Connection, task: Task) -> int:
+    """Return the number of a task in the database that this connection leads to."""
+    row = connection.row("SELECT number FROM task WHERE id = :id", id=bytes.fromhex(task.id))
+    if row is None:
+        raise StoreError(f"the database has lost task {task.name!r}: it has gone back to an earlier state")
+    return int(row[0])
 
 
 def _is_done(connection: Connection, call: str, values: tuple[int | Array, ...]) -> bool:
