@@ -1,7 +1,7 @@
 """A program against the installed wheel that names the whole API of the client, for strict type checkers.
 
-`wheel.py` lets mypy read it; it is never run. `assert_type` says what a checker must see. Lines under
-`wrong_uses` must each be refused: strict mypy reports an ignore that nothing needs.
+`wheel.py` lets mypy read it; it is never run. `assert_type` states the type that a checker must infer. Each
+line in `wrong_uses` must be refused: strict mypy reports unneeded ignores.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ VEHICLE = Group.share_budget("vehicle", DOMAINS, epsilon=2.0, sample=None)
 
 
 def told(event: Event) -> None:
-    """Take an event."""
+    """Accept an event."""
     assert_type(event.kind, str)
     assert_type(event.task, str | None)
     assert_type(event.reports, int)
 
 
 class Spool:
-    """A transport of an app's own."""
+    """A transport of the app's own."""
 
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], timeout: float
     ) -> tuple[int, str | None]:
-        """Take everything."""
+        """Accept everything."""
         return 204, None
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class Spool:
 
 
 def transports(given: httpx.Client) -> list[Transport]:
-    """Return what an `Uplink` can send with."""
+    """Return the transports that an `Uplink` can use."""
     context = ssl.create_default_context()
     relayed = ObliviousTransport("https://relay.example", b"", given)
     plain = HttpxTransport(verify=context)
@@ -89,7 +89,7 @@ def transports(given: httpx.Client) -> list[Transport]:
 
 
 def sync(ledger: Ledger) -> Outcome | None:
-    """Use everything that a thread uses."""
+    """Use the whole API for threads."""
     with (
         FileLedger("telemetry.db", create=True, relaxed=True, busy_timeout=1.0) as file,
         Client(
@@ -139,7 +139,7 @@ def sync(ledger: Ledger) -> Outcome | None:
 
 
 def hosted(account: str) -> Outcome:
-    """Use everything that an app of many accounts uses."""
+    """Use the whole API for apps with many accounts."""
     with (
         PostgresLedgers("postgresql:///app", create=True, relaxed=False) as ledgers,
         Uplink("https://reports.example", ledger=ledgers, transport=Spool()) as uplink,
@@ -151,7 +151,7 @@ def hosted(account: str) -> Outcome:
 
 
 async def on_a_loop(transport: AsyncTransport) -> bool:
-    """Use everything that an event loop uses."""
+    """Use the whole API for event loops."""
     relayed = AsyncObliviousTransport("https://relay.example", b"", verify=True)
     kinds: list[AsyncTransport] = [AsyncHttpxTransport(), AsyncRecordingTransport(), relayed, transport]
     async with (
@@ -172,7 +172,7 @@ async def on_a_loop(transport: AsyncTransport) -> bool:
 
 
 def look() -> dict[str, Any]:
-    """Look at what is there."""
+    """Use the whole API for inspection."""
     found = inspect("telemetry.db")
     assert_type(found, Inspection)
     assert_type(found.dropped, dict[str, int])
@@ -192,7 +192,7 @@ def look() -> dict[str, Any]:
 
 
 def wrong_uses(client: Client, loop_client: AsyncClient, uplink: Uplink, given: httpx.AsyncClient) -> None:
-    """Every line is refused, for the reason that it names."""
+    """Make mistakes, each of which is refused for the reason in its comment."""
     client.report(1, 350.5)  # type: ignore[arg-type]
     client.spent("heading")  # type: ignore[attr-defined]
     client.flush("soon")  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Install the wheel with its extras on every Python that is here, and test the core and the client there.
+"""Install the wheel with its extras on every installed Python, and test the core and the client there.
 
-``python .ci/pythons.py [VERSION ...]``; those of pyproject.toml unless given. Each has an environment of its
-own, into which the wheel is installed and not the checkout. Interpreters are those of pyenv or on the path.
+``python .ci/pythons.py [VERSION ...]``; by default the versions in pyproject.toml. Each Python gets its own
+environment with the wheel, not the checkout. Interpreters are those of pyenv or on the path.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def interpreter(version: str) -> str | None:
     """Return the path of an interpreter of this version, or None."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for found in (*sorted(pyenv.glob(f"{version}.*/bin/python")), shutil.which(f"python{version}")):
-        # What is on the path may be pyenv's own program, which finds nothing.
+        # A program on the path may be pyenv's own shim, which finds no interpreter.
         if found is not None and not subprocess.run((found, "-c", ""), check=False).returncode:
             return str(found)
     return None
 
 
 def main() -> None:
-    """Test each version; exit with 1 if one fails, or none is there."""
+    """Test each version; exit with 1 if one fails, or no version is installed."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     versions = sys.argv[1:] or re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
     failed, tested, absent = [], [], []

@@ -1,9 +1,9 @@
-"""Make a release, but for the upload: ``python .ci/release.py 0.1.0``.
+"""Make a release except for the upload: ``python .ci/release.py 0.1.0``.
 
-Asks for a clean tree, writes the version and the date where they stand, moves the changes of
+It requires a clean tree. It writes the version and the date to their places, moves the changes of
 `.github/changes` into CHANGELOG.md, builds and checks the packages as `make wheel` does, commits, and tags.
-Its last line says how to upload what it leaves in `dist/`. Nothing is pushed. Where a step fails,
-`git reset --hard` takes back what it wrote.
+Its last line shows how to upload the packages in `dist/`. Nothing is pushed. If a step fails,
+`git reset --hard` undoes the changes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROJECT = ROOT / "pyproject.toml"
 
 
 def main() -> None:
-    """Check, write, build, commit, tag."""
+    """Check, write, build, commit and tag."""
     if len(sys.argv) != 2 or not re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", sys.argv[1]):
         raise SystemExit("usage: make release VERSION=0.1.0")
     version = sys.argv[1]
@@ -48,17 +48,17 @@ def main() -> None:
     run("git", "commit", "--quiet", "--message", f"Release {version}", cwd=ROOT)
     run("git", "tag", "--annotate", f"v{version}", "--message", f"arcwise {version}", cwd=ROOT)
     print(
-        f"tagged v{version}; dist/ has its packages. What is left, once .ci/run has passed:\n"
+        f"tagged v{version}; dist/ has its packages. Once .ci/run has passed, run:\n"
         f"  git push origin HEAD v{version}\n  python -m twine upload dist/*"
     )
 
 
 def check(version: str) -> None:
-    """Refuse a tree with changes, a version that is tagged or not that of JavaScript, a bad citation."""
+    """Refuse a changed tree, a version that is tagged or differs from JavaScript's, and a bad citation."""
     if run("git", "status", "--porcelain", cwd=ROOT, capture=True):
-        raise SystemExit("the tree has changes: commit them or put them away first")
+        raise SystemExit("the tree has changes: commit or stash them first")
     if run("git", "tag", "--list", f"v{version}", cwd=ROOT, capture=True):
-        raise SystemExit(f"v{version} is tagged already")
+        raise SystemExit(f"v{version} is already tagged")
     other = json.loads(JAVASCRIPT.read_text(encoding="utf-8"))["version"]
     if other != version:
         raise SystemExit(f"{JAVASCRIPT.relative_to(ROOT)} has version {other}: release both together")
@@ -67,7 +67,7 @@ def check(version: str) -> None:
 
 
 def changelog(version: str, date: str) -> None:
-    """Move the changes into the changelog: under a heading that waits for its date, else under a new one."""
+    """Move the changes into the changelog, under its unreleased heading or, without one, a new heading."""
     build = (sys.executable, "-m", "towncrier", "build", "--version", version, "--date", date)
     heading = f"## {version} (unreleased)\n"
     text = CHANGELOG.read_text(encoding="utf-8")
@@ -79,7 +79,7 @@ def changelog(version: str, date: str) -> None:
     section, *others = re.split(r"(?m)^(?=## )", after)
     if fragments:
         drafted = run(*build, "--draft", cwd=ROOT, capture=True)
-        # What was added goes on with the list of the section, which is one of additions.
+        # Additions continue the list of the section, which is a list of additions.
         more = drafted[drafted.index("### ") :].strip().removeprefix("### Added\n\n")
         section = section.rstrip() + ("\n" if more.startswith("-") else "\n\n") + f"{more}\n\n"
         for path in fragments:
@@ -89,10 +89,10 @@ def changelog(version: str, date: str) -> None:
 
 
 def replace(path: Path, pattern: str, text: str) -> None:
-    """Replace the one place of a file that a pattern matches."""
+    """Replace the only place in a file that a pattern matches."""
     new, count = re.subn(pattern, text, path.read_text(encoding="utf-8"))
     if count != 1:
-        raise SystemExit(f"{path.name} must have one place for the version, has {count}")
+        raise SystemExit(f"{path.name} must have exactly one place for the version, but has {count}")
     path.write_text(new, encoding="utf-8")
 
 

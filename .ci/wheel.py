@@ -1,7 +1,7 @@
-"""Build the sdist and the wheel and try the wheel where nothing else is: bare, then with each extra.
+"""Build the sdist and the wheel, and try the wheel in clean environments: bare, then with each extra.
 
-The checks run in folders and environments of their own, so that what they import is the wheel and not the
-checkout. The sdist must hold all files that git has, and build the very same wheel.
+The checks run in separate folders and environments, so that they import the wheel and not the checkout. The
+sdist must hold all files that git has, and build an identical wheel.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ finally:
 
 
 def main() -> None:
-    """Build, install, check."""
+    """Build, install and check."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         wheel = packages(folder)
@@ -171,7 +171,7 @@ def main() -> None:
             if needed not in names:
                 raise SystemExit(f"the wheel lacks {needed}")
         if any("javascript" in name for name in names):
-            raise SystemExit("the wheel holds the client in JavaScript")
+            raise SystemExit("the wheel holds the JavaScript client")
         if "arcwise/__init__.py" in names:
             raise SystemExit("arcwise must stay a namespace: the wheel holds arcwise/__init__.py")
         for label, extra, script in (
@@ -190,7 +190,7 @@ def main() -> None:
 
 
 def packages(folder: Path) -> Path:
-    """Build the sdist, and from it the wheel; check both and return the wheel."""
+    """Build the sdist, and the wheel from it; check both and return the wheel."""
     build = (sys.executable, "-m", "build", "--installer", "uv", "--quiet")
     run(*build, "--outdir", str(folder), str(ROOT), cwd=ROOT)
     (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
@@ -213,7 +213,7 @@ def packages(folder: Path) -> Path:
 
 
 def environment(folder: Path, interpreter: str, *what: str) -> str:
-    """Return the Python of a new environment in which something is installed, and nothing contradicts it."""
+    """Return the Python of a new environment with the given packages, after checking their requirements."""
     uv = (sys.executable, "-m", "uv", "--quiet")
     run(*uv, "venv", "--python", interpreter, str(folder), cwd=ROOT)
     python = str(folder / "bin" / "python")
@@ -223,10 +223,10 @@ def environment(folder: Path, interpreter: str, *what: str) -> str:
 
 
 def check_types(python: str, work: Path) -> None:
-    """Let a strict mypy read a program that uses the whole client, and one with a name too many.
+    """Run strict mypy on a program that uses the whole client, and on one with an unknown name.
 
-    mypy is this environment's; the types are those that the other one has installed, without stubs or
-    typing_extensions of ours.
+    mypy runs in this environment; the types come from the other environment, without our stubs or
+    typing_extensions.
     """
     (work / "mypy.ini").write_text("[mypy]\nstrict = true\n", encoding="utf-8")
     source = (ROOT / ".ci" / "consumer.py").read_text(encoding="utf-8")
@@ -248,11 +248,11 @@ def check_types(python: str, work: Path) -> None:
     run(*mypy, consumer.name, cwd=work)
     refused = subprocess.run((*mypy, wrong.name), cwd=work, check=False, capture_output=True, text=True)
     if refused.returncode != 1 or 'has no attribute "Cleint"' not in refused.stdout:
-        raise SystemExit(f"mypy takes a name that the client does not have: {refused.stdout}")
+        raise SystemExit(f"mypy accepts a name that the client does not have: {refused.stdout}")
 
 
 def run(*command: str, cwd: Path, capture: bool = False) -> str:
-    """Run a command, or stop with its exit code; return what it wrote, where that is captured."""
+    """Run a command, or stop with its exit code; return its output if it is captured."""
     output = subprocess.PIPE if capture else None
     done = subprocess.run(command, cwd=cwd, check=False, stdout=output, text=True)
     if done.returncode:

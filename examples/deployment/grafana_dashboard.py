@@ -1,8 +1,8 @@
-"""Builds grafana_dashboard.json, which Grafana imports. It takes grafana-foundation-sdk and Python 3.11.
+"""Builds grafana_dashboard.json for Grafana's import. It needs grafana-foundation-sdk and Python 3.11.
 
     python examples/deployment/grafana_dashboard.py
 
-All queries are over all workers. docs/howto/run-a-server.md explains the metrics.
+All queries cover all workers. docs/howto/run-a-server.md explains the metrics.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COLUMNS = 24
 
 
 class Panel(NamedTuple):
-    """A panel: its queries by their legend, and the value from which it is red."""
+    """The content of a panel: its queries by their legend, and the value from which it is red."""
 
     title: str
     unit: str
@@ -50,16 +50,16 @@ def per_second(metric: str, label: str = "") -> str:
 
 
 NOW = [
-    Panel("Workers ready", "short", {"": "sum(arcwise_ready)"}, "How many workers can take reports."),
-    Panel("Workers not ready", "short", {"": "count(arcwise_ready == 0) or vector(0)"}, "None should be.", 1),
+    Panel("Workers ready", "short", {"": "sum(arcwise_ready)"}, "Workers that can accept reports."),
+    Panel("Workers not ready", "short", {"": "count(arcwise_ready == 0) or vector(0)"}, "Should be 0.", 1),
     Panel("Reports", "short", {"": "sum(increase(arcwise_reports_total[$__range]))"}, "In the time shown."),
-    Panel("Batches in the queue", "short", {"": "sum(arcwise_queue_batches)"}, "They wait for the store."),
-    Panel("Store", "bytes", {"": "max(arcwise_store_bytes)"}, "What it takes on disk."),
+    Panel("Batches in the queue", "short", {"": "sum(arcwise_queue_batches)"}, "Waiting for the store."),
+    Panel("Store", "bytes", {"": "max(arcwise_store_bytes)"}, "Its size on disk."),
     Panel(
         "Versions",
         "short",
         {"": "count(count by (version) (arcwise_build_info))"},
-        "One, but for a rolling restart.",
+        "1, except during a rolling restart.",
         2,
     ),
 ]
@@ -75,13 +75,13 @@ ROWS = {
             "Batches a second",
             "cps",
             {"{{outcome}}": per_second("arcwise_batches_total", "outcome")},
-            "Replayed batches had been counted before: devices send again what was not acknowledged.",
+            "Replayed batches had been counted before: devices send unacknowledged batches again.",
         ),
         Panel(
             "Refused requests a second",
             "cps",
             {"{{reason}}": per_second("arcwise_refused_total", "reason")},
-            "Requests that were answered with a problem, by its kind.",
+            "Requests that were answered with a problem, by kind.",
         ),
         Panel(
             "Connections cut a second",
@@ -98,7 +98,7 @@ ROWS = {
                 "median": quantile(0.5, "arcwise_commit_seconds"),
                 "99 %": quantile(0.99, "arcwise_commit_seconds"),
             },
-            "Reports are acknowledged after a commit. Above a second something is wrong with the disk.",
+            "Reports are acknowledged after a commit. Above a second, something is wrong with the disk.",
         ),
         Panel(
             "Batches in a commit",
@@ -129,7 +129,7 @@ ROWS = {
             "Size",
             "bytes",
             {"store": "max(arcwise_store_bytes)"},
-            "What the store takes on disk, with the ids of batches.",
+            "Size of the store on disk, with the ids of batches.",
         ),
         Panel(
             "Tasks and keys",
@@ -149,13 +149,13 @@ ROWS = {
                 "{{kind}}, median": quantile(0.5, "arcwise_estimate_seconds", "kind"),
                 "{{kind}}, 95 %": quantile(0.95, "arcwise_estimate_seconds", "kind"),
             },
-            "Answers from the cache are not in it.",
+            "Without answers from the cache.",
         ),
         Panel(
             "Estimates a second",
             "cps",
             {"{{kind}}": per_second("arcwise_estimate_seconds_count", "kind")},
-            "Those that were computed.",
+            "Estimates that were computed.",
         ),
     ],
     "Workers": [
@@ -163,7 +163,7 @@ ROWS = {
             "Processor",
             "percentunit",
             {"{{instance}}": 'rate(process_cpu_seconds_total{job="arcwise"}[$__rate_interval])'},
-            "Of one core. The process that computes estimates is not in it.",
+            "Share of one core, without the process that computes estimates.",
         ),
         Panel(
             "Memory",
@@ -175,7 +175,7 @@ ROWS = {
             "Open files and connections",
             "percentunit",
             {"{{instance}}": 'process_open_fds{job="arcwise"} / process_max_fds{job="arcwise"}'},
-            "Of those that the process may have.",
+            "Share of those that the process may have.",
         ),
         Panel(
             "Running for",
@@ -200,7 +200,7 @@ def targets(panel: Panel) -> list[prometheus.Dataquery]:
 
 
 def colours(panel: Panel) -> board.ThresholdsConfig:
-    """Return the thresholds of a panel: green, and red from its value."""
+    """Return the thresholds of green and red."""
     steps = [Threshold(value=None, color="green")]
     if panel.red_from is not None:
         steps.append(Threshold(value=panel.red_from, color="red"))
@@ -225,7 +225,7 @@ def lines(panel: Panel, width: int) -> timeseries.Panel:
 
 
 def dashboard() -> str:
-    """Return the dashboard as Grafana reads it."""
+    """Return the dashboard in the JSON that Grafana reads."""
     made = (
         board.Dashboard("arcwise")
         .uid("arcwise")

@@ -171,7 +171,7 @@ def test_what_cannot_be_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for mistyped in ("postgres//u:PW@h/db", "postgresql:/u:PW@h/db", "u:PW@h/db", "host=h password=PW"):
         for command in ("dashboard", "store merge sqlite:///target.db"):
             said = bad(*command.split(), mistyped, code=1)
-            assert "neither a file that exists nor sqlite:///FILE" in said
+            assert "not an existing file, and neither sqlite:///FILE" in said
             assert "PW" not in said
     (tmp_path / "other.db").write_bytes(b"")
     assert "is not a store of arcwise" in told("other.db")

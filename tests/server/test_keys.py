@@ -471,7 +471,7 @@ def test_keys_by_command(url: str, tmp_path: Path) -> None:
         (["revoke", name], "is already revoked"),
         (["revoke", "nobody"], "ID must be the id of a key in this store"),
         (["new", "--scope", "ingest", "--task", "speed"], "in the store (delay, heading)"),
-        (["new", "--scope", "admin", "--task", "heading"], "an admin key is for all"),
+        (["new", "--scope", "admin", "--task", "heading"], "admin and metrics keys are for all tasks"),
         (["new", "--scope", "write"], "'write' is not one of"),
         (["new", "--scope", "read", "--label", "a\nb"], "label must be at most 200 printable characters"),
     ):

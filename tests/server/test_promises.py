@@ -52,7 +52,7 @@ async def test_an_admin_gets_422(serve: Serve, tmp_path: Path) -> None:
     answer = await http.post("/v1/tasks", json=UNTRUE.to_json())
     assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:untrue-statement")
     assert answer.json()["detail"].startswith(
-        f"The server does not take the task: the central statement of this task{WORDS}"
+        f"The server does not accept the task: the central statement of this task{WORDS}"
     )
     assert "secret" not in answer.text
     assert (await http.post("/v1/tasks", json=TRUE.to_json())).status_code == 201

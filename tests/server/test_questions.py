@@ -267,7 +267,7 @@ BAD = [
     (DELAY, "estimate", "origin=3", "origin must be left out: this task's domain is an interval"),
     (HEADING, "estimate", "origin=inf", "origin must be a finite number"),
     (DELAY, "estimate", "target=SECRET", "target must be population or users"),
-    (DELAY, "estimate", "level=0.9&level=0.9", "each at most once, but for share"),
+    (DELAY, "estimate", "level=0.9&level=0.9", "each at most once, except for share"),
     (DELAY, "estimate", "every=day", f"The only parameters are bands, from, level, {REST}, share, target"),
     (DELAY, "estimate", "from=SECRET", "from and to take: a date"),
     (DELAY, "estimate", "to=1e400", "from and to take"),

@@ -138,7 +138,7 @@ def test_origins_of_every_form_are_taken() -> None:
 def test_a_pipe_among_task_files_is_not_waited_for() -> None:
     DELAY.save("delay.json")
     os.mkfifo("pipe.json")
-    with pytest.raises(TaskError, match=r"pipe\.json is not a file"):
+    with pytest.raises(TaskError, match=r"pipe\.json is not a regular file"):
         Settings(".")
 
 

@@ -1,4 +1,7 @@
-"""The server: collects batches, adds them up, answers with estimates. Needs the extra ``arcwise[server]``."""
+"""The server: collects batches, adds up their counts and answers with estimates.
+
+It needs the extra ``arcwise[server]``.
+"""
 
 from __future__ import annotations
 
@@ -27,5 +30,5 @@ check_extra(
     user="arcwise.server",
 )
 
-# Lazy, so that its parts can be used without loading the web framework.
+# Lazy, so that parts of the package can be used without loading the web framework.
 __getattr__ = lazy_names(__name__, {"app": ("create_app",), "settings": ("Settings",)})

@@ -1,4 +1,4 @@
-"""The FastAPI app: its routes, its problem documents and its life."""
+"""The FastAPI app: its routes, its problem documents and its lifespan."""
 
 from __future__ import annotations
 
@@ -36,26 +36,27 @@ if TYPE_CHECKING:
     from arcwise.server.collect.ingest import Ingest
 
 _MAX_TARGET_BYTES: Final = 4096
-"""Of a path and its query together, as they were sent: a name has 768 at most, 20 shares some 1,500."""
+"""Limit of a path and its query together, as sent: a name takes 768 at most, 20 shares some 1,500."""
 
 
 class _App(FastAPI):
-    """FastAPI with a way past itself for reports, which are most of all requests.
+    """FastAPI with a shortcut for reports, which are most of all requests.
 
-    Its middleware and routers cost more than all that a report needs. After `add_middleware`, or mounted
-    under a path, reports go the way of all requests. Whatever else wraps FastAPI's own stack, as some tracers
-    do, does not see them. All other requests begin in turns, so that they cannot hold reports up.
+    FastAPI's middleware and routers cost more than everything else that a report needs. After
+    `add_middleware`, or mounted under a path, reports take FastAPI's way too. Other wrappers of FastAPI's own
+    stack, such as some tracers, do not see reports. All other requests begin in turns, so that they cannot
+    hold up reports.
     """
 
     runtime: Runtime
     ingest: Ingest | None = None
-    """None: reports, too, go through FastAPI."""
+    """If None, reports go through FastAPI, too."""
     trouble: str = ""
-    """Why it did not start."""
+    """Why the app did not start."""
 
     def taker(self, scope: Scope) -> Taker | None:
-        """Return what takes a request that has come whole past FastAPI; None where it is to go through it."""
-        if self.user_middleware:  # which must see it
+        """Return the function that takes a fully received request past FastAPI, or None if none does."""
+        if self.user_middleware:  # it must see the request
             return None
         takes = None if self.ingest is None else self.ingest.taker(scope)
         gateway = self.runtime.gateway
@@ -91,16 +92,16 @@ class _App(FastAPI):
 def create_app(settings: Settings | None = None, *, clock: Clock = time, **options: Any) -> FastAPI:
     """Return an ASGI app that serves the tasks of `settings`; run it with uvicorn or `arcwise serve`.
 
-    The store is opened when the app starts, and closed, after everything queued is written, when it stops.
+    The store is opened when the app starts. When it stops, everything queued is written and the store closed.
 
     Parameters
     ----------
     settings
-        How the server is set up.
+        The settings of the server.
     clock
-        The machine's clock; another one for tests and simulations.
+        The machine's clock, or another one for tests and simulations.
     **options
-        The fields of `Settings`, instead of an object: ``create_app(tasks="tasks/", store="sqlite:///a.db")``.
+        Fields of `Settings`, instead of an object: ``create_app(tasks="tasks/", store="sqlite:///a.db")``.
 
     Raises
     ------
@@ -111,7 +112,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     StoreError
         At start, when the store cannot be opened.
     CertificateError
-        At start too, when the central statement of a task that the store does not have yet is not true.
+        Also at start, when the central statement of a task that is new to the store is not true.
     """
     if settings is not None and not isinstance(settings, Settings):
         raise ParameterError(
@@ -140,7 +141,7 @@ def create_dashboard(settings: Settings, *, clock: Clock = time) -> FastAPI:
 
 
 def _read_only() -> Problem:
-    # To devices, this means: later. Their server may have stopped, and this have taken its port.
+    # For devices 503 means "later": their server may have stopped, and this dashboard taken its port.
     return Problem(
         503,
         "read-only",
@@ -150,7 +151,7 @@ def _read_only() -> Problem:
 
 
 def _too_long(scope: Scope) -> Problem | None:
-    """Return the problem of a request whose path and query are too long to be read; None for others."""
+    """Return the problem of a request with too long a path and query; None for others."""
     path = scope.get("raw_path") or scope["path"].encode()
     if len(path.partition(b"?")[0]) + len(scope["query_string"]) <= _MAX_TARGET_BYTES:
         return None

@@ -1,4 +1,4 @@
-"""The tasks that are served, of the server's start and of its store, and their names in paths."""
+"""The tasks that are served, from the server's start and from its store, and their names in paths."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Catalogue:
     """The tasks by id, and which of them are closed, as of the last reading of the store.
 
-    A task that is in the store is served until it is closed, whatever becomes of its file, because devices
-    still have it. Closed tasks take no reports, but their estimates stay. The tasks that the server was
-    started with, `given`, come first.
+    A task in the store is served until it is closed, even if its file is deleted, because devices still have
+    it. Closed tasks take no reports, but their estimates stay. The tasks that the server was started with,
+    `given`, come first.
     """
 
     def __init__(self, given: Iterable[Task]) -> None:
@@ -33,29 +33,29 @@ class Catalogue:
 
     @property
     def tasks(self) -> Mapping[str, Task]:
-        """Every task by its id, a view."""
+        """A view of every task by its id."""
         return MappingProxyType(self._tasks)
 
     @property
     def closed(self) -> Mapping[str, int]:
-        """When tasks were closed, in Unix seconds, by their ids; open ones are not in it."""
+        """The times at which tasks were closed, in Unix seconds, by task id; open tasks are left out."""
         return MappingProxyType(self._closed)
 
     @property
     def newest(self) -> Mapping[str, int]:
-        """The newest epoch that has reports, by the id of its task; tasks without reports are not in it."""
+        """The newest epoch that has reports, by task id; tasks without reports are left out."""
         return MappingProxyType(self._newest)
 
     def named(self, name: str) -> list[str]:
-        """Return the ids of the tasks of a name, the oldest first, closed ones among them."""
-        normal = normalised(name, most=MAX_NAME)  # as tasks have it
+        """Return the ids of the tasks with a name, oldest first, including closed ones."""
+        normal = normalised(name, most=MAX_NAME)  # as tasks store it
         return [task_id for task_id, task in self._tasks.items() if task.name == normal]
 
     def find(self, text: str, among: Container[str] | None = None) -> Task:
         """Return the task with this id, or else the only open task with this name.
 
-        `among` holds the ids that the sender of the request may know of; None means all. Raises `Problem`:
-        404 when there is no such task, 409 when several open tasks have the name; its detail lists the ids of
+        `among` holds the ids that the sender of the request may see; None means all. Raises `Problem`: 404
+        when there is no such task, 409 when several open tasks have the name; its detail lists the ids of
         tasks with the name.
         """
         if text in self._tasks and (among is None or text in among):
@@ -75,9 +75,9 @@ class Catalogue:
         raise unknown_task()
 
     def load(self, stored: Iterable[StoredTask]) -> None:
-        """Take over what the store has now. Tasks never go away."""
+        """Replace the state by that of the store. Tasks are never removed."""
         stored = list(stored)
-        # Replaced as a whole: an iteration that is under way keeps its own.
+        # Replaced as a whole, so that a running iteration keeps the old mapping.
         self._tasks = self._tasks | {
             entry.task.id: entry.task for entry in stored if entry.task.id not in self._tasks
         }
@@ -89,10 +89,10 @@ _PATHS = ("/v1/tasks/", "/tasks/")
 
 
 def whole_segments(scope: Scope) -> Scope:
-    """Return a scope whose path keeps the segments that were sent: a name may have a slash, as %2F.
+    """Return a scope whose path keeps the segments that were sent: a name may contain a slash, as %2F.
 
-    Servers decode the path, and then a slash of a name is one between segments. Where a task's name may
-    stand, slashes and percent signs of a segment stay encoded; `name_in` decodes them.
+    Servers decode the path, which turns a slash in a name into a separator. In paths with a task's name,
+    slashes and percent signs of a segment stay encoded; `name_in` decodes them.
     """
     raw = scope.get("raw_path") or b""
     if b"%" not in raw or not scope["path"].removeprefix(scope.get("root_path", "")).startswith(_PATHS):
@@ -103,5 +103,5 @@ def whole_segments(scope: Scope) -> Scope:
 
 
 def name_in(scope: Scope, segment: str) -> str:
-    """Return the name or id that a segment of a path stands for, after `whole_segments`."""
+    """Return the name or id in a segment of a path, after `whole_segments`."""
     return unquote(segment) if b"%" in (scope.get("raw_path") or b"") else segment

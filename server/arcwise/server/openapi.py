@@ -1,4 +1,4 @@
-"""What FastAPI cannot say of the app by itself: the binary route, the keys, and what a problem looks like."""
+"""Parts of the OpenAPI document that FastAPI cannot generate: the binary route, the keys and the problems."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ _INGEST: dict[str, Any] = {
         "tags": ["reports"],
         "summary": "Take a batch of reports",
         "description": (
-            "204 after a durable commit; also when the batch had been counted before. The body is one "
-            "msgpack array: `[1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (uint below "
+            "204 after a durable commit, also if the batch was counted before. The body is one msgpack "
+            "array: `[1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (uint below "
             "2**32), codes (bin)]`. Codes are little-endian unsigned integers below K, the number of codes "
-            "of the task's kernel: one byte each while K <= 256, else two. See docs/reference/protocol.md."
+            "of the task's kernel: one byte each if K <= 256, else two. See docs/reference/protocol.md."
         ),
         "operationId": "take_reports",
         "security": [{"ingest": []}, {}],
@@ -63,11 +63,11 @@ _INGEST: dict[str, Any] = {
 
 _GATEWAY: dict[str, Any] = {
     "tags": ["reports"],
-    "summary": "Take a request by way of a relay",
+    "summary": "Take a request from a relay",
     "description": (
-        "Oblivious HTTP (RFC 9458): 200 with an encrypted answer, inside of which is what "
-        f"`POST {INGEST_PATH}` would have answered; a problem document where the request cannot be opened, "
-        "and 404 where the server is not a gateway. See docs/reference/protocol.md."
+        "Oblivious HTTP (RFC 9458): 200 with an encrypted answer, which contains the answer of "
+        f"`POST {INGEST_PATH}`; a problem document if the request cannot be opened, and 404 if the server "
+        "is not a gateway. See docs/reference/protocol.md."
     ),
     "operationId": "take_oblivious_request",
     "security": [{}],
@@ -88,7 +88,7 @@ _SCHEMES = {
     "ingest": "Sends reports",
     "read": "Reads tasks and estimates",
     "metrics": "Reads the metrics",
-    "admin": "Makes, closes and opens tasks, and reads like the two before",
+    "admin": "Makes, closes and opens tasks, and reads tasks, estimates and metrics",
 }
 
 
@@ -96,12 +96,12 @@ _READING: list[dict[str, list[str]]] = [{"read": []}, {"admin": []}, {}]
 
 
 def describe(app: FastAPI) -> None:
-    """Complete the OpenAPI document, which FastAPI makes of its own routes only."""
+    """Complete the OpenAPI document, which FastAPI generates for its own routes only."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = generate()
-        if INGEST_PATH in document["paths"]:  # FastAPI keeps the document that it made
+        if INGEST_PATH in document["paths"]:  # FastAPI caches the document
             return document
         document["paths"][INGEST_PATH] = _INGEST
         gateway = document["paths"][GATEWAY_PATH]
@@ -120,7 +120,7 @@ def describe(app: FastAPI) -> None:
         for path, operations in document["paths"].items():
             for operation in operations.values():
                 _complete(path, operation)
-        # Errors of validation are problem documents too.
+        # Validation errors are problem documents too.
         for name in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(name, None)
         return document

@@ -1,4 +1,4 @@
-"""RFC 9457 problem documents, which never echo what was sent; header fields that every answer has."""
+"""RFC 9457 problem documents, which never echo what was sent, and the header fields of every answer."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ PRIVATE: Final = {
     "Vary": "Accept, Authorization, Cookie",
     "X-Content-Type-Options": "nosniff",
 }
-"""What an answer depends on that may be one reader's alone, and that nobody keeps.
+"""Fields of every answer: nobody caches it, and it may differ between readers.
 
-NEL lets a browser forget whom a proxy or another server of this name told it to tell of each request (Network
-Error Logging): an address of its own for each browser would name its reports.
+NEL (Network Error Logging) deletes an earlier NEL policy, set by a proxy or another server of this name, that
+makes browsers report each request. A report address of its own for each browser would identify its reports.
 """
 
 _FIELDS: Final = tuple((name.lower().encode(), value.encode()) for name, value in PRIVATE.items())
 
 
 def with_fields(send: Send) -> Send:
-    """Return a `send` that adds the fields of `PRIVATE` that an answer does not have."""
+    """Return a `send` that adds the fields of `PRIVATE` that an answer lacks."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -55,8 +55,8 @@ class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
     """An error with the problem document that describes it.
 
     `kind` names the problem's type, ``urn:arcwise:problem:{kind}``, and never changes its meaning; `uri`
-    replaces the type where a standard has registered another one. `detail` is a sentence for people about
-    what is wrong and what to do, and holds nothing that a device sent.
+    replaces the type where a standard has registered another one. `detail` is a sentence for people: what is
+    wrong and what to do. It holds nothing that a device sent.
     """
 
     def __init__(
@@ -93,17 +93,17 @@ def unknown_task() -> Problem:
 
 
 def internal_error() -> Problem:
-    """Return the problem of a request that met a defect."""
+    """Return the problem of a request that failed because of a defect."""
     return Problem(500, "internal-error", "The server failed; see its log.")
 
 
 def store_busy(detail: str, headers: Mapping[str, str] | None = None) -> Problem:
-    """Return the problem of a store that cannot be used at the moment."""
+    """Return the problem of a store that cannot be used right now."""
     return Problem(503, "store-busy", detail, headers={"Retry-After": "1", **(headers or {})})
 
 
 def estimates_busy() -> Problem:
-    """Return the problem of a reader who waits for too much, or of one more where too many wait."""
+    """Return the problem for readers when they, or all readers together, wait for too many estimates."""
     return Problem(
         503,
         "estimates-busy",
@@ -117,9 +117,9 @@ def install_problem_handlers(
     count: Callable[[str], object],
     page: Callable[[Request, Problem], Awaitable[Response | None]],
 ) -> None:
-    """Answer every error of the app with a problem document, or its page, and count it by its kind.
+    """Answer every error of the app with a problem document or a page, and count it by its kind.
 
-    `page` returns the page of a problem, or None where its document is to be sent.
+    `page` returns the page of a problem, or None if the document is to be sent.
     """
     from fastapi.exceptions import RequestValidationError
 

@@ -1,4 +1,4 @@
-"""What lives while the app runs: the store, the writer, estimates; keys and tasks as the store has them."""
+"""The components of a running app: the store, the writer, estimates, and the keys and tasks of the store."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 _SILENT_SECONDS = 4 * REFRESH_SECONDS
-"""For how long the store may not have been read before it counts as out of reach."""
+"""Seconds without a successful reading after which the store counts as out of reach."""
 
 _FULL = 0.9
-"""Of the bytes that may wait."""
+"""Share of `max_waiting_bytes` above which the server is not ready."""
 
 _CLOCK_SECONDS = 60.0
 _TIDY_EVERY = 60
-"""Times that the clock is kept between two times that ids are forgotten."""
+"""Turns of the clock between two deletions of old batch ids."""
 _TIDY_END_SECONDS = 5.0
-"""For how long an app that stops waits for PostgreSQL to forget ids; it goes on without us."""
+"""Seconds that a stopping app waits until PostgreSQL has deleted old ids; PostgreSQL then goes on alone."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -60,8 +60,8 @@ _log = logging.getLogger("arcwise.server")
 class Runtime:
     """The components of an app other than its routes.
 
-    With `read_only` it shows the store and changes nothing in it: no reports are taken, no key is known, and
-    only this machine is served, whatever `settings` say. `store_bytes` is the size of the store on disk, at
+    With `read_only` it shows the store and changes nothing in it: it takes no reports, knows no keys and
+    serves only this machine, regardless of `settings`. `store_bytes` is the size of the store on disk, at
     most a minute old. `keys_by_scope` counts the keys that are not revoked.
     """
 
@@ -106,7 +106,7 @@ class Runtime:
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._released_before: dict[str, int] = {}
-        self._live_until = 0.0  # believed, of a store that was shown live
+        self._live_until = 0.0  # the believed time until which the store was shown live
         self._warned_of: set[str] = set()
         self._draining = False
         self._clock_side = ""
@@ -120,15 +120,15 @@ class Runtime:
     def _gateway(self) -> Gateway | None:
         if not self.settings.gateway_keys or self.read_only:
             return None
-        # Only here: its libraries are those of an extra.
+        # Imported only here: its libraries come with an extra.
         from arcwise.server.collect.gateway import Gateway
 
         return Gateway(self.ingest, self.clock, self.settings)
 
     def _show_gauges(self) -> None:
         gauge, ingest = self.metrics.gauge, self.ingest
-        gauge("arcwise_queue_batches", "Batches that wait for the store", lambda: ingest.waiting)
-        gauge("arcwise_queue_bytes", "Bytes of batches that wait for the store", lambda: ingest.waiting_bytes)
+        gauge("arcwise_queue_batches", "Batches waiting for the store", lambda: ingest.waiting)
+        gauge("arcwise_queue_bytes", "Bytes of batches waiting for the store", lambda: ingest.waiting_bytes)
         gauge("arcwise_store_bytes", "Bytes that the store takes on disk", lambda: self.store_bytes)
         gauge("arcwise_reading_bytes", "Bytes of bodies being received", lambda: ingest.bodies.held)
         if self.settings.archive:
@@ -141,27 +141,27 @@ class Runtime:
             add(f"arcwise_archive_{name}", what, lambda: read(self.archiver) if self.archiver else 0.0)
 
         gauge, counter = self.metrics.gauge, self.metrics.counter
-        staged = "of all workers that wait for the archive"
-        oldest = "For how long a batch has waited for the archive at most; 0 where another worker writes"
+        staged = "waiting for the archive, of all workers"
+        oldest = "Longest time that a batch has waited for the archive; 0 where another worker writes"
         show(gauge, "staged_batches", "waiting.batches", f"Batches {staged}")
         show(gauge, "staged_bytes", "waiting.bytes", f"Bytes of batches {staged}")
-        show(gauge, "failing", "failing", "1 when the archive could not be written the last time")
+        show(gauge, "failing", "failing", "1 when the last attempt to write the archive failed")
         show(gauge, "oldest_seconds", "oldest_seconds", oldest)
-        show(counter, "failures", "failures", "Times that this worker could not write the archive")
+        show(counter, "failures", "failures", "Times that this worker failed to write the archive")
         show(counter, "set_aside", "set_aside", "Damaged files of the archive that this worker has set aside")
         show(counter, "batches", "written", "Batches that this worker has written to the archive")
 
     def store(self) -> Store:
-        """Return the store; raise `StoreError` when the app does not run."""
+        """Return the store; raise `StoreError` when the app is not running."""
         if self._store is None:
             raise StoreError("the app has not started: run it under a server, or enter its lifespan")
         return self._store
 
     async def start(self) -> None:
-        """Open the store and begin to take requests.
+        """Open the store and start taking requests.
 
         Raises `StoreError` when the store cannot be opened, and `CertificateError` when the central statement
-        of a task that the store does not have yet is not true.
+        of a task that is new to the store is not true.
         """
         settings = self.settings
         self._store = store = open_store(settings.store, read_only=self.read_only)
@@ -183,37 +183,37 @@ class Runtime:
         if self.archiver is not None:
             self.archiver.start()
         self._watching = [asyncio.create_task(self._watch(), name="arcwise-watch")]
-        if not self.read_only:  # apart: a disk that hangs must not keep a revoked key good
+        if not self.read_only:  # separate tasks: a disk that hangs must not keep a revoked key valid
             self._watching.append(asyncio.create_task(self._try(), name="arcwise-try"))
-        # Not on the writer's thread: a large store takes minutes to prune, and reports go on meanwhile.
+        # Not on the writer's thread: pruning a large store takes minutes, and reports must go on meanwhile.
         self._stopping = threading.Event()
         self._tidying = threading.Thread(target=self._tidy, name="arcwise-tidy", daemon=True)
         self._tidying.start()
 
     def _begin(self, store: Store) -> None:
-        """Do what only a server that takes reports does with its store."""
+        """Do the steps at start that only a server that takes reports needs."""
         self.sessions.start()
-        for name in ("min_reports", "min_reports_days"):  # what commands on the store show no less of
+        for name in ("min_reports", "min_reports_days"):  # commands on the store obey them too
             store.remember(name, getattr(self.settings, name))
-        if store.recall("closed_epochs") == 0:  # None of one that was rebuilt: of its past nothing is known
-            self._live_until = (store.clock() or 0) - GAP_SECONDS  # workers look every minute what has closed
+        if store.recall("closed_epochs") == 0:  # it is None in a store that was rebuilt: its past is unknown
+            self._live_until = (store.clock() or 0) - GAP_SECONDS  # workers close epochs once a minute
         self.keep_time()
         self._try_writing()
         self._warn_about_tasks()
         if store.is_readable_by_others:
             _log.warning(
-                "other accounts of this machine may read the store's file, in which live counts and the "
-                "secret of logins are: take their rights away (chmod 600), and those of its copies"
+                "other accounts of this machine can read the store's file, which holds live counts and the "
+                "secret of logins: remove their access to it and to its copies (chmod 600)"
             )
         self.archiver = self._archiver(store)
 
     def _warn_about_tasks(self) -> None:
-        """Log what an operator should know of the tasks in the store, each in one line (`SparingHandler`)."""
+        """Log what operators should know about the stored tasks, one line each (`SparingHandler`)."""
         stored = self.store().tasks()
         if not stored:
             _log.warning(
                 "this server has no task yet, so every report gets 404: start it with task files (--tasks), "
-                "or send one to POST /v1/tasks with an admin key"
+                "or send a task to POST /v1/tasks with an admin key"
             )
         by_name: dict[str, list[str]] = {}
         for entry in stored:
@@ -222,14 +222,14 @@ class Runtime:
         same = [f"{name!r} is {' and '.join(ids)}" for name, ids in by_name.items() if len(ids) > 1]
         if same:
             _log.warning(
-                "open tasks have the same name, in the order in which they were added: %s. Each counts the "
-                "reports of the devices that have it. When no device has an old one any more, close it: POST "
-                "/v1/tasks/ID/close with an admin key",
+                "open tasks share a name (oldest first): %s. Each counts the reports of the devices that "
+                "have it. When no device has an old task any more, close it: POST /v1/tasks/ID/close with an "
+                "admin key",
                 "; ".join(same),
             )
 
     def _warn_about_archive(self) -> None:
-        """Log which tasks have a central statement that the archive's readers are beyond, each task once."""
+        """Log, once per task, that readers of the archive are not covered by its central statement."""
         if not self.settings.archive:
             return
         promising = {
@@ -239,9 +239,9 @@ class Runtime:
         self._warned_of |= promising.keys()
         if names:
             _log.warning(
-                "the archive keeps every batch of %s: whoever reads it is beyond the central statement, and "
-                "only the epsilon of each report holds. Leave archive out, or keep its folder from those who "
-                "are to see released counts alone",
+                "the archive keeps every batch of %s: the central statement does not hold for its readers; "
+                "only the epsilon of each report does. Turn the archive off, or keep its folder from people "
+                "who may see only released counts",
                 ", ".join(names),
             )
 
@@ -249,7 +249,7 @@ class Runtime:
         settings = self.settings
         if not settings.archive:
             if isinstance(store, StagingStore) and store.archive_id() is not None:
-                _log.warning("the store has an archive, in which the batches of this worker will be missing")
+                _log.warning("the store has an archive, but the batches of this worker will be missing in it")
             return None
         return Archiver(
             store,
@@ -261,7 +261,7 @@ class Runtime:
         )
 
     async def stop(self) -> None:
-        """Write everything that was taken, and close the store."""
+        """Write everything that was accepted, then close the store."""
         for watching in self._watching:
             watching.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
@@ -276,11 +276,11 @@ class Runtime:
         await asyncio.to_thread(self._tidying.join, _TIDY_END_SECONDS)
 
     def refresh(self) -> None:
-        """Read keys and tasks from the store, on any thread; raise `StoreError` when it cannot be read."""
+        """Read keys and tasks from the store, on any thread; raise `StoreError` when that fails."""
         store = self.store()
-        with self._refreshing:  # what was read first must not be taken over last
+        with self._refreshing:  # an older reading must not replace a newer one
             keys = [] if self.read_only else store.keys()
-            self.gate.load(keys)  # whatever becomes of the tasks: a key may have been revoked
+            self.gate.load(keys)  # even if reading the tasks fails: a key may have been revoked
             good = [key.scope for key in keys if key.revoked is None]
             self.keys_by_scope = {scope: good.count(scope) for scope in SCOPES}
             self.metrics.keys(self.keys_by_scope)
@@ -295,7 +295,7 @@ class Runtime:
                 )
                 store.register([self.catalogue.tasks[task_id] for task_id in sorted(lost)])
                 stored = store.tasks()
-            # Those that another worker has made: this one's writer must know them before a batch comes.
+            # Tasks that other workers added: this worker's writer must know them before a batch comes.
             new = [entry.task for entry in stored if entry.task.id not in self.catalogue.tasks]
             if new and not self.read_only:
                 store.register(new)
@@ -308,7 +308,7 @@ class Runtime:
             self.gateway.refresh()
 
     def trouble(self) -> str | None:
-        """Return why reports can not be taken now, in words that tell nobody anything; None when they can."""
+        """Return why reports cannot be taken now, in words that reveal nothing; None when they can."""
         if self._store is None or self._draining:
             return "The server is starting or stopping."
         if self.clock.monotonic() - self._read_at > _SILENT_SECONDS:
@@ -322,7 +322,7 @@ class Runtime:
         return None
 
     def drain(self) -> None:
-        """Be not ready from now on; requests are taken all the same, until the server stops."""
+        """Report "not ready" from now on; requests are still accepted until the server stops."""
         self._draining = True
 
     async def _watch(self) -> None:
@@ -348,7 +348,7 @@ class Runtime:
                 _log.exception("failed to try to write to the store")
 
     def _try_writing(self) -> None:
-        """Find out whether the store can be written: otherwise the server is not ready."""
+        """Check that the store can be written; while it cannot, the server is not ready."""
         try:
             self.store().try_writing()
         except StoreError as error:
@@ -369,7 +369,7 @@ class Runtime:
                 self.show_store()
             except StoreError as error:
                 if not self._stopping.is_set():
-                    _log.error("cannot store the believed time; trying again in a minute: %s", error)
+                    _log.error("cannot store the believed time; next attempt in a minute: %s", error)
             if turn % _TIDY_EVERY == 0 and not self.read_only:
                 self.tidy()
             self._stopping.wait(_CLOCK_SECONDS)
@@ -385,7 +385,7 @@ class Runtime:
         self.store_bytes = store.size
 
     def keep_time(self) -> None:
-        """Let the store remember the believed time, and follow that of other workers, on any thread.
+        """Store the believed time and follow that of other workers, on any thread.
 
         Raises `StoreError` when the store cannot be read or written.
         """
@@ -394,7 +394,7 @@ class Runtime:
         self.epoch_clock.keep(store, is_empty=is_empty)
 
     def close_epochs(self) -> None:
-        """Close the epochs that are over, of tasks that are shown by closed epochs alone, on any thread.
+        """Close the epochs that are over, for tasks that show closed epochs only, on any thread.
 
         Raises `StoreError` when the store fails; epochs that are not closed are not shown.
         """
@@ -408,28 +408,28 @@ class Runtime:
             unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
             released_before = self._released_before.get(task.id, 0)
             if store.decided(task).before < released_before:
-                # The store has gone back to an earlier state, such as that of a replica that lagged: readers
+                # The store has gone back to an earlier state, such as that of a replica that lagged. Readers
                 # have seen these epochs, perhaps with other counts.
                 unsure_before = max(unsure_before, released_before)
             elif unsure_until is not None and not task.releases_closed_epochs:
-                # What had closed while all was shown live has had the same counts in any copy since, but for
-                # what an operator has merged, or reopened by a longer retention.
+                # Epochs that closed while everything was shown live have the same counts in any copy made
+                # since, unless an operator merged data or reopened epochs with a longer retention.
                 sure_before = min(before, lateness.first_open(self._live_until))
                 store.release(task, sure_before, least=least)
             done = store.release(task, before, least=least, unsure_before=unsure_before)
             self._released_before[task.id] = before
             if done.unsure:
                 _log.warning(
-                    "%d epochs of task %r closed while no server used this store, or its clock jumped ahead, "
-                    "or before a server started that had to catch up with such a time, and are never shown: "
-                    "where the store was restored from a backup, they may have been released before",
+                    "%d epochs of task %r are never shown: they closed while no server used this store, or "
+                    "while its clock jumped ahead, or while a server caught up after one of these. If the "
+                    "store was restored from a backup, they may have been released before",
                     done.unsure,
                     task.name,
                 )
         store.remember("closed_epochs", int(self.releasing.release == CLOSED_EPOCHS))
 
     def tidy(self) -> None:
-        """Forget the ids of epochs that are over, old sessions and actions; may be called from any thread."""
+        """Delete the batch ids of closed epochs, old sessions and old actions, on any thread."""
         side = "ahead of" if self.epoch_clock.is_ahead else "behind" if self.epoch_clock.is_behind else ""
         if side and side != self._clock_side:
             _log.warning(
@@ -439,7 +439,7 @@ class Runtime:
             )
         self._clock_side = side
         try:
-            now = self.epoch_clock.believed()  # a clock that is ahead for a moment must delete nothing
+            now = self.epoch_clock.believed()  # a clock that is briefly ahead must delete nothing
             self.sessions.prune(now)
             self.store().prune_actions(int(now) - self.settings.audit_retention_days * DAY)
         except StoreError as error:
@@ -449,11 +449,11 @@ class Runtime:
             self._prune(task)
 
     def _prune(self, task: Task) -> None:
-        # Older batches are refused by now, so their ids need not be known any more.
+        # Older batches are refused by now, so their ids are no longer needed.
         oldest = self.releasing.lateness(task).first_open(self.epoch_clock.believed())
         try:
             self.store().prune(task, before=oldest)
         except Exception:
-            # A store that was closed meanwhile is no news; anything else is tried again within the hour.
+            # The store may have been closed meanwhile; after any other error the next attempt is in an hour.
             if not self._stopping.is_set():
                 _log.exception("failed to delete the old batch ids of a task")

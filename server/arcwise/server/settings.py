@@ -25,30 +25,30 @@ from arcwise.wire import MAX_BODY_BYTES
 
 
 class _Stored(tuple[Task, ...]):
-    """No task of its own: an object to compare with, so that an empty list stays a mistake."""
+    """The type of `STORED_TASKS`, to be compared by identity, so that an empty list stays an error."""
 
     __slots__ = ()
 
 
 STORED_TASKS: Final = _Stored()
-"""Instead of tasks: serve those that the store has, and those that are made over HTTP."""
+"""Given instead of tasks: serve the tasks of the store, and tasks that are added over HTTP."""
 
 
 def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
     """Read every ``*.json`` in a directory as a task or the tasks of a group, in the order of file names.
 
-    A task that stands in several files, such as its own and that of its group, is one task. Raises
-    `TaskError` when there is no such directory, no task in it, or a file that is neither.
+    A task that is in several files, such as its own and that of its group, is returned once. Raises
+    `TaskError` when there is no such directory, no task in it, or a file that is neither a task nor a group.
     """
     folder = Path(directory)
     if folder.is_file():
-        raise TaskError(f"{folder} is a file: give the directory that it is in")
+        raise TaskError(f"{folder} is a file: give the directory that contains it")
     if not folder.is_dir():
         raise TaskError(f"{folder} is not a directory of task files; make one with `arcwise task new`")
     paths = sorted(folder.glob("*.json"))
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise TaskError(f"{path} is not a file of a task: what it is may never end")  # as of a pipe
+            raise TaskError(f"{path} is not a regular file, so it is not read")  # a pipe may never end
     found = [load_task_or_group(path) for path in paths]
     tasks = tuple(
         dict.fromkeys(task for each in found for task in (each.tasks if isinstance(each, Group) else (each,)))
@@ -59,12 +59,12 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
 
 
 class Setting(NamedTuple):
-    """The declaration of a setting, apart from its name and its type.
+    """The declaration of a setting, without its name and its type.
 
     `read_as` is the type of the values in options, the environment and a file. `help` is for the command's
     help and docs/reference/settings.md. `default` is the default as a file would state it, or "" where it
-    cannot be stated. `allows` checks a value, and `must_be` says for a message what a value must be. `option`
-    is the option where it has another name, as those of lists do, and `metavar` the word for its value.
+    cannot be stated. `allows` checks a value, and `must_be` describes valid values for messages. `option`
+    is the option where its name differs, as for lists, and `metavar` the word for its value.
     """
 
     read_as: Any
@@ -122,7 +122,7 @@ def _is_bool(value: object) -> bool:
 
 
 def _are_proxies(value: object) -> bool:
-    """Return whether these are addresses or networks, or * alone: any other text would match nobody."""
+    """Return whether these are addresses or networks, or * alone: any other text would match no proxy."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return False
     try:
@@ -138,81 +138,82 @@ _APART = "Compute estimates in a separate process, so that readers cannot starve
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a server is set up.
+    """The settings of a server.
 
     Parameters
     ----------
     tasks
-        The tasks that are served, or the directory that holds their files. Tasks that the store has already,
-        and those that are made over HTTP, are served too: `STORED_TASKS`, the default, for these alone.
+        The tasks to serve, or the directory that holds their files. Tasks that are already in the store, and
+        tasks added over HTTP, are served too. `STORED_TASKS`, the default, serves only those.
     store
         Where counts are kept: ``sqlite:///arcwise.db`` (relative to the working directory) or
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute), or ``postgresql://user@host/database``.
     retention_days
-        For how many days a batch is still taken, and its id remembered; later it gets 410. At least one
-        epoch, whatever its length. A task can have a lateness of its own instead.
+        Days after its epoch for which a batch is still accepted and its id remembered; later it gets 410. At
+        least one epoch, however long that is. A task can have its own lateness instead.
     max_body_bytes
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
         Bytes of batches that may wait for the store, enough for the largest one; beyond that the server
         answers 503.
     allow_origins
-        Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; none
-        unless given. Whoever is no browser may report either way.
+        Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; the
+        default is none. Clients that are not browsers may report in any case.
     open
-        True: everybody may report and read, without a key. False: nobody may. None, the default: without a
-        key only requests from this machine to itself, and only while the store has never had a key. Managing
-        tasks always takes an admin key. ``arcwise key new`` makes keys.
+        True: everybody may report and read, without a key. False: everybody needs a key. None, the default:
+        without a key only requests from this machine to itself, and only while the store has never had a key.
+        Managing tasks always takes an admin key. ``arcwise key new`` makes keys.
     requests_per_minute_per_key, requests_per_minute_per_address
-        How many requests a key, an address (a /64 of IPv6) may make; more get 429. 0, the default: no limit.
-        Behind a proxy all have its address, unless `arcwise serve` is told to trust it.
+        Requests a minute that a key, or an address (a /64 of IPv6), may make; more get 429. 0, the default:
+        no limit. Behind a proxy all requests have its address, unless `arcwise serve` trusts the proxy.
     public_url
-        The origin at which browsers find the pages, such as "https://reports.example". "", the default: what
-        the Host header says. Forms of pages are taken from this origin only.
+        The origin at which browsers find the pages, such as "https://reports.example". "", the default: the
+        Host header names it. Forms of pages are accepted from this origin only.
     session_seconds, session_idle_seconds
-        When somebody who logged in with a key must do so again: so long after it at the latest, and so long
-        after the last page that was opened.
+        Seconds after which a session ends and its user must log in again: after the login, and after the
+        last page that was opened.
     audit_retention_days
-        For how many days the store keeps who made, closed and revoked what.
+        Days for which the store keeps the log of who made, closed and revoked tasks and keys.
     max_batch_codes
         Largest number of codes in a batch.
     release
-        "live", the default: readers see counts as they grow. "closed-epochs": of all tasks they see an epoch
-        once it takes no more reports, and nothing of it changes then; so they do of a task that says so
-        itself, or has a central statement, whatever is set here.
+        "live", the default: readers see counts as they grow. "closed-epochs": readers of all tasks see an
+        epoch once it takes no more reports, and it never changes after that. A task that asks for this
+        itself, or has a central statement, is always shown this way.
     min_reports
-        Reports that an estimate must have to be shown, and the difference of any two. 0, the default: any
-        number. Each report is private by itself, so this is no matter of privacy; intervals say how little a
-        few of them tell.
+        Least number of reports in every estimate that is shown, and in the difference of any two. 0, the
+        default: any number. Each report is private by itself, so this is not needed for privacy; intervals
+        show how little a few reports say.
     min_reports_days
-        With `min_reports`: for how many days, from Mondays on, epochs are shown together; what has fewer
+        With `min_reports`: days, counted from a Monday, whose epochs are shown together; a block with fewer
         reports is withheld. 7, the default, still shows something of a task with few reports a day; 1 shows
         each day that has enough.
     max_reading_bytes
-        Bytes of bodies that may be on their way in at the same moment; beyond that the server answers 503.
+        Bytes of bodies that may be arriving at the same time; beyond that the server answers 503.
     estimates_apart
-        Compute estimates in a separate process, so that readers cannot starve ingestion. It is spawned:
-        a program that sets this must not start a server when it is merely imported. `arcwise serve` does.
+        Compute estimates in a separate process, so that readers cannot starve ingestion. The process is
+        spawned: a program that sets this must not start a server when it is merely imported. `arcwise serve`
+        sets it.
     body_seconds
-        Seconds within which a body must have come.
+        Seconds within which a body must arrive.
     archive
-        A folder that accepted batches are written to as Parquet, made if there is none. It takes pyarrow (the
-        extra ``lake``). "", the default: no archive.
+        A folder that accepted batches are written to as Parquet; it is created if needed. It takes pyarrow
+        (the extra ``lake``). "", the default: no archive.
     archive_seconds, archive_retention_days, archive_max_staged_bytes
-        For how long batches are gathered in the store before they are written, for how many days after their
-        epoch their files are kept (0: for ever), and how many bytes of them may wait in the store.
+        Seconds for which batches are gathered in the store before they are written, days after their epoch
+        for which their files are kept (0: for ever), and bytes of them that may wait in the store.
 
     gateway_keys
-        A file that `arcwise key gateway` made: the server is a gateway of Oblivious HTTP too. It takes the
-        extra ``oblivious``. "", the default: it is not.
+        A file made by `arcwise key gateway`: the server is then also a gateway of Oblivious HTTP. It takes
+        the extra ``oblivious``. "", the default: no gateway.
     relays
-        Addresses of relays, which requests_per_minute_per_address does not limit at the gateway: each brings
-        reports of many devices. Everybody else is limited there as everywhere.
+        Addresses of relays, which requests_per_minute_per_address does not limit at the gateway, because a
+        relay brings reports of many devices. All others are limited as usual.
 
     Attributes
     ----------
     served
-        The tasks, read from their files where a directory was given.
+        The tasks, read from their files if a directory was given.
     origins
         The allowed origins.
     known_relays
@@ -221,7 +222,7 @@ class Settings:
     Raises
     ------
     ParameterError
-        When a value is out of its bounds, an origin is not one, or two tasks share a name.
+        When a value is out of its bounds, an origin is not valid, or two tasks share a name.
     TaskError, CertificateError
         When a directory of tasks does not hold valid task files.
     """
@@ -230,7 +231,7 @@ class Settings:
         STORED_TASKS,
         Path,
         "Directory of task and group files (*.json), made with `arcwise task new` and `arcwise group new`. "
-        "Tasks that are in the store are served too; without a directory, only those.",
+        "Tasks of the store are served too; without a directory, only those.",
         stated="",
     )
     store: str = _declared(
@@ -278,11 +279,11 @@ class Settings:
     public_url: str = _declared(
         "",
         str,
-        "Origin at which browsers find the pages, such as https://reports.example; by default the Host that "
-        "they ask for.",
+        "Origin at which browsers find the pages, such as https://reports.example; by default that of the "
+        "Host header.",
     )
     session_seconds: float = _seconds(
-        43_200.0, 30 * 86_400, "Seconds after which somebody who has logged in must do so again."
+        43_200.0, 30 * 86_400, "Seconds after a login at which the session ends."
     )
     session_idle_seconds: float = _seconds(
         3600.0, 30 * 86_400, "Seconds after the last opened page at which a session ends."
@@ -293,7 +294,7 @@ class Settings:
     release: str = _choice(
         "live",
         Literal["live", "closed-epochs"],
-        "What readers see: live counts, or closed-epochs, those of epochs that take no more reports. "
+        "Counts that readers see: live, or closed-epochs, those of epochs that take no more reports. "
         "A task can require the latter.",
     )
     min_reports: int = _whole(
@@ -306,16 +307,16 @@ class Settings:
         7,
         1,
         36_500,
-        "With min_reports: days, from Mondays on, whose epochs are shown together or not at all.",
+        "With min_reports: days, counted from a Monday, whose epochs are shown together or not at all.",
     )
     archive: str | PathLike[str] = _declared(  # noqa: RUF009 (it is a text)
         "",
         str,
-        "Directory that accepted batches are written to as Parquet; none without it.",
+        "Directory that accepted batches are written to as Parquet; without it, no archive.",
         metavar="DIRECTORY",
     )
     archive_seconds: float = _seconds(
-        600.0, 86_400, "Seconds for which accepted batches are gathered before the archive gets them."
+        600.0, 86_400, "Seconds for which accepted batches are gathered before the archive receives them."
     )
     archive_retention_days: int = _whole(
         0, 0, 36_500, "Days after its epoch for which a file of the archive is kept. 0: for ever."
@@ -326,8 +327,8 @@ class Settings:
     gateway_keys: str | PathLike[str] = _declared(  # noqa: RUF009 (it is a text)
         "",
         str,
-        "File of keys that `arcwise key gateway` made, with which reports are taken from relays too "
-        "(Oblivious HTTP); none without it.",
+        "File of keys made by `arcwise key gateway`; with it, reports are also accepted from relays "
+        "(Oblivious HTTP).",
         metavar="FILE",
     )
     relays: Iterable[str] = _declared(
@@ -358,21 +359,21 @@ class Settings:
         tasks = self.tasks
         if not isinstance(tasks, (str, PathLike, Iterable)):
             raise ParameterError(
-                f"tasks must be Task objects or a directory, got {tasks!r}; give [task] for one"
+                f"tasks must be Task objects or a directory, got {tasks!r}; for one task, give [task]"
             )
         served = load_tasks(tasks) if isinstance(tasks, (str, PathLike)) else tuple(tasks)
         for task in served:
             if not isinstance(task, Task):
                 raise ParameterError(
                     f"tasks must be Task objects or a directory, got {task!r} among them: "
-                    "Task.load(FILE) reads one"
+                    "Task.load(FILE) reads a task"
                 )
         names = [task.name for task in served]
         if (not names and tasks is not STORED_TASKS) or len(set(names)) < len(names):
             raise ParameterError(
-                f"tasks must hold at least one task, each with a different name; got {names}. Give a "
-                "new version of a task a name of its own, or leave the older version out: a store that has "
-                "it still serves it"
+                f"tasks must hold at least one task, each with a different name; got {names}. Give a new "
+                "version of a task its own name, or leave out the older version: a store that has it still "
+                "serves it"
             )
         object.__setattr__(self, "served", served)
         object.__setattr__(self, "origins", checked_origins(self.allow_origins))
@@ -381,7 +382,7 @@ class Settings:
 
 
 def _checked_relays(relays: object) -> tuple[str, ...]:
-    """Return the addresses of relays; raises `ParameterError` unless each is an address."""
+    """Return the addresses of relays; raise `ParameterError` unless each is an IP address."""
     found: list[Any] = [relays] if isinstance(relays, str) or not isinstance(relays, Iterable) else [*relays]
     try:
         return tuple(plain_address(str(relay)) for relay in found)
@@ -389,14 +390,14 @@ def _checked_relays(relays: object) -> tuple[str, ...]:
         raise ParameterError(f"relays must be a list of IP addresses, got {relays!r}") from None
 
 
-Settings.__init__ = explained(Settings.__init__)  # type: ignore[method-assign]  # which is generated
+Settings.__init__ = explained(Settings.__init__)  # type: ignore[method-assign]  # it is generated
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessSettings(Settings):
-    """The settings of `arcwise serve`: those of the app, and those of the process around it.
+    """The settings of `arcwise serve`: those of the app, and those of its process.
 
-    docs/reference/settings.md has them in a table; see `Settings` for those of the app.
+    docs/reference/settings.md lists all of them; `Settings` documents those of the app.
     """
 
     estimates_apart: bool = _declared(True, bool, _APART, "True or False", _is_bool, stated="true")
@@ -413,20 +414,20 @@ class ProcessSettings(Settings):
         metavar="ADDRESS",
     )
     max_connections: int = _whole(
-        4096, 1, 10**6, "Connections open at once; beyond that, the longest idle one is closed."
+        4096, 1, 10**6, "Connections open at the same time; beyond that, the longest idle one is closed."
     )
     header_seconds: float = _seconds(10.0, 3600, "Seconds within which the head of a request must arrive.")
     answer_seconds: float = _seconds(
         30.0,
         3600,
-        "Seconds within which a client must read its answer; as many again for every 512 KiB of it.",
+        "Seconds within which a client must read its answer; the same time again for every 512 KiB of it.",
     )
     max_unread_bytes: int = _whole(
         64 << 20,
         1 << 20,
         1 << 40,
         "Bytes of answers that clients have not read; "
-        "beyond that, the connections that wait longest are cut.",
+        "beyond that, the connections that have waited longest are closed.",
     )
     drain_seconds: float = _seconds(
         0.0,

@@ -295,7 +295,7 @@ def test_a_folder_that_is_another_one_is_not_written_to(
 
 def test_an_archive_begins_in_an_empty_folder(store: StagingStore, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    refused(store, tmp_path, "must be an empty folder at first")
+    refused(store, tmp_path, "must be a new folder or an empty one at first")
     refused(store, tmp_path / "no" / "archive", r"cannot use the archive .*: No such file")
     refused(store, tmp_path / "file", r"cannot use the archive .*: ")
     archiver(store, tmp_path / "archive")
@@ -371,7 +371,7 @@ def test_what_waits_is_bounded(store: StagingStore, path: Path) -> None:
     writing = archiver(store, path, most_bytes=1000)
     first, second, third = ([batch(DELAY, [1] * 500, number=number)] for number in range(3))
     assert writing.add(first) == writing.add(second) == [COUNTED]
-    words = r"1,200 bytes wait for the archive .*: it cannot be written as fast"
+    words = r"1,200 bytes wait for the archive .*, which cannot be written as fast"
     with pytest.raises(StoreError, match=words):
         writing.add(third)
     assert store.report_count(DELAY) == 1000
@@ -475,7 +475,7 @@ def test_a_worker_without_the_archive_of_its_store_says_so(
     with_app([DELAY], nothing, archive=path)
     assert "the store has an archive" not in caplog.text
     with_app([DELAY], nothing)
-    assert "the store has an archive, in which the batches of this worker will be missing" in caplog.text
+    assert "the store has an archive, but the batches of this worker will be missing in it" in caplog.text
 
 
 def test_without_pyarrow_the_server_says_what_to_install(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
@@ -590,9 +590,9 @@ def test_a_folder_that_is_a_link_is_not_followed(
     kept = f"cannot remove {link}, which is older than archive_retention_days: it is a symbolic"
     assert kept in caplog.text
     writing.add([batch(DELAY, [1], epoch=int(link.name) if what == "of an epoch" else 119)])
-    with pytest.raises(OSError, match="it is a symbolic link, or no folder"):
+    with pytest.raises(OSError, match="it is a symbolic link or not a folder"):
         writing.turn()
-    with pytest.raises(OSError, match="it is a symbolic link, or no folder"):
+    with pytest.raises(OSError, match="it is a symbolic link or not a folder"):
         writing._folder.remove_task(DELAY.id) if what == "of a task" else writing._folder.sync(
             [ArchiveFile("x", bytes.fromhex(DELAY.id), 5)]
         )
@@ -704,7 +704,7 @@ def test_a_damaged_file_that_was_begun_is_set_aside(
     assert (found.reports, found.rejected) == (31, ())
     (aside,) = path.rglob("*.damaged")
     assert aside.name == f"_{file.name}.damaged"
-    assert f"a file of the archive is damaged, and is now {aside}: its batches that still wait" in caplog.text
+    assert f"a file of the archive is damaged and is now {aside}: those of its batches that" in caplog.text
 
 
 def test_a_file_that_cannot_be_read_now_is_not_taken_for_damaged(
@@ -749,6 +749,6 @@ def test_metrics_say_how_long_batches_have_waited_and_how_often_writing_failed(
         gone.rename(path)
         wait_until(lambda: not archiver.failing)
         assert await shown("oldest_seconds") == 0
-        assert f"the archive {path} is written again" in caplog.text
+        assert f"the archive {path} can be written again" in caplog.text
 
     with_app([DELAY], scenario, archive=path, archive_seconds=0.05)

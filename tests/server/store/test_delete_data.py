@@ -143,9 +143,9 @@ def test_bytes_that_a_reader_keeps_in_the_file_are_not_called_deleted(
         done = run(url, "delay", "--yes")
         assert done.exit_code == 1
         assert "deleted: 1 report, 1 batch id" in done.stdout
-        assert "still holds what was deleted: somebody reads the store" in done.stderr
+        assert "still holds deleted data, because a backup" in done.stderr
         assert "Run `arcwise store vacuum` until it succeeds" in done.stderr
-        assert "Vacuum it again when they are done" in commands.bad("store", "vacuum", url, code=1)
+        assert "Vacuum again when it is done" in commands.bad("store", "vacuum", url, code=1)
         backup.execute("COMMIT")
     commands.good("store", "vacuum", url)
     for each in tmp_path.glob("arcwise.db*"):

@@ -194,12 +194,12 @@ FORGED: dict[str, Forge] = {
         of_counts(AGE, TODAY - 2, counts=row(AGE, c3=LEAST + 1)),
         "was released with 20 reports, and has 21",
     ),
-    "the present is decided": (of_task(AGE, decided=TODAY + 1, open_from=TODAY + 1), "may have decided"),
-    "what is decided is open": (of_task(AGE, open_from=TODAY - 3), "may have decided"),
+    "the present is decided": (of_task(AGE, decided=TODAY + 1, open_from=TODAY + 1), "can have decided"),
+    "what is decided is open": (of_task(AGE, open_from=TODAY - 3), "can have decided"),
     "the present of all time is closed": (of_task(DELAY, open_from=2**32 - 1), "must not have closed epochs"),
     "the day after tomorrow is closed": (of_task(DELAY, open_from=TODAY + 3), "must not have closed epochs"),
-    "a task is closed in 10^11 years": (of_task(DELAY, closed=2**61), "no Unix time before now"),
-    "a task is closed in two days": (of_task(STRANGE, closed=NOW + 2 * DAY), "no Unix time before now"),
+    "a task is closed in 10^11 years": (of_task(DELAY, closed=2**61), "not a Unix time before now"),
+    "a task is closed in two days": (of_task(STRANGE, closed=NOW + 2 * DAY), "not a Unix time before now"),
     "reports of the day after tomorrow": (of_counts(DELAY, TODAY, epoch=LATER), "the newest that a server"),
     "reports of the last epoch": (of_counts(DELAY, TODAY, epoch=2**32 - 1), "the newest that a server"),
     "batch ids of the day after tomorrow": (of_batches(DELAY, TODAY, epoch=LATER), "the newest that a"),
@@ -217,8 +217,8 @@ FORGED: dict[str, Forge] = {
     "a header twice": (lambda lines: lines.insert(1, lines[0]), "not a valid arcwise export record"),
     "an origin twice": (of_header(origins=["ab" * 16] * 2), "each store and each source once"),
     "a source of the year 10^11": (of_header(sources={"lake": 2**61}), "source lake was replaced at"),
-    "a clock of the year 10^11": (of_header(clock=2**61), "its servers' clock stood at"),
-    "a clock of the day after tomorrow": (of_header(clock=NOW + 2 * DAY), "its servers' clock stood at"),
+    "a clock of the year 10^11": (of_header(clock=2**61), "its servers' clock was read at"),
+    "a clock of the day after tomorrow": (of_header(clock=NOW + 2 * DAY), "its servers' clock was read at"),
     "a release twice": (
         of_task(AGE, released=[[TODAY - 9, 1], [TODAY - 9, LEAST + 1], [TODAY - 2, LEAST]]),
         "not a valid arcwise export record",
@@ -311,18 +311,18 @@ def test_check_says_what_lies_in_the_future(here: Store) -> None:
     here.add([batch(DELAY, [1], number=10, epoch=far + 1)])
     here.close_task(DELAY.id, 2**40)
     told = " ".join(here.check())
-    assert "was closed at Unix time 1099511627776, which is yet to come" in told
-    assert f"epochs before {far + 1} are closed, but those from" in told
-    assert f"has reports of epoch {far + 1}, but those after" in told
+    assert "was closed at Unix time 1099511627776, which lies in the future" in told
+    assert f"epochs before {far + 1} are closed, but epochs after" in told
+    assert f"has reports of epoch {far + 1}, but epochs after" in told
 
 
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("UPDATE counts SET epoch = epoch + 4000000000", "the newest that a server takes"),
+        ("UPDATE counts SET epoch = epoch + 4000000000", "the newest that a server accepts"),
         ("UPDATE task SET open_from = 4294967295", "must not have closed epochs"),
         ("UPDATE released SET reports = 1", "must have at least"),
-        ("UPDATE counts SET per_code = 'x'", "its counts are no bytes"),
+        ("UPDATE counts SET per_code = 'x'", "its counts are not bytes"),
         ("UPDATE task SET definition = x'00'", "cannot be loaded"),
     ],
 )

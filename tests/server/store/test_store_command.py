@@ -101,8 +101,8 @@ def test_check_finds_counts_of_a_source_that_is_not_there(tmp_path: Path) -> Non
     with contextlib.closing(sqlite3.connect("a.db")) as connection, connection:
         connection.execute("DELETE FROM source")
     result = run("check", "sqlite:///a.db")
-    assert "table counts names source 1, which is not there" in result.stdout
-    assert "of table batch names no row of table source" in result.stdout
+    assert "table counts names source 1, which does not exist" in result.stdout
+    assert "of table batch refers to a missing row of table source" in result.stdout
 
 
 def test_check_finds_what_is_wrong(tmp_path: Path) -> None:

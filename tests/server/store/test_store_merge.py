@@ -82,7 +82,7 @@ def test_a_store_is_merged_once_by_whatever_way_it_comes(store: Store, other: St
         for target, records, words in (
             (other, read_export(io.StringIO(text), "a"), "were merged on 1970-05-31"),
             (other, store.export(ids=True), "were merged on 1970-05-31"),
-            (store, read_export(io.StringIO(text), "a"), "these reports come from this very store"),
+            (store, read_export(io.StringIO(text), "a"), "these reports come from this same store"),
             (store, other.export(ids=False), "these reports come from this"),  # in a cycle
             (third, store.export(ids=True), "were merged on"),  # it is in the other store's counts
         ):
@@ -140,7 +140,7 @@ def test_a_file_that_is_damaged_changes_nothing(store: Store, tmp_path: Path) ->
     assert len(cases) > 50
     with closing(open_store(f"sqlite:///{tmp_path / 'clean.db'}")) as clean:
         for case in cases:
-            said = r"a, line \d+: not a valid|a is incomplete, it ends after"
+            said = r"a, line \d+: not a valid|a is incomplete: it ends after"
             refused(clean, read_export(io.StringIO(case), "a"), said)
             assert clean.tasks() == []
         clean.merge(read_export(io.StringIO(text), "a"), NOW)

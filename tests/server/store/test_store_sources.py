@@ -123,7 +123,7 @@ def test_batches_that_the_server_counted_are_refused_and_nothing_changes(store: 
     assert str(caught.value) == (
         f"3 batches are counted by the server (task {first[0]}, epoch {first[1]}: {first[2]}; "
         f"task {second[0]}, epoch {second[1]}: {second[2]}), and would count twice. "
-        "Take them out of the source. Nothing was changed"
+        "Remove them from the source. Nothing was changed"
     )
     assert held(store, DELAY) == before
     assert store.add([batch(DELAY, [6], number=21), mine]) == [COUNTED, REPLAYED]

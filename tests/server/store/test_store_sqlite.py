@@ -166,7 +166,7 @@ def test_nothing_is_written_to_a_file_that_its_path_does_not_lead_to(
             (tmp_path / "file").touch()
         turn({"nothing": "nowhere", "itself": turned.name, "a file": "file"}.get(turned_to, f"b{name}"))
         for write in (lambda: store.add([batch(DELAY, [1], number=1)]), store.try_writing):
-            with pytest.raises(StoreError, match=rf"{path} does not lead to .*a/arcwise\.db any more"):
+            with pytest.raises(StoreError, match=rf"{path} no longer leads to .*a/arcwise\.db"):
                 write()
         if turned_to == "second name":
             (tmp_path / "b/arcwise.db").unlink()
@@ -264,7 +264,7 @@ def test_batches_are_counted_between_the_steps_of_pruning(
 @pytest.mark.parametrize(
     ("damage", "problem"),
     [
-        ("UPDATE counts SET reports = 2", "epoch 100: 3 reports, its row says 2"),
+        ("UPDATE counts SET reports = 2", "epoch 100: 3 reports, but its row says 2"),
         ("UPDATE counts SET per_code = zeroblob(15)", "epoch 100: 1.875 counts instead of 2"),
         ("UPDATE counts SET codes = x'0200'", "epoch 100: 2 counts instead of 1"),
         ("UPDATE counts SET codes = x'02000100'", "epoch 100: its codes are not ascending numbers below 204"),
@@ -273,26 +273,26 @@ def test_batches_are_counted_between_the_steps_of_pruning(
         ("UPDATE counts SET per_code = x'FFFFFFFFFFFFFFFF0400000000000000'", "epoch 100: negative counts"),
         (
             "UPDATE counts SET reports = 0, per_code = x'00000000000000400000000000000040'",
-            "epoch 100: 9,223,372,036,854,775,808 reports, its row says 0",
+            "epoch 100: 9,223,372,036,854,775,808 reports, but its row says 0",
         ),
         (
             "UPDATE counts SET reports = 2305843009213693952, per_code = x'00000000000000100000000000000010'",
             "2,305,843,009,213,693,952 reports are more than 2^53",
         ),
-        ("UPDATE counts SET epoch = 'soon'", "1 rows of table counts hold something else than INTEGER in"),
-        ("UPDATE counts SET reports = 'x'", "something else than INTEGER in column reports"),
-        ("UPDATE counts SET per_code = 'x'", "something else than BLOB in column per_code"),
-        ("UPDATE total SET reports = x'00'", "total hold something else than INTEGER in column reports"),
-        ("UPDATE task SET open_from = 'x'", "task hold something else than INTEGER in column open_from"),
-        ("UPDATE task SET closed = 1.5", "table task hold something else than INTEGER in column closed"),
-        ("UPDATE task SET definition = 'x'", "something else than BLOB in column definition"),
-        ("CREATE TRIGGER x AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'x' is not of"),
+        ("UPDATE counts SET epoch = 'soon'", "1 rows of table counts hold values that are not INTEGER in"),
+        ("UPDATE counts SET reports = 'x'", "values that are not INTEGER in column reports"),
+        ("UPDATE counts SET per_code = 'x'", "values that are not BLOB in column per_code"),
+        ("UPDATE total SET reports = x'00'", "total hold values that are not INTEGER in column reports"),
+        ("UPDATE task SET open_from = 'x'", "task hold values that are not INTEGER in column open_from"),
+        ("UPDATE task SET closed = 1.5", "table task hold values that are not INTEGER in column closed"),
+        ("UPDATE task SET definition = 'x'", "values that are not BLOB in column definition"),
+        ("CREATE TRIGGER x AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'x' does not"),
         ("CREATE TRIGGER sqlitex AFTER INSERT ON counts BEGIN DELETE FROM batch; END", "trigger 'sqlitex'"),
         ("ALTER TABLE batch ADD COLUMN more INTEGER", "table 'batch' is not defined as arcwise defines it"),
         ("DROP TABLE staged", "table 'staged' is missing"),
-        ("CREATE VIEW x AS SELECT 1", "view 'x' is not of arcwise"),
-        ('CREATE TABLE "a b" (c)', "table 'a b' is not of arcwise: drop it"),
-        ("CREATE UNIQUE INDEX x ON counts (reports)", "index 'x' is not of arcwise"),
+        ("CREATE VIEW x AS SELECT 1", "view 'x' does not belong to arcwise"),
+        ('CREATE TABLE "a b" (c)', "table 'a b' does not belong to arcwise: drop it"),
+        ("CREATE UNIQUE INDEX x ON counts (reports)", "index 'x' does not belong to arcwise"),
     ],
 )
 def test_check_finds_rows_that_cannot_be(store: SQLiteStore, path: Path, damage: str, problem: str) -> None:

@@ -1,3 +1,3 @@
-"""Who may do what: keys, sessions, the gate before each request, and changes that are in the audit log."""
+"""Access control: keys, sessions, the gate before each request, and changes, which the audit log records."""
 
 __all__: list[str] = []

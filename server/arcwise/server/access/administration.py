@@ -1,4 +1,4 @@
-"""What admin keys may do: make, close and open tasks, make and revoke keys. Each is in the audit log."""
+"""The actions of admin keys: make, close and open tasks, make and revoke keys. The audit log records each."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store, StoredKey
 
 MAX_TASK_BYTES = 8 << 20
-"""A table of a megabyte of integers is some three megabytes of decimal digits."""
+"""A table of a megabyte of integers takes some three megabytes as decimal digits."""
 
 _MOST_COMMAS = 2 * MAX_CODES + 1000
 _MOST_BEGUN = 1000
-"""Commas of a task's file, which are between rows and between output values, and colons and brackets."""
+"""Limits on a task's file: on commas, which separate rows and output values, and on colons and brackets."""
 
 _Result = TypeVar("_Result")
 
@@ -47,7 +47,7 @@ def audited(
     """Make a change to a store and record it in the audit log; return the result of the change.
 
     The entry is written first, with the outcome "unknown", which stays if the process dies. If it cannot be
-    written, `StoreError` is raised and nothing is changed. A change that returns False gets the outcome
+    written, `StoreError` is raised and nothing is changed. If a change returns False, the outcome is
     "unchanged".
     """
     number = store.begin_action(StoredAction(int(now), key_id, action, subject, "unknown"))
@@ -62,7 +62,7 @@ def audited(
 
 
 class Administration:
-    """Changes tasks and keys on behalf of holders of an admin key or of a session begun with one.
+    """Changes tasks and keys for holders of an admin key or of a session begun with one.
 
     Every method raises `Problem`: 401 or 403 for everybody else, 503 when the store cannot be changed. When a
     method returns, its change is in effect in this worker; other workers follow within ten seconds. `refresh`
@@ -97,7 +97,7 @@ class Administration:
         return task, await self._open(actor, "make task", task, again=False)
 
     async def close_task(self, actor: Actor, task_id: str) -> None:
-        """Stop taking reports of a task; when this returns, no worker counts one any more.
+        """Stop accepting reports of a task; when this returns, no worker counts one any more.
 
         Raises a 404 `Problem` when there is no such task.
         """
@@ -106,7 +106,7 @@ class Administration:
         await self._change(actor, "close task", task_id, lambda store: store.close_task(task_id, now))
 
     async def open_task(self, actor: Actor, task_id: str) -> None:
-        """Take reports of a closed task again.
+        """Accept reports of a closed task again.
 
         Raises `Problem`: 404 when there is no such task, 409 when another open task has its name.
         """
@@ -115,9 +115,9 @@ class Administration:
     async def make_key(
         self, actor: Actor, scope: str, *, tasks: Iterable[str] | None = None, label: str = ""
     ) -> tuple[str, StoredKey]:
-        """Make a key; return its text, to be shown once and never cached, and its entry in the store.
+        """Make a key; return its text, which must be shown once and never cached, and its entry in the store.
 
-        Raises `Problem`: 422 when `new_key` refuses the arguments, 404 when a task is not known.
+        Raises `Problem`: 422 when `new_key` refuses the arguments, 404 when a task is unknown.
         """
         require(actor, "admin")
         good_for = None if tasks is None else list(tasks)
@@ -130,7 +130,7 @@ class Administration:
                 422,
                 "invalid-key",
                 f"The scope of a key is one of {', '.join(SCOPES)}, its label has at most 200 printable "
-                "characters, and its tasks are all or at least one; admin and metrics keys are for all.",
+                "characters, and its tasks are all or at least one. Admin and metrics keys are for all.",
             ) from None
         await self._change(actor, f"make {scope} key", key.id, lambda store: store.add_key(key))
         return secret, key
@@ -154,7 +154,7 @@ class Administration:
         return task
 
     async def _open(self, actor: Actor, action: str, task: Task, *, again: bool) -> bool:
-        """Open a task unless another open one has its name; return whether that changed anything."""
+        """Open a task unless another open task has its name; return whether that changed anything."""
         try:
             return await self._change(
                 actor, action, task.id, lambda store: store.open_alone(task, again=again)
@@ -163,8 +163,8 @@ class Administration:
             raise Problem(
                 409,
                 "name-taken",
-                "Another open task has this name: give this task another one, or close the other task "
-                "first, whose devices then drop the reports that they have not sent.",
+                "Another open task has this name. Give this task another name, or close the other task "
+                "first; its devices then drop their unsent reports.",
             ) from None
 
     async def _change(
@@ -187,7 +187,7 @@ def _read_task(text: bytes) -> Task:
     try:
         return Task.from_json(json.loads(text, object_pairs_hook=each_once))
     except (ArcwiseError, ValueError, RecursionError):
-        # What is wrong with it holds what was sent; the command says it where the file is.
+        # The reason would repeat what was sent; the command gives it to the owner of the file.
         raise Problem(
             422,
             "invalid-task",
@@ -196,7 +196,7 @@ def _read_task(text: bytes) -> Task:
 
 
 def _refuse_many_values(text: bytes) -> None:
-    """Raise `Problem` for more than any task has, which would hold the interpreter for seconds."""
+    """Raise `Problem` for more values than any task has, which would block the interpreter for seconds."""
     begun = text.count(b":") + text.count(b"[") + text.count(b"{")
     if begun > _MOST_BEGUN or text.count(b",") > _MOST_COMMAS:
         raise Problem(422, "invalid-task", "The body has more values than the file of any task.")
@@ -204,6 +204,6 @@ def _refuse_many_values(text: bytes) -> None:
 
 def _check_statement(task: Task) -> None:
     try:
-        check_statement(task, "this task")  # its name is what was sent
+        check_statement(task, "this task")  # the task's name was sent, so it is not repeated
     except CertificateError as error:
-        raise Problem(422, "untrue-statement", f"The server does not take the task: {error}.") from None
+        raise Problem(422, "untrue-statement", f"The server does not accept the task: {error}.") from None

@@ -1,4 +1,4 @@
-"""The gate: what a request must show before anything of it is read."""
+"""The gate: checks the key and the rate of a request before its body is read."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from arcwise.server.store import StoredKey, StoredSession
 
 REFRESH_SECONDS = 5.0
-"""A running worker reads keys and tasks this often: a revoked key is refused within 10 seconds."""
+"""Seconds between two readings of keys and tasks: a revoked key is refused within 10 seconds."""
 
 VIA_RELAY = "arcwise.via_relay"
-"""In the scope of a request that came by way of a relay: the gateway has counted who brought it."""
+"""Set in the scope of a request that came from a relay: the gateway has already counted the sender."""
 
 _REALM = 'Bearer realm="arcwise"'
 _NO_DIGEST = bytes(32)
 _READING = ("read", "metrics")
-"""What an admin key is good for, too: it can make keys that are."""
+"""Scopes that an admin key also has, since it can make such keys."""
 
 
 class Actor(NamedTuple):
     """The sender of a request, with the key and the session that identify it.
 
-    `key` was sent, or began the session; it is None where nobody needs one. `session` is that of the cookie;
-    it is None where the key itself was sent, or none is needed.
+    `key` was sent, or began the session; it is None where no key is needed. `session` is that of the cookie;
+    it is None where the key itself was sent, or no key is needed.
     """
 
     key: StoredKey | None
@@ -46,45 +46,45 @@ class Actor(NamedTuple):
 
     @property
     def key_id(self) -> str:
-        """The id of the key; "" where there is none."""
+        """The id of the key; "" without a key."""
         return "" if self.key is None else self.key.id
 
     def may(self, needed: str, task_id: str | None = None) -> bool:
-        """Return whether this is good for what keys of a scope may do, with a task or (None) all."""
+        """Return whether the sender may do what a scope allows, with one task or (None) all tasks."""
         return self._has(needed) and (self._named is None or task_id in self._named)
 
     def _has(self, needed: str) -> bool:
-        """Return whether this is good for what keys of a scope may do, with some task."""
+        """Return whether the sender may do what a scope allows, with some task."""
         if self.key is None:
             return needed != "admin"
         return self.key.scope == needed or (needed in _READING and self.key.scope == "admin")
 
     @property
     def _named(self) -> tuple[str, ...] | None:
-        """The tasks that the key is restricted to."""
+        """The tasks that the key is restricted to; None for all."""
         return None if self.key is None else self.key.tasks
 
     def reader(self, scope: Scope) -> str:
-        """Return whose share a request counts for: that of the key, or of its address where it has none."""
+        """Return the reader whose share a request uses: the key's id, or the address without a key."""
         return self.key_id or address_of(scope)
 
     def readable(self, task_ids: Iterable[str]) -> list[str]:
-        """Return those of the tasks that may be read."""
+        """Return the given tasks that the sender may read."""
         if not self._has("read"):
             return []
         if self._named is None:
             return list(task_ids)
-        named = frozenset(self._named)  # of thousands, looked up for thousands
+        named = frozenset(self._named)  # there may be thousands of lookups among thousands
         return [task_id for task_id in task_ids if task_id in named]
 
 
 class Gate:
-    """Decides whether a request is allowed, and whether it has to wait.
+    """Decides whether a request is allowed, and rate-limits it.
 
-    If `open` is True, everybody may report and read; if False, nobody may without a key; if None, without a
-    key only this machine may, and only while the store has never had a key. Managing tasks always takes an
-    admin key. `per_key` and `per_address` are requests a minute, 0 for no limit. `public_url` is where
-    browsers find the server, or "" to use the Host header.
+    If `open` is True, everybody may report and read; if False, everybody needs a key; if None, only this
+    machine needs no key, and only while the store has never had a key. Managing tasks always takes an admin
+    key. `per_key` and `per_address` are requests a minute, 0 for no limit. `public_url` is where browsers
+    find the server, or "" to use the Host header.
     """
 
     def __init__(
@@ -104,28 +104,28 @@ class Gate:
         self._loaded = False
 
     def load(self, keys: Iterable[StoredKey]) -> None:
-        """Take over the keys as they stand in the store now, revoked ones among them."""
+        """Replace the keys by those in the store now, including revoked ones."""
         self._keys = {key.id: key for key in keys}
         self._loaded = True
 
     @property
     def keys(self) -> list[StoredKey]:
-        """The keys as they were last loaded, revoked ones among them."""
+        """The keys as of the last `load`, including revoked ones."""
         return list(self._keys.values())
 
     def is_open(self, scope: Scope) -> bool:
         """Return whether this request may report and read without a key."""
         if self._open is not None:
             return self._open
-        # Revoked keys count: to revoke the last one must not open the doors.
+        # Revoked keys count: revoking the last key must not open the server.
         return self._loaded and not self._keys and is_local(scope)
 
     def check(self, scope: Scope, needed: str, task_id: str | None = None) -> StoredKey | None:
-        """Let a request pass and return its key, or None where it needs none.
+        """Let a request pass and return its key, or None if it needs no key.
 
-        `scope` is the ASGI scope, and `needed` the scope of keys that may do it. A `task_id` of None stands
-        for all tasks, which a key for some tasks may not access. Raises `Problem`: 401 without a valid key,
-        403 when the key is valid for something else or a form of another origin sends a cookie, 429 when the
+        `scope` is the ASGI scope, and `needed` the required scope of the key. A `task_id` of None stands for
+        all tasks, which a key for some tasks may not access. Raises `Problem`: 401 without a valid key, 403
+        when the key is valid for something else or a form of another origin sends a cookie, 429 when the
         address or the key asks too often.
         """
         actor = self.sender(scope, needed)
@@ -133,10 +133,10 @@ class Gate:
         return actor.key
 
     def sender(self, scope: Scope, needed: str) -> Actor:
-        """Count a request and return its sender, who may do what is needed only as far as `require` says.
+        """Count a request and return its sender; only `require` checks whether the sender has enough rights.
 
-        It is counted once whatever becomes of it: whoever is refused learns nothing from the number of
-        refusals until a 429. Raises as `check` does, but for a valid key of another scope or other tasks.
+        Every request is counted once, including refused ones, so the number of requests until a 429 reveals
+        nothing. Raises as `check` does, except for a valid key of another scope or for other tasks.
         """
         self.slow_down_address(scope)
         if needed != "admin" and self.is_open(scope):
@@ -146,7 +146,7 @@ class Gate:
         return actor
 
     def readable(self, scope: Scope, task_ids: Iterable[str]) -> list[str]:
-        """Return those of the tasks that this request may read; raises as `check` does."""
+        """Return the given tasks that this request may read; raises as `check` does."""
         actor = self.sender(scope, "read")
         if actor.key is not None and actor.key.scope not in ("read", "admin"):
             raise _other_scope("read")
@@ -155,7 +155,7 @@ class Gate:
     def actor(self, scope: Scope) -> Actor:
         """Return the sender of a request, for pages that show each reader what they may see.
 
-        A key or a session counts even where none is needed, so that somebody can log in to an open server and
+        A key or a session counts even where none is needed, so that people can log in to an open server and
         manage its tasks. Raises `Problem`: 401 when a key or a session is needed and none is valid, 403 when
         a form of another origin sends a cookie, 429 when the address or the key asks too often.
         """
@@ -171,14 +171,14 @@ class Gate:
         return actor
 
     def reader(self, scope: Scope) -> str:
-        """Return whose share of what is computed a request counts for, after `check` or `readable`."""
+        """Return the reader whose share of computing time a request uses, after `check` or `readable`."""
         try:
             return self._known(scope).reader(scope)
-        except Problem:  # to an open server, any key may be sent
+        except Problem:  # an open server accepts any key
             return Actor(None).reader(scope)
 
     def slow_down_address(self, scope: Scope) -> None:
-        """Count a request of an address before its key is examined, so that trying keys is slow, too.
+        """Count a request of an address before its key is checked, so that guessing keys is slow, too.
 
         Raises a 429 `Problem` when the address asks too often.
         """
@@ -186,16 +186,16 @@ class Gate:
             self._per_address.slow_down(address_of(scope))
 
     def key(self, sent: bytes) -> StoredKey:
-        """Return the valid key that these bytes are.
+        """Return the valid key for these bytes.
 
         Raises `Problem`: 401 when they are no key or a revoked one, 503 before keys are loaded.
         """
         if not self._loaded:
             raise store_busy("The server is not running.")
         key = self._keys.get(key_id(sent))
-        # Unknown ids take as long as known ones, and how much of a digest is right cannot be timed.
+        # Unknown ids take as long as known ones, and timing does not reveal how much of a digest is right.
         same = compare_digest(digest(sent), _NO_DIGEST if key is None else key.digest)
-        # Whatever the time of its revocation is by this machine's clock, which may be behind.
+        # Regardless of the time of its revocation: this machine's clock may be behind.
         if key is None or not same or key.revoked is not None:
             raise _unknown_key()
         return key
@@ -208,7 +208,7 @@ class Gate:
         return actor
 
     def _sender(self, scope: Scope) -> Actor:
-        """Return whose key or session was sent."""
+        """Return the holder of the key or session that was sent."""
         sent = [value for name, value in scope["headers"] if name == b"authorization"]
         if sent:
             scheme, _, value = sent[0].partition(b" ")
@@ -228,10 +228,10 @@ class Gate:
         return actor
 
     def _logged_in(self, scope: Scope) -> Actor | None:
-        """Return who has the session of the request's cookie; None where there is none that counts here."""
+        """Return the holder of the session in the request's cookie; None if no session counts here."""
         changes = scope["method"] not in ("GET", "HEAD")
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        if changes and path.startswith("/v1/"):  # which programs use: they send keys
+        if changes and path.startswith("/v1/"):  # only programs change things there, and they send keys
             return None
         session = session_of(scope)
         if session is None:
@@ -245,7 +245,7 @@ class Gate:
 
 
 def require(actor: Actor, needed: str, task_id: str | None = None) -> None:
-    """Refuse an actor who may not do something; see `Gate.check`.
+    """Refuse an actor without the needed rights; see `Gate.check`.
 
     Raises `Problem`: 401 when there is no key, 403 when the key is valid for something else or for other
     tasks.

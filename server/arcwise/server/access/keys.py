@@ -1,4 +1,4 @@
-"""Keys: how they are made, and what is kept of them."""
+"""Keys: how they are made, and the entry that a store keeps."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 SCOPES = ("ingest", "read", "metrics", "admin")
-"""What a key is good for: sending reports, reading estimates, scraping metrics, managing tasks and keys."""
+"""The scopes of keys: sending reports, reading estimates, scraping metrics, managing tasks and keys."""
 
 _SECRET_BYTES = 32
 _ID_BYTES = 6
 _MAX_LABEL = 200
 _LONGEST = 512
-"""Bytes of a header's value that are looked at: a key has 92 at most."""
+"""Bytes of a header's value that are examined: a key has 92 at most."""
 
 
 def new_key(
@@ -29,8 +29,8 @@ def new_key(
     """Make a key; return its text, to be shown once, and the entry that a store keeps.
 
     A key is ``arcwise_SCOPE_ID_SECRET``: the prefix lets scanners of source code find keys that were
-    published by mistake, the id finds its row, and the secret is 256 random bits. Therefore a plain SHA-256
-    is enough: slow hashes protect passwords that people choose, and nobody guesses 256 bits. `tasks` are the
+    published by mistake, the id finds its row, and the secret is 256 random bits. A plain SHA-256 is enough
+    for it: slow hashes protect passwords that people choose, but nobody can guess 256 bits. `tasks` are the
     ids (hex) of the tasks that the key is valid for, or None for all, as for every admin or metrics key.
     `label` has up to 200 printable characters, and `now` is in Unix seconds.
     """
@@ -41,8 +41,7 @@ def new_key(
     good_for = None if tasks is None else tuple(dict.fromkeys(tasks))
     if good_for is not None and (not good_for or scope in ("admin", "metrics")):
         raise ParameterError(
-            "tasks must hold at least one id, or be None for all; an admin key is for all, and so is one for "
-            "metrics"
+            "tasks must hold at least one id, or be None for all; admin and metrics keys are for all tasks"
         )
     name = secrets.token_hex(_ID_BYTES)
     key = f"arcwise_{scope}_{name}_{secrets.token_hex(_SECRET_BYTES)}"
@@ -55,6 +54,6 @@ def digest(key: bytes) -> bytes:
 
 
 def key_id(key: bytes) -> str:
-    """Return the id that a key names, or "" where it has none."""
+    """Return the id in a key, or "" if it has none."""
     parts = key[:_LONGEST].split(b"_")
     return parts[2].decode("latin-1") if len(parts) == 4 and parts[0] == b"arcwise" else ""

@@ -1,4 +1,4 @@
-"""POST /login and POST /logout: a key for a session, and its end."""
+"""POST /login exchanges a key for a session, and POST /logout ends it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     Show = Callable[[Request, Problem], Awaitable[Response]]
 
 LOGINS_PER_MINUTE = 10, 300
-"""Attempts that fail from one address, and in all; the first also logins of one key from one address.
+"""Failed attempts from one address, and in all; the first also limits logins of one key from one address.
 
-A good key is never held up by the attempts of others: it has 256 random bits, which nobody guesses.
+Attempts of others never delay a valid key: it has 256 random bits, which nobody can guess.
 """
 
 _MOST_FORM_BYTES = 4096
@@ -59,7 +59,7 @@ async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_B
         raise Problem(415, "media-type", "Send the form as application/x-www-form-urlencoded.")
     body = await runtime.ingest.bodies.read(request.scope, request.receive, most=most)
     try:
-        # A task of megabytes takes a second, in which no report would be taken.
+        # Parsing a task of megabytes takes a second, which must not block reports.
         return await asyncio.to_thread(
             parse_qs,
             body.decode("ascii"),
@@ -72,7 +72,7 @@ async def read_form(runtime: Runtime, request: Request, most: int = _MOST_FORM_B
 
 
 def login_routes(runtime: Runtime, show: Show) -> APIRouter:
-    """Return the routes that begin and end sessions; `show` makes the answer of a problem."""
+    """Return the routes that begin and end sessions; `show` answers with a problem."""
     router = APIRouter(include_in_schema=False)
     per_address, in_all = LOGINS_PER_MINUTE
     failures, all_failures, logins = (
@@ -103,14 +103,14 @@ def login_routes(runtime: Runtime, show: Show) -> APIRouter:
         except Problem:
             failures.slow_down(sender)
             all_failures.slow_down("")
-            try:  # it may have been made a moment ago
+            try:  # the key may be brand new
                 await asyncio.to_thread(runtime.refresh)
             except StoreError:
                 raise store_busy("The store cannot be read now.") from None
             return runtime.gate.key(sent)
 
     async def log_in(scope: Scope, key: StoredKey) -> str:
-        if key.scope != "admin":  # readers change nothing, and would fill the audit log
+        if key.scope != "admin":  # readers change nothing, and their logins would fill the audit log
             return await runtime.sessions.begin(scope, key)
         store, now = runtime.store(), int(runtime.clock.time())
         entry = StoredAction(now, key.id, "log in", key.id, "unknown")
@@ -148,7 +148,7 @@ def login_routes(runtime: Runtime, show: Show) -> APIRouter:
 
 
 def _go(path: str, cookie: str) -> Response:
-    # 303: the browser asks with GET, and a reload sends no form again.
+    # 303: the browser follows with GET, so a reload does not send the form again.
     return Response(
         status_code=303, headers={"Location": path, "Set-Cookie": cookie, "Cache-Control": "no-store"}
     )

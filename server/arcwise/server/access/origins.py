@@ -1,4 +1,4 @@
-"""Where requests come from: pages that may report, forms that are the server's own, this machine itself."""
+"""Where requests come from: pages that may report, the server's own forms, and this machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def checked_origins(origins: object) -> tuple[str, ...]:
 
 
 def checked_public_url(url: object) -> str:
-    """Return the origin at which browsers find a server, or "" where none is given.
+    """Return the origin at which browsers find a server, or "" if none is given.
 
     Plain HTTP is accepted for this machine only: elsewhere nobody could log in over it.
     """
@@ -62,8 +62,8 @@ def checked_public_url(url: object) -> str:
 def check_same_origin(scope: Scope, public_url: str = "") -> None:
     """Raise a 403 `Problem` unless a page of this server's own origin sends the request.
 
-    Sec-Fetch-Site must be same-origin. Where it is not sent, Origin must be `public_url`, or if that is "",
-    the origin that the scheme and the Host of the request make.
+    Sec-Fetch-Site must be same-origin. If it is missing, Origin must be `public_url`, or if that is "", the
+    origin made from the scheme and the Host of the request.
     """
     sites = _values(scope, b"sec-fetch-site")
     if sites:
@@ -89,7 +89,7 @@ def _values(scope: Scope, header: bytes) -> list[bytes]:
 
 
 def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -> list[Route]:
-    """Return the routes of an endpoint that takes POST, and the preflights of browsers where they may come.
+    """Return the routes of an endpoint that takes POST, and those of preflights if there are any origins.
 
     No credentials are allowed, so a browser sends no cookies. A page may send a key and read Retry-After.
     """
@@ -110,12 +110,12 @@ def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -
 
 
 async def _no_preflight(_request: Request) -> Response:
-    """Answer an OPTIONS request that the middleware let through, because it is no preflight."""
+    """Answer an OPTIONS request that is no preflight, so that the middleware let it through."""
     raise HTTPException(405, headers={"Allow": "POST"})
 
 
-# What curl, browsers, HTTP libraries and Prometheus send by themselves. Proxies announce themselves by
-# headers, of which every product has its own, so that no list of those is ever complete.
+# The headers that curl, browsers, HTTP libraries and Prometheus send by themselves. Each kind of proxy adds
+# its own headers, so a list of those would never be complete.
 _USUAL = frozenset(
     b"""
     accept accept-charset accept-encoding accept-language alt-used authorization cache-control connection
@@ -126,19 +126,19 @@ _USUAL = frozenset(
     """.split()
 )
 _USUAL_PREFIXES = (b"sec-ch-", b"sec-fetch-", b"sec-websocket-")
-"""Browsers say with these what they are, and what a request is for."""
+"""Prefixes of headers in which browsers describe themselves and the purpose of a request."""
 
 
 def is_local(scope: Scope) -> bool:
     """Return whether a request came over the loopback, for a loopback name, and shows no sign of a proxy.
 
-    A proxy on this machine speaks for the world. The name matters because a page in a browser here can let
-    its own name point to 127.0.0.1, and would then read what it gets as its own.
+    A proxy on this machine forwards requests from anywhere. The name matters because a web page in a browser
+    here can let its own name point to 127.0.0.1, and could then read the answers as its own.
 
-    Signs of a proxy are any header that clients do not send by themselves, and HTTP/1.0, which nginx speaks
-    unless it is told otherwise. A proxy that shows none of these, and asks for a loopback name or passes on
-    the name that somebody far away chose, cannot be told from this machine, and neither can a tunnel of TCP:
-    a server behind one needs a key first.
+    Signs of a proxy are any header that clients do not send by themselves, and HTTP/1.0, which nginx uses by
+    default. A proxy without these signs looks like this machine if it asks for a loopback name, or passes on
+    a name chosen by a remote client. The same is true of a TCP tunnel. A server behind either needs a key
+    first.
     """
     server, client = scope.get("server"), scope.get("client")
     if not server or not is_loopback(server[0]) or (client and not is_loopback(client[0])):

@@ -1,6 +1,6 @@
-"""How often one key or one address may ask, and whose turn it is where many readers wait for one thing.
+"""Rate limits of keys and addresses, and fair turns where many readers wait for one thing.
 
-Addresses are kept as digests under a key that nobody sees.
+Addresses are kept as digests under a secret random key.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _MOST = 100_000
 _ROTATION_SECONDS = 600.0
 
 MOST_OF_READER = 12
-"""Questions, or pages, of one reader that wait for one thing at once; further ones are refused."""
+"""Questions, or pages, of one reader that may wait for one thing at a time; more are refused."""
 
 
 class Rate:
-    """Allows each sender at most `per_minute` requests a minute, and as many at once, in memory only.
+    """Allows each sender at most `per_minute` requests a minute, in a burst or spread out, in memory only.
 
     The generic cell rate algorithm: one number per sender, the time at which its bucket is empty again.
-    Senders are known by a digest under a random key that is drawn anew every ten minutes, when all senders
-    are forgotten. At most 100,000 are kept; those that asked least recently are forgotten first. A
-    `per_minute` of 0 means no limit.
+    Senders are known by a digest under a random key. Every ten minutes a new key is drawn and all senders are
+    forgotten. At most 100,000 are kept; those that asked least recently are forgotten first. A `per_minute`
+    of 0 means no limit.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class Rate:
         return self._per_minute > 0
 
     def wait(self, sender: str) -> int:
-        """Count a request; return 0, or after how many seconds it may come again: then it was not counted."""
+        """Count a request and return 0; if it is too early, return the seconds to wait instead."""
         if not self._per_minute:
             return 0
         now = self._clock()
@@ -65,7 +65,7 @@ class Rate:
             self._forget(now)
         name = blake2b(sender.encode(), key=self._key, digest_size=16).digest()
         empty_at = max(self._empty_at.get(name, now), now) + self._cost
-        # A full bucket takes a minute to run empty. The slack is what sums of floats may be off.
+        # A full bucket takes a minute to empty. The slack allows for rounding in sums of floats.
         over = empty_at - now - 60.0 - 1e-9 * self._cost
         if over > 0:
             return max(1, math.ceil(over))
@@ -73,7 +73,7 @@ class Rate:
         return 0
 
     def slow_down(self, sender: str) -> None:
-        """Count a request; raises a 429 `Problem` when it came too early."""
+        """Count a request; raise a 429 `Problem` when it came too early."""
         if seconds := self.wait(sender):
             raise Problem(
                 429,
@@ -88,13 +88,13 @@ class Rate:
             self._rotate_at = now + _ROTATION_SECONDS
             self._empty_at.clear()
             return
-        # Empty buckets are those of nobody; where too many are not, half of them go.
+        # Empty buckets are dropped; if too many are not empty, the half that empties first goes.
         kept = sorted((item for item in self._empty_at.items() if item[1] > now), key=lambda item: -item[1])
         self._empty_at = dict(kept[: _MOST // 2])
 
 
 class Shares:
-    """Start-time fair queueing with equal shares: what has the lowest turn is next.
+    """Start-time fair queueing with equal shares: the lowest turn is next.
 
     Examples
     --------
@@ -111,19 +111,19 @@ class Shares:
         self._last: dict[str, int] = {}
 
     def turn(self, reader: str) -> int:
-        """Return the turn of a reader's next question: behind its own, and beside the first of all others."""
+        """Return the turn of a reader's next question: after its own, and level with the first of others."""
         turn = self._last[reader] = max(self._last.get(reader, 0), self._now) + 1
         return turn
 
     def begin(self, turn: int) -> None:
-        """Note that what has this turn begins; readers whose questions are all answered are forgotten."""
+        """Note that the question with this turn begins; forget readers whose questions are all answered."""
         if turn > self._now:
             self._now = turn
             self._last = {reader: last for reader, last in self._last.items() if last > turn}
 
 
 def address_of(scope: Scope) -> str:
-    """Return whom a request counts for: its IPv4 address, or the /64 of its IPv6 address (one sender's)."""
+    """Return the sender that a request counts for: its IPv4 address, or the /64 of its IPv6 address."""
     address = exact_address_of(scope)
     try:
         number = int(IPv6Address(address))
@@ -133,7 +133,7 @@ def address_of(scope: Scope) -> str:
 
 
 def exact_address_of(scope: Scope) -> str:
-    """Return the address that a request comes from, as `plain_address` writes it; "" where it has none."""
+    """Return the address that a request comes from, as `plain_address` writes it; "" if it has none."""
     client = scope.get("client")
     if not client:
         return ""
@@ -144,7 +144,7 @@ def exact_address_of(scope: Scope) -> str:
 
 
 def plain_address(text: str) -> str:
-    """Return an address in the usual form, IPv4 where it is one; raises `ValueError` for another text."""
+    """Return an address in the usual form, as IPv4 if possible; raise `ValueError` for any other text."""
     address = ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(mapped or address)

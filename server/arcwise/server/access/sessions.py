@@ -1,6 +1,6 @@
-"""Sessions: a browser that logged in with a key has a cookie instead, which counts like the key.
+"""Sessions: after a login with a key, the browser has a cookie, which counts like the key.
 
-The store has the SHA-256 of each token, with the id of its key; the gate asks whether that key is still good.
+The store has the SHA-256 of each token with the id of its key; the gate checks that the key is still valid.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store, StoredKey
 
 LOGIN_SCOPES: Final = ("read", "admin")
-"""Keys that people log in with. One of scope ingest is in every copy of an app."""
+"""Scopes of keys that people log in with. A key with the scope ingest is in every copy of an app."""
 
 _REFRESH_SECONDS = 5.0
-"""For how long what the store said of a session is believed."""
+"""Seconds that a session read from the store is used before it is read again."""
 _SEEN_SECONDS = 60
-"""How often at most the store is told that a session is being used."""
+"""Least seconds between two updates of a session's last use in the store."""
 _AHEAD_SECONDS = 60
-"""How far the clock of another worker may be ahead that has seen a session."""
+"""Seconds that another worker's clock may be ahead when it records the use of a session."""
 _MOST_KNOWN = 10_000
 _SECURE_NAME = b"__Host-arcwise"
 _LOCAL_NAME = b"arcwise-session"
@@ -46,7 +46,7 @@ _TOKEN = re.compile(rb"[A-Za-z0-9_-]{64}")
 _RANDOM_BYTES = 32
 _MARK_BYTES = 16
 _PLACE = "arcwise.session"
-"""Where a request's scope has the session; None: a cookie was sent that is good for nothing."""
+"""Key of the session in a request's scope; None means that the cookie is not valid."""
 
 
 class _Known(NamedTuple):
@@ -58,8 +58,8 @@ class Sessions:
     """Begins, finds and ends sessions.
 
     A token is 32 random bytes and a mark, a MAC of them under a secret of the store. Only tokens with a valid
-    mark are looked up, so that invented cookies cost no reading of the store. The mark lets nobody in: the
-    digest must be in the store.
+    mark are looked up, so invented cookies cause no reading of the store. The mark alone does not give
+    access: the digest must be in the store.
 
     A session ends `seconds` after its beginning, or `idle_seconds` after its last use; requests that a page
     makes by itself do not count as use. `public_url` is where browsers find the server, or "" to use the Host
@@ -85,7 +85,7 @@ class Sessions:
         self._telling: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Read the secret that marks are made with, on any thread, when the store is open.
+        """Read the secret for marks from the open store, on any thread.
 
         Raises `StoreError` when the store cannot be read.
         """
@@ -94,7 +94,7 @@ class Sessions:
     async def attach(self, scope: Scope) -> None:
         """Put the session of a request's cookie into its scope, for `session_of`.
 
-        Where a key is sent with the request, the cookie is not looked at.
+        If the request has a key, the cookie is ignored.
         """
         token = self._token(scope)
         if token is None:
@@ -115,7 +115,7 @@ class Sessions:
             self._see(session)
 
     def check_https(self, scope: Scope) -> None:
-        """Refuse a login over plain HTTP to anything but this machine: the browser would drop the cookie.
+        """Refuse a login over plain HTTP, except on this machine: the browser would drop the cookie.
 
         Raises a 403 `Problem`.
         """
@@ -131,7 +131,7 @@ class Sessions:
             )
 
     async def begin(self, scope: Scope, key: StoredKey) -> str:
-        """Begin a session with a new token and end that of the request; return the value of Set-Cookie.
+        """Begin a session with a new token and end the request's session; return the value of Set-Cookie.
 
         Raises `StoreError` when the store cannot be written.
         """
@@ -144,7 +144,7 @@ class Sessions:
         return self._cookie(scope, token.decode("ascii"))
 
     async def end(self, scope: Scope) -> str:
-        """End the session of a request; return the value of Set-Cookie that takes the cookie back.
+        """End the session of a request; return the value of Set-Cookie that deletes the cookie.
 
         Raises `StoreError` when the store cannot be written.
         """
@@ -152,7 +152,7 @@ class Sessions:
         return self._cookie(scope, "", "; Max-Age=0")
 
     def prune(self, now: float) -> None:
-        """Forget the sessions that are over at `now`, on any thread.
+        """Delete the sessions that are over at `now`, on any thread.
 
         Raises `StoreError` when the store cannot be written.
         """
@@ -175,9 +175,9 @@ class Sessions:
         except StoreError:
             if known is None:
                 raise
-            session = known.session  # as of keys, the last known state stays in use
+            session = known.session  # as with keys, the last known state stays in use
         newer = self._known.get(digest)
-        if newer is not known and newer is not None:  # ended, or read, meanwhile
+        if newer is not known and newer is not None:  # ended or read in the meantime
             return newer.session
         if session is not None and known is not None and known.session is not None:
             session = replace(session, seen=max(session.seen, known.session.seen))
@@ -187,30 +187,30 @@ class Sessions:
         return session
 
     def _is_live(self, session: StoredSession) -> bool:
-        """Return whether a session is not over; one seen in the future would outlive its limits."""
+        """Return whether a session is still valid; one last seen in the future would outlive its limits."""
         now = self._clock.time()
         seen = session.seen <= now + _AHEAD_SECONDS and now < session.seen + self._idle_seconds
         return seen and now < session.ends
 
     def _see(self, session: StoredSession) -> None:
-        """Remember that a session is being used, and let the store know now and then."""
+        """Remember that a session is in use, and update the store from time to time."""
         now = int(self._clock.time())
         if now - session.seen < min(_SEEN_SECONDS, self._idle_seconds / 4):
             return
         known = self._known.get(session.digest)
         if known is not None and known.session is not None:
             self._known[session.digest] = _Known(replace(known.session, seen=now), known.read_at)
-        # Nobody waits for it: a store that is busy must not hold pages up.
+        # Not awaited: a busy store must not delay pages.
         telling = asyncio.create_task(self._tell(session.digest, now), name="arcwise-session-seen")
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
 
     async def _tell(self, digest: bytes, now: int) -> None:
-        with suppress(StoreError):  # the next use tells it
+        with suppress(StoreError):  # the next use tries again
             await asyncio.to_thread(self._store().see_session, digest, now)
 
     def _token(self, scope: Scope) -> bytes | None:
-        """Return the token of a request's cookie, b"" where it is not one; None where none counts."""
+        """Return the token of a request's cookie, b"" if it is not valid; None if no cookie counts."""
         headers = scope["headers"]
         if any(name == b"authorization" for name, _ in headers) or _is_foreign(scope):
             return None
@@ -220,7 +220,7 @@ class Sessions:
         tokens = [value for name, equals, value in pairs if name == wanted and equals]
         if not tokens:
             return None
-        # Of two, one is somebody else's: from another path or port of this machine.
+        # If there are two, one comes from another path or port of this machine.
         return tokens[0] if len(tokens) == 1 else b""
 
     def _digest(self, token: bytes) -> bytes | None:
@@ -234,21 +234,21 @@ class Sessions:
         return blake2b(random, key=self._key, digest_size=_MARK_BYTES).digest()
 
     def _is_secure(self, scope: Scope) -> bool:
-        """Return whether a browser takes only Secure cookies from here; it does not on the loopback."""
+        """Return whether a browser takes only Secure cookies from here; on the loopback it takes others."""
         if self._public_url:
             return not is_loopback_authority(self._public_url.partition("://")[2])
         return not is_local(scope)
 
     def _cookie(self, scope: Scope, value: str, more: str = "") -> str:
-        # Lax: a link to a page from a mail or a chat works. Nothing is changed by GET, and every form checks
-        # where it comes from, so Strict would protect nothing more.
+        # Lax, so that a link to a page in a mail or a chat works. GET changes nothing, and every form checks
+        # its origin, so Strict would protect nothing more.
         if self._is_secure(scope):
             return f"{_SECURE_NAME.decode()}={value}; Path=/; HttpOnly; SameSite=Lax; Secure{more}"
         return f"{_LOCAL_NAME.decode()}={value}; Path=/; HttpOnly; SameSite=Lax{more}"
 
 
 def session_of(scope: Scope) -> StoredSession | None:
-    """Return the session of a request, after `Sessions.attach`, or None where it has no cookie.
+    """Return the session of a request, after `Sessions.attach`, or None without a cookie.
 
     Raises `Problem`: 401 when there is a cookie and its session is over, 503 when the store cannot be read.
     """
@@ -261,7 +261,7 @@ def session_of(scope: Scope) -> StoredSession | None:
 
 
 def session_ended() -> Problem:
-    """Return the problem of a cookie that is good for nothing, or not any more."""
+    """Return the problem of a cookie that is not valid, or no longer valid."""
     return Problem(
         401,
         "session-ended",
@@ -271,9 +271,9 @@ def session_ended() -> Problem:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Return whether a page of another origin asks for something, other than by a link to it.
+    """Return whether a page of another origin sends the request, except by a followed link.
 
-    Another port of this machine is the same site to SameSite, and gets the cookie.
+    For SameSite, another port of this machine is the same site and gets the cookie.
     """
     fetched = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
     if fetched.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin"):
@@ -283,5 +283,5 @@ def _is_foreign(scope: Scope) -> bool:
 
 
 def _is_in_background(scope: Scope) -> bool:
-    """Return whether a page's script fetches this, rather than somebody who uses the page."""
+    """Return whether a page's script sends the request, rather than a person."""
     return any(value == b"empty" for name, value in scope["headers"] if name == b"sec-fetch-dest")

@@ -1,3 +1,3 @@
-"""The archive of `arcwise serve --archive`: accepted batches as Parquet, each of them once."""
+"""The archive of `arcwise serve --archive`: accepted batches as Parquet, each of them exactly once."""
 
 __all__: list[str] = []

@@ -1,9 +1,10 @@
-"""From the batches that wait in a store to files, so that after any crash none is missing and none is twice.
+"""Moves the batches that wait in a store to files, so that each is in one file exactly, even after a crash.
 
-A batch waits from the commit that counts it. The one writer takes those that wait, notes in the store which
-files it begins, writes each beside its name, syncs it, renames it, syncs the folder, deletes what is in the
-files from those that wait, and forgets the note. Whoever comes after a crash reads the note first: of a file
-that has its name, everything is deleted from those that wait; one without is as if it had never been begun.
+A batch waits from the commit that counts it. The one writer takes waiting batches and notes in the store
+which files it begins. It writes each file next to its final name, syncs it, renames it and syncs the folder.
+Then it deletes the written batches from the waiting ones, and deletes the note. After a crash the next writer
+reads the note first. If a noted file has its name, its batches are deleted from the waiting ones; otherwise
+the file counts as never begun.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger("arcwise.server")
 
 _PAGE = 10_000
-"""Batches that are read at once: others read between."""
+"""Batches that are read in one query, so that others can read in between."""
 _MOST_BATCHES = 250_000
 _MOST_BYTES = 64 << 20
-"""Of the batches that are written at once, which are in memory; as many are not waited for any longer."""
+"""Limits on the batches of one write, which are in memory; when this many wait, the next write begins."""
 _TICK_SECONDS = 5.0
-"""How often it is looked how much waits, and whether the process that writes has ended."""
+"""Seconds between two checks of how much waits, and whether another writing process has ended."""
 _LAST_SECONDS = 3.0
-"""For how long a process that ends waits for another one that writes."""
+"""Seconds that an ending process waits for another process that writes."""
 _STOP_SECONDS = 30.0
 
 
@@ -47,7 +48,7 @@ class Archiver:
 
     `believed` returns the time that closes epochs, in Unix seconds. Batches are gathered for `seconds`, and
     at most `most_bytes` of them may wait. Files are removed `retention_days` days after their epoch, or never
-    if it is 0. Raises `StoreError` when the folder is not that of the store or cannot be used.
+    if it is 0. Raises `StoreError` when the folder does not belong to the store or cannot be used.
     """
 
     def __init__(
@@ -79,47 +80,47 @@ class Archiver:
         self.written = 0
         self._written_at = -float("inf")
         self._all_written = time.monotonic()
-        """When nothing waited, or another process was to write what did."""
+        """When nothing was waiting, or another process was the writer."""
         self._thread = threading.Thread(target=self._run, name="arcwise-archive", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread that writes."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what waits, if that can be done within half a minute, and end."""
+        """Write the waiting batches, if that takes at most half a minute, and end."""
         self._stopping = True
         self._wake.set()
         self._thread.join(_STOP_SECONDS)
 
     @property
     def waiting(self) -> StagedSize:
-        """How much waits, of all workers, some seconds ago, and what this one has added since."""
+        """The size of what waits: of all workers as of some seconds ago, plus this worker's batches since."""
         with self._counting:
             return StagedSize(*map(sum, zip(self._looked, self._since, strict=True)))
 
     @property
     def oldest_seconds(self) -> float:
-        """For how long a batch has waited at most; 0 where none does, or another process writes."""
+        """Longest time that a batch has waited; 0 if none waits, or another process writes."""
         return time.monotonic() - self._all_written if self.waiting.batches else 0.0
 
     @property
     def is_full(self) -> bool:
-        """Whether as much waits as may."""
+        """Whether as many bytes wait as are allowed."""
         return self.waiting.bytes >= self._most_bytes
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count and stage batches, as `Store.add` counts them.
 
-        Raises `StoreError`, and counts nothing, also when too much waits for the archive.
+        Raises `StoreError`, and counts nothing; also when too much waits for the archive.
         """
         if self.is_full:
             raise StoreError(
-                f"{self.waiting.bytes:,} bytes wait for the archive {self._folder.path}: it cannot be "
-                "written as fast as reports come. See the log, or set archive_max_staged_bytes higher"
+                f"{self.waiting.bytes:,} bytes wait for the archive {self._folder.path}, which cannot be "
+                "written as fast as reports come. See the log, or raise archive_max_staged_bytes"
             )
         outcomes = self._store.add_staged(batches)
-        with self._counting:  # replays as well, until the next look
+        with self._counting:  # includes replays, until the next look
             size = ROW_BYTES * len(batches) + sum(len(batch.codes) for batch in batches)
             self._since = StagedSize(self._since.batches + len(batches), self._since.bytes + size)
         if _is_enough(self.waiting):
@@ -141,9 +142,9 @@ class Archiver:
             try:
                 self.turn(last=stopping)
                 if self.failing:
-                    _log.warning("the archive %s is written again", self._folder.path)
+                    _log.warning("the archive %s can be written again", self._folder.path)
                 self.failing = False
-            except Exception as error:  # the thread must outlive whatever a disk or a database does
+            except Exception as error:  # the thread must survive every error of a disk or a database
                 self.failing = True
                 self.failures += 1
                 if isinstance(error, (OSError, StoreError)):
@@ -168,7 +169,7 @@ class Archiver:
             self._all_written = time.monotonic()
             if self._all_written >= until:
                 return
-            time.sleep(0.05)  # who writes may be ending, too, and have read what waits already
+            time.sleep(0.05)  # the writer may be ending, too, and may have read the waiting batches already
         due = time.monotonic() >= self._written_at + self._seconds
         if not (last or due or _is_enough(self.waiting)):
             return
@@ -191,11 +192,11 @@ class Archiver:
                     )
 
     def _settle(self) -> None:
-        """Delete from those that wait what is in files that were begun before a crash."""
+        """Delete from the waiting batches those in files that were begun before a crash."""
         files = self._store.begun_files()
         if not files:
             return
-        self._folder.sync(files)  # they may have their names, and not durably
+        self._folder.sync(files)  # they may have their names, but not durably
         done: set[tuple[bytes, bytes]] = set()
         for file in files:
             ids = self._folder.ids(file)
@@ -209,7 +210,7 @@ class Archiver:
         self._store.end_files(self._folder.id)
 
     def _tasks(self) -> dict[bytes, Task]:
-        # Of the store: another worker may have made one just now.
+        # Read from the store, because another worker may just have added one.
         return {bytes.fromhex(stored.task.id): stored.task for stored in self._store.tasks()}
 
     def _take(self) -> list[Staged]:

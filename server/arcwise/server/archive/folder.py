@@ -1,8 +1,8 @@
-"""The folder of an archive: Parquet files that are there whole or not at all, for one writer at a time.
+"""The folder of an archive: Parquet files that are complete or absent, for one writer at a time.
 
 ``DIR/<task id>/<epoch>/<random name>.parquet``, one row a batch: `task_id` (text), `epoch` (int64),
-`batch_id` (16 bytes) and `codes` (list of uint16). Rows are shuffled, and a file has the time at which its
-epoch began.
+`batch_id` (16 bytes) and `codes` (list of uint16). Rows are shuffled, and the time of a file is the beginning
+of its epoch.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
     from arcwise.wire import Batch
 
 _MARKER = "_arcwise_archive"
-"""Holds the id of the archive, and a digest of its store. Engines read no names that begin with _ or ."""
+"""File with the id of the archive and a digest of its store. Engines read no names that begin with _ or ."""
 _MARKER_BYTES = 100
 _ID_LENGTH = 64
 _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 _MOST_ROWS = 1_000_000
-"""More than any server has written to a file; a small one could say that it has thousands of millions."""
+"""More rows than any server has written to a file; a small forged file could claim thousands of millions."""
 
 _MOST_VALUES = 2**28
-"""Likewise, in all columns together."""
+"""The same limit for values, in all columns together."""
 
 _log = logging.getLogger("arcwise.server")
 
 
 class _Marker(NamedTuple):
-    """What the folder says: its id, and whose it is, `b""` where an earlier version wrote it."""
+    """The content of the folder's marker: its id, and its store, `b""` if an earlier version wrote it."""
 
     archive: bytes
     store: bytes
@@ -56,11 +56,11 @@ class _Marker(NamedTuple):
 class Folder:
     """The archive folder that holds the batches of one store.
 
-    The folder and the store know one another by a random id, so another folder at the same path, such as the
-    empty mount point of a missing disk, is not written to. The store that creates the marker first owns the
-    folder: another store cannot begin there, even before there are files. No symbolic link inside is
-    followed. A missing folder is made, but its parent must exist. Raises `StoreError` when the folder is not
-    that of the store or cannot be used.
+    The folder and the store share a random id, so another folder at the same path, such as the empty mount
+    point of a missing disk, is not written to. The store that creates the marker first owns the folder:
+    another store cannot begin there, even before there are files. Symbolic links inside are not followed. A
+    missing folder is made, but its parent must exist. Raises `StoreError` when the folder does not belong to
+    the store or cannot be used.
     """
 
     def __init__(self, path: Path, store: StagingStore) -> None:
@@ -71,7 +71,7 @@ class Folder:
             known, found = store.archive_id(), self._found()
             if known is None:
                 if any(each.name != _MARKER for each in path.iterdir() if not each.name.endswith(".part")):
-                    raise StoreError(f"the archive {path} must be an empty folder at first, or a new one")
+                    raise StoreError(f"the archive {path} must be a new folder or an empty one at first")
                 claim = hashlib.sha256(b"arcwise archive of" + store.secret).digest()[:16]
                 found = found or self._mark(claim)
                 if found.store != claim:
@@ -89,7 +89,7 @@ class Folder:
 
     def _found(self) -> _Marker | None:
         try:
-            # A link may lead anywhere, and a pipe would be waited for.
+            # A link may lead anywhere, and opening a pipe would block.
             file = os.open(self.path / _MARKER, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -126,7 +126,7 @@ class Folder:
 
         Raises `OSError` when the folder is gone or has been replaced.
         """
-        import fcntl  # of POSIX
+        import fcntl  # POSIX only
 
         if self._lock is not None:
             with suppress(FileNotFoundError):
@@ -137,7 +137,7 @@ class Folder:
         try:
             found = self._found()
             if found is None or found.archive != self.id:
-                raise OSError(f"{self.path} is not the archive of this store any more")
+                raise OSError(f"{self.path} is no longer the archive of this store")
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(file)
@@ -165,21 +165,22 @@ class Folder:
             with os.fdopen(made, "wb") as out:
                 parquet.write_table(table, out, compression="zstd", write_page_checksum=True)
                 out.flush()
-                # Not when it was written, which would tell when its batches came.
+                # Not the time of writing, which would reveal when its batches came.
                 os.utime(out.fileno(), (task.epoch_seconds * file.epoch,) * 2)
                 os.fsync(out.fileno())
             os.rename(draft, f"{file.name}.parquet", src_dir_fd=folder, dst_dir_fd=folder)
 
     def sync(self, files: Sequence[ArchiveFile]) -> None:
-        """Make the names of files durable, those that are there."""
+        """Make the names of the files that exist durable."""
         for file in {(file.task_id, file.epoch): file for file in files}.values():
             with suppress(FileNotFoundError), self._epoch(file) as folder:
                 os.fsync(folder)
 
     def ids(self, file: ArchiveFile) -> set[bytes] | None:
-        """Return the ids of the batches in a file, none when it is not there; None when it was set aside.
+        """Return the ids of the batches in a file, empty if it does not exist; None if it was set aside.
 
-        What a crash left goes. A file that cannot be read whole gets a name that no engine reads.
+        Leftovers of a crash are deleted. A file that cannot be read completely gets a name that no engine
+        reads.
         """
         name = f"{file.name}.parquet"
         with suppress(FileNotFoundError), self._epoch(file) as folder:
@@ -193,8 +194,8 @@ class Folder:
                 os.fsync(folder)
             place = self.path / file.task_id.hex() / str(file.epoch)
             _log.error(
-                "a file of the archive is damaged, and is now %s: its batches that still wait are written "
-                "again, others are in the counts alone (%s)",
+                "a file of the archive is damaged and is now %s: those of its batches that still wait are "
+                "written again; the others are only in the counts (%s)",
                 place / aside,
                 error,
             )
@@ -202,7 +203,7 @@ class Folder:
         return set()
 
     def remove_before(self, task: Task, epoch: int) -> dict[Path, OSError]:
-        """Remove the files of a task of epochs below this one; return which folders stay, and why."""
+        """Remove a task's files of epochs below `epoch`; return the folders that stay, with the error."""
         kept: dict[Path, OSError] = {}
         try:
             with _opened(self.path, None) as root, _opened(task.id, root) as of_task:
@@ -212,7 +213,7 @@ class Folder:
                     try:
                         if int(name) < epoch:
                             _remove(name, of_task)
-                    except FileNotFoundError:  # noqa: PERF203 (the others go all the same)
+                    except FileNotFoundError:  # noqa: PERF203 (the others are still removed)
                         pass
                     except OSError as error:
                         kept[self.path / task.id / name] = error
@@ -228,7 +229,7 @@ class Folder:
             _remove(task_id, root)
 
     def _refuse_links(self) -> None:
-        """Raise where a folder of a task or of an epoch is a symbolic link, which may lead anywhere."""
+        """Raise if the folder of a task or an epoch is a symbolic link, which may lead anywhere."""
         tasks = [each for each in os.scandir(self.path) if len(each.name) == _ID_LENGTH]
         for of_task in tasks:
             epochs = os.scandir(of_task) if of_task.is_dir(follow_symlinks=False) else ()
@@ -236,12 +237,12 @@ class Folder:
                 if each.is_symlink():
                     raise StoreError(
                         f"{each.path} is a symbolic link, and files would be written and deleted elsewhere: "
-                        "move what it leads to into the archive, or mount it there"
+                        "move its target into the archive, or mount it there"
                     )
 
     @contextmanager
     def _epoch(self, file: ArchiveFile, *, make: bool = False) -> Iterator[int]:
-        """Open the folder of a file's epoch; raises `FileNotFoundError` where there is none to be made."""
+        """Open the folder of a file's epoch; raise `FileNotFoundError` if it is missing, unless `make`."""
         with (
             _opened(self.path, None) as root,
             _opened(file.task_id.hex(), root, make=make) as of_task,
@@ -267,15 +268,15 @@ def _ids(name: str, folder: int) -> set[bytes]:
         opened = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _NO_LINK, dir_fd=folder)
         with os.fdopen(opened, "rb") as file:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
-                raise _DamagedError("it is no file")
+                raise _DamagedError("it is not a regular file")
             whole = parquet.ParquetFile(io.BytesIO(file.read()), page_checksum_verification=True)
             if not _is_ours(whole):
                 raise _DamagedError("it holds something else, or more, than any server writes")
-            table = whole.read()  # the codes too: all of it must be whole
+            table = whole.read()  # the codes too, so that the whole file is checked
         ids: list[bytes] = table.column("batch_id").to_pylist()
     except FileNotFoundError:
         raise
-    except OSError as error:  # pyarrow's own have no number
+    except OSError as error:  # pyarrow's own errors have no number
         if error.errno not in {None, errno.ELOOP, errno.EIO}:
             raise
         raise _DamagedError(str(error)) from error
@@ -285,7 +286,7 @@ def _ids(name: str, folder: int) -> set[bytes]:
 
 
 def _is_ours(whole: Any) -> bool:
-    """Return whether a file has the columns that servers write, and no more than they do."""
+    """Return whether a file has the columns that servers write, and at most as many values."""
     import pyarrow as pa
 
     found = {each.name: each.type for each in whole.schema_arrow}
@@ -313,7 +314,7 @@ def _opened(name: Path | str, at: int | None, *, make: bool = False) -> Iterator
         folder = os.open(name, _DIRECTORY | (0 if at is None else _NO_LINK), dir_fd=at)
     except OSError as error:
         if error.errno in {errno.ELOOP, errno.ENOTDIR}:
-            raise OSError(error.errno, "it is a symbolic link, or no folder") from error
+            raise OSError(error.errno, "it is a symbolic link or not a folder") from error
         raise
     try:
         yield folder
@@ -322,7 +323,7 @@ def _opened(name: Path | str, at: int | None, *, make: bool = False) -> Iterator
 
 
 def _remove(name: str, at: int) -> None:
-    """Remove a folder and what is in it; of a link in it, the link."""
+    """Remove a folder and its content; a link in it is removed, not its target."""
     with _opened(name, at) as folder:
         with os.scandir(folder) as entries:
             found = [(each.name, each.is_dir(follow_symlinks=False)) for each in entries]
@@ -335,7 +336,7 @@ def _remove(name: str, at: int) -> None:
 
 
 def _table(task: Task, epoch: int, batches: Sequence[Batch]) -> Any:
-    """Return batches of an epoch of a task as a table, in an order drawn from the system's randomness."""
+    """Return batches of a task's epoch as a table, in an order drawn from the system's randomness."""
     import pyarrow as pa
 
     order = np.argsort(np.frombuffer(os.urandom(8 * len(batches)), "<u8"))

@@ -1,4 +1,4 @@
-"""Reading bodies within bounds: of one, of all at once, and of time."""
+"""Reads bodies within limits on their size, their total memory and their time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _CLOSE = {"Connection": "close"}
 SMALL_BODY = 16 << 10
-"""Bytes of each body for which there is always room: those of a device's reports."""
+"""Bytes of each body that always find room: enough for a device's reports."""
 _QUICK_SECONDS = 1.0
-"""What a larger body has before it gives way to others when there is no more room."""
+"""Seconds that a larger body has before it gives way to others when there is no more room."""
 
 
 class _Reading:
-    """A body that is being read."""
+    """The state of a body that is being read."""
 
     def __init__(self) -> None:
         self.task = asyncio.current_task()
@@ -41,19 +41,18 @@ class _Reading:
             self.task.cancel()
 
     def stay(self) -> None:
-        """Let the task that read go on with its answer."""
+        """Let the reading task go on and answer."""
         if sys.version_info >= (3, 11) and self.task is not None:
             self.task.uncancel()
 
 
 class Bodies:
-    """Reads the bodies of requests, within bounds on their size, their time and the memory of all of them.
+    """Reads the bodies of requests, within limits on the size and time of each and the memory of all.
 
-    When there is no room for more, the body that has held some for longest gives way if it has had at least a
-    second; otherwise the body that asks for more is turned away. So senders that stop halfway cannot keep
-    others out, and among quick senders the first are served. `most` and `most_at_once` are bytes, the latter
-    of all bodies being read, without the first 16 KiB of each. A body must arrive within `seconds` after its
-    head.
+    When there is no more room, the body that has held room longest gives way if it has had at least a
+    second; otherwise the body that asks for more is refused. So senders that stop halfway cannot keep others
+    out, and among quick senders the first are served. `most` and `most_at_once` are bytes, the latter of all
+    bodies being read, without the first 16 KiB of each. A body must arrive within `seconds` after its head.
     """
 
     def __init__(self, *, most: int, most_at_once: int, seconds: float) -> None:
@@ -61,7 +60,7 @@ class Bodies:
         self._most_at_once = most_at_once
         self._seconds = seconds
         self._held = 0
-        self._large: dict[_Reading, float] = {}  # since when, the first first
+        self._large: dict[_Reading, float] = {}  # the time since when each holds room, earliest first
 
     @property
     def held(self) -> int:
@@ -69,7 +68,7 @@ class Bodies:
         return self._held
 
     def check_size(self, size: int, *, most: int | None = None) -> None:
-        """Refuse a body of so many bytes when it is too large; raises as `read` does."""
+        """Refuse a body of `size` bytes if it is too large; raises as `read` does."""
         most = self._most if most is None else most
         if size > most:
             raise _too_large(most)
@@ -82,13 +81,13 @@ class Bodies:
         """
         most = self._most if most is None else most
         for name, value in scope["headers"]:
-            # A length that is no number does not get through the HTTP parser.
+            # The HTTP parser lets only numbers through as lengths.
             if name == b"content-length" and int(value) > most:
                 raise _too_large(most)
         first = Eager(receive())
         if first.is_done:
             message = await first
-            # Nearly always it is all there, in one piece: no timer, and nothing is held.
+            # Most bodies arrive in one piece: then no timer is needed, and nothing is held.
             if message["type"] == "http.request" and not message.get("more_body", False):
                 body: bytes = message.get("body", b"")
                 if len(body) > most:
@@ -106,7 +105,7 @@ class Bodies:
                 raise _no_room() from None
             if isinstance(error, asyncio.CancelledError):
                 raise
-            # On Python 3.10 the task group of a middleware takes the cancellation for its own, and Starlette
+            # On Python 3.10 the task group of a middleware takes the cancellation as its own, and Starlette
             # then reads a message that never came. A loop may be a few milliseconds early.
             if isinstance(error, UnboundLocalError) and loop.time() < ends - 0.01:
                 raise
@@ -121,7 +120,7 @@ class Bodies:
         self, first: Awaitable[Message], receive: Receive, most: int, reading: _Reading
     ) -> bytes:
         message = await first
-        body = bytearray()  # a list of parts of a byte each would take forty times as much
+        body = bytearray()  # a list of one-byte parts would take forty times as much memory
         size = 0
         try:
             while True:
@@ -142,7 +141,7 @@ class Bodies:
             self._let_go(reading)
 
     def _hold(self, reading: _Reading, size: int) -> None:
-        """Make room for a body that has so many bytes by now."""
+        """Make room for a body that has `size` bytes so far."""
         more = max(size - SMALL_BODY, 0) - reading.held
         if not more:
             return
@@ -166,7 +165,7 @@ class Bodies:
 
 
 def _no_room() -> Problem:
-    return store_busy("Too many bodies are being read at once; send this one again later.", _CLOSE)
+    return store_busy("Too many bodies are being read at the same time; send this one again later.", _CLOSE)
 
 
 def _too_large(most: int) -> Problem:

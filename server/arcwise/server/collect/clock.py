@@ -1,6 +1,6 @@
-"""The clock that a server is given, and the time that closes epochs: the clock's, unless it jumped ahead.
+"""The server's clock, and the believed time, which closes epochs: the clock's time, unless it jumped ahead.
 
-What was closed stays closed, so a clock that jumps ahead, be it for an hour, must not close the present.
+Closed epochs stay closed, so a clock that jumps ahead, even for an hour, must not close the present.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store
 
 _RATE = 2.0
-"""Seconds by which the believed time follows the machine's clock up, at most, in a second."""
+"""Most seconds by which the believed time follows the machine's clock up in one second."""
 _STEP_SECONDS = 60
-"""By how much the stored time is raised at least: a commit a minute, whatever the number of workers."""
+"""Least step by which the stored time is raised: a commit a minute, for any number of workers."""
 
 
 class Clock(Protocol):
-    """What a server asks for the time; the module `time` is one."""
+    """The clock that a server reads; the module `time` is one."""
 
     def time(self) -> float:
         """Return the time of day, in Unix seconds."""
@@ -35,9 +35,9 @@ class EpochClock:
     """The machine's clock, and the believed time, which closes epochs.
 
     The store remembers the latest time ever believed, which rises towards the machine's clock by at most two
-    seconds for each second that a worker runs. The believed time is the lower of the two: it follows the
-    machine's clock down at once, and rises slowly after a jump or a time without a server. Several workers
-    are no faster than one, because each starts from the time in the store.
+    seconds for each second that a worker runs. The believed time is the lower of the two. It immediately
+    follows the machine's clock down, and rises slowly after a jump or a time without a server. Several
+    workers are no faster than one, because each starts from the time in the store.
     """
 
     def __init__(self, clock: Clock = time) -> None:
@@ -53,7 +53,7 @@ class EpochClock:
         return self._clock.time()
 
     def believed(self) -> float:
-        """Return the believed time, in Unix seconds: the machine's until a store was read."""
+        """Return the believed time, in Unix seconds; it is the machine's time until a store is read."""
         now = self._clock.time()
         return min(now, self._reached(now))
 
@@ -71,17 +71,17 @@ class EpochClock:
 
     @property
     def unsure_until(self) -> float | None:
-        """The end, in Unix seconds, of a time in which this store may have been a copy; None: there is none.
+        """The end, in Unix seconds, of a time in which this store may have been a copy; None without one.
 
-        A store that was restored has the believed time of its backup, and looks like one without a server
-        since then. What closed in between may have been released, by the store as it was before. Where the
-        clock is behind at first, that shows only when it is corrected: a jump ahead counts as such a time.
+        A restored store has the believed time of its backup, and looks like a store without a server since
+        then. The original store may have released the epochs that closed in between. If the clock is behind
+        at first, the gap shows only when it is corrected: a jump ahead counts as such a time.
         """
         with self._lock:
             return self._unsure_until
 
     def _reached(self, now: float) -> float:
-        """Return the latest time that was believed; it does not rise above the machine's."""
+        """Return the latest time that was believed, raised towards the machine's time but never above it."""
         with self._lock:
             if self._latest is None:
                 return now
@@ -90,12 +90,12 @@ class EpochClock:
     def keep(self, store: Store, *, is_empty: bool) -> None:
         """Take over the time that other workers believed, and store the time that this worker believes.
 
-        `is_empty` says that no report is counted yet. There is nothing to close then, and the machine's time
-        is taken as it is, because many machines do not know the time when they start. Raises `StoreError`
-        when the store cannot be read or written; the believed time goes on all the same.
+        `is_empty` says that no report is counted yet. Then there is nothing to close, and the machine's time
+        is used as it is, because many machines do not know the time when they start. Raises `StoreError` when
+        the store cannot be read or written; the believed time still goes on.
         """
         now = self._clock.time()
-        reached = self._reached(now)  # of a worker that has just started: the machine's time
+        reached = self._reached(now)  # in a worker that has just started, the machine's time
         stored = store.clock()
         if stored is None or is_empty:
             reached = now
@@ -110,6 +110,6 @@ class EpochClock:
             lag = now - self._latest
             if lag > self._lag + GAP_SECONDS:
                 self._unsure_until, self._lag = now, lag
-            elif self._unsure_until is not None:  # of a clock that was ahead
+            elif self._unsure_until is not None:  # the clock may have been ahead
                 self._unsure_until = min(self._unsure_until, now)
             self._lag = max(0.0, min(self._lag, lag))

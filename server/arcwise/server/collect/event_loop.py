@@ -1,8 +1,8 @@
-"""What spares the event loop: turns, awaitables that start at once, and requests that pass ASGI by.
+"""Savings for the event loop: turns, awaitables that start immediately, and requests that bypass ASGI.
 
-Of the requests in a line only a few go on in each pass of the loop, and reports meanwhile. What never waits
-needs no deadline. For a request that has come whole, a task, the messages of ASGI and uvicorn's way of
-writing an answer would cost as much as all that a report needs.
+In each pass of the loop only a few of the waiting requests begin, so that reports go on. A call that never
+waits needs no deadline. For a fully received request, a task, the messages of ASGI and uvicorn's way of
+writing an answer would cost as much as everything else that a report needs.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     Done = Callable[[ASGIApp], object]
-    """Is called on the event loop with the answer, which may be `Ready`."""
+    """Called on the event loop with the answer, which may be `Ready`."""
 
 IS_GONE = "arcwise.is_gone"
-"""In the scope of a request: a function that says whether its connection has ended."""
+"""Key in a request's scope: a function that says whether its connection has ended."""
 
 _GONE_AT_ONCE = 64
-"""Requests that may leave the line in a pass because their connections have ended."""
+"""Requests that may leave the line in one pass because their connections have ended."""
 
 
 class Turns:
-    """Lets requests begin one after the other, in the order in which they came.
+    """Lets requests begin one after the other, in FIFO order.
 
     A pass of the event loop runs everything that is ready, and a report needs several passes: to be read, to
-    be handed to the store, to be answered. With a listing for each of a few hundred connections in every
-    pass, it would wait for seconds. The work of a request after its first wait is not held up, so a slow
-    request keeps no other from beginning.
+    be handed to the store, to be answered. If each of a few hundred connections had a listing in every pass,
+    a report would wait for seconds. Only the beginning of a request waits for a turn, so a slow request does
+    not keep others from beginning.
 
     In each pass `at_once` requests begin. While reports wait for the store, as `busy` says, the next turn
-    comes after a pause in seconds: the store's thread needs the interpreter, which a loop that never rests
-    gives up only every 5 ms. The thread gives the interpreter up at each statement, so a pause that is
-    shorter than its commit makes it wait for the loop again and again.
+    comes after `pause` seconds: the store's thread needs the interpreter, and a loop that never rests gives
+    it up only every 5 ms. The store's thread gives up the interpreter at each statement, so with a pause
+    shorter than its commit it waits for the loop again and again.
     """
 
     def __init__(self, busy: Callable[[], bool], at_once: int = 1, pause: float = 0.001) -> None:
@@ -46,12 +46,12 @@ class Turns:
         self._at_once = at_once
         self._pause = pause
         self._line: deque[tuple[asyncio.Future[None], Callable[[], bool]]] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None  # in which somebody's turn is
+        self._loop: asyncio.AbstractEventLoop | None = None  # the loop in which a turn is running
 
     async def wait(self, scope: Scope) -> bool:
         """Return True when it is this request's turn to begin, False when its connection has ended."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # nobody's turn, or one of a loop that has ended, as in tests of apps
+        if self._loop is not loop:  # no turn is running, or only in a loop that has ended, as in tests
             self._loop = loop
             self._line.clear()
             self._then(loop)
@@ -71,7 +71,7 @@ class Turns:
         begun = left = 0
         while self._line and begun < self._at_once and left < _GONE_AT_ONCE:
             turn, is_gone = self._line.popleft()
-            if turn.done():  # of a request that was cancelled
+            if turn.done():  # the request was cancelled
                 continue
             turn.set_result(None)
             if is_gone():
@@ -120,7 +120,7 @@ class Eager(Generic[_Result]):
         except GeneratorExit:
             self._steps.close()
             raise
-        except BaseException as error:  # cancelled: pass it on, and wait once more if asked to
+        except BaseException as error:  # cancelled: pass it on, and wait again if asked to
             try:
                 self._waits_for = self._steps.throw(error)
             except StopIteration as end:
@@ -140,7 +140,7 @@ class Taker(Protocol):
 class Ready:
     """A complete answer that is also an ASGI app, for connections that cannot write the answer themselves.
 
-    The `fields` say how long the content is.
+    The `fields` include the length of the content.
     """
 
     __slots__ = ("content", "fields", "status")
@@ -153,6 +153,6 @@ class Ready:
         self.content = content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it; the fields are copied, since middleware adds to them."""
+        """Send the answer; the fields are copied, since middleware adds to them."""
         await send({"type": "http.response.start", "status": int(self.status), "headers": [*self.fields]})
         await send({"type": "http.response.body", "body": self.content})

@@ -1,7 +1,7 @@
-"""The gateway of Oblivious HTTP (RFC 9458): opens what came by way of a relay, and takes the report in it.
+"""The gateway of Oblivious HTTP (RFC 9458): opens requests from relays, and takes the reports in them.
 
-Everything that is refused after a request was opened is refused inside its answer, where the relay cannot see
-it. Nothing but reports can be reached this way.
+After a request is opened, refusals are sent inside the encrypted answer, where the relay cannot see them.
+Only reports can be sent this way.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Gateway:
         self._failed = False
 
     def refresh(self) -> None:
-        """Read the keys again; those that are there stay where the file cannot be read."""
+        """Read the keys again; if the file cannot be read, the present keys stay."""
         try:
             self._keys = self._file.valid(self._clock.time())
         except StoreError as error:
@@ -80,19 +80,19 @@ class Gateway:
 
     @property
     def configuration(self) -> bytes:
-        """The newest key's configuration, bytes of ``application/ohttp-keys``."""
+        """The configuration of the newest key, bytes of ``application/ohttp-keys``."""
         return encode_key_configs([self._keys[0].config])
 
     def taker(self, scope: Scope) -> Taker | None:
-        """Return what takes a request that has come whole, if it is one to the gateway."""
+        """Return the function that takes a fully received request to the gateway; None for others."""
         return self.take if scope["method"] == "POST" and scope["path"] == GATEWAY_PATH else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request: 200 with the encrypted answer, or a problem where it cannot be opened."""
+        """Serve one request: 200 with the encrypted answer, or a problem if it cannot be opened."""
         answered: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
 
         def done(answer: ASGIApp) -> None:
-            if not answered.done():  # else it was cancelled: its sender is gone
+            if not answered.done():  # it is done if the request was cancelled: its sender is gone
                 answered.set_result(answer)
 
         try:
@@ -105,7 +105,7 @@ class Gateway:
         await (await answered)(scope, receive, send)
 
     def take(self, scope: Scope, body: bytes, done: Done) -> None:
-        """Take a request whose body is there; see `Taker`."""
+        """Take a fully received request; see `Taker`."""
         try:
             self._admit(scope)
             self._ingest.bodies.check_size(len(body), most=self._most)
@@ -115,13 +115,13 @@ class Gateway:
             self._take(scope, body, done)
 
     def _admit(self, scope: Scope) -> None:
-        """Refuse what is not for a gateway, and strangers that send too many; relays limit their own."""
+        """Refuse requests of another type, and rate-limit strangers; relays limit their own senders."""
         if exact_address_of(scope) not in self._relays:
             self._ingest.gate.slow_down_address(scope)
         _check_type(scope)
 
     def _take(self, scope: Scope, body: bytes, done: Done) -> None:
-        """Hand on what an encapsulated request holds."""
+        """Hand on the report in an encapsulated request."""
         try:
             opened = self._open(body)
         except Exception as error:
@@ -139,7 +139,7 @@ class Gateway:
             problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
             settle(self._ingest.refusal(problem, body))
             return
-        # As if it had come by itself, from nobody that is known.
+        # As if the report had come directly, from an unknown sender.
         inside: dict[str, Any] = {
             "type": "http",
             "method": "POST",
@@ -158,7 +158,7 @@ class Gateway:
             raise Problem(
                 400,
                 "ohttp-key",
-                "The request is encrypted to a key that this gateway does not have, or has no longer.",
+                "The request is encrypted to a key that this gateway does not have, or no longer has.",
                 uri=_UNKNOWN_KEY,
             ) from None
         except WireError as error:
@@ -188,16 +188,16 @@ def _ready(opened: Opened, message: bytes) -> Ready:
 
 
 async def _sealed(opened: Opened, answer: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send what answers the request inside, encrypted."""
+    """Send the answer to the inner request, encrypted."""
     inside = _Answer()
     try:
         await answer(scope, receive, inside)
-    finally:  # also when it met a defect, which the server logs
+    finally:  # also after a defect, which the server logs
         await _ready(opened, inside.message)(scope, receive, send)
 
 
 class _Answer:
-    """What an endpoint sends, kept."""
+    """Keeps the answer that an endpoint sends."""
 
     def __init__(self) -> None:
         self._status = 0

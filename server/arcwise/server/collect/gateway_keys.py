@@ -1,7 +1,7 @@
-"""The file with a gateway's private keys: outside the store, whose backups must not open what was recorded.
+"""The file of a gateway's private keys: outside the store, so that its backups cannot open recorded requests.
 
-JSON, the newest key first: ``{"keys": [{"key_id": 1, "private_key": HEX, "until": null}]}``. A key that was
-replaced opens requests until its time, in Unix seconds, so that apps that ship with it can go on.
+JSON, the newest key first: ``{"keys": [{"key_id": 1, "private_key": HEX, "until": null}]}``. A replaced key
+opens requests until its time, in Unix seconds, so that apps that ship with it can go on.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class GatewayKeyFile:
         return kept
 
     def valid(self, now: float) -> list[GatewayKey]:
-        """Return the keys that open requests at a time, the newest first; raises as `read` does."""
+        """Return the keys that open requests at the time `now`, the newest first; raises as `read` does."""
         return [kept.key for kept in self.read() if kept.until is None or now < kept.until]
 
     def make(self) -> GatewayKey:
         """Make the file with a first key, and return the key.
 
-        Raises `ParameterError` when there is such a file already, and `StoreError` when it cannot be written.
+        Raises `ParameterError` when the file already exists, and `StoreError` when it cannot be written.
         """
         from arcwise.oblivious import GatewayKey
 
@@ -85,13 +85,13 @@ class GatewayKeyFile:
         return key
 
     def rotate(self, now: float, *, keep_seconds: float) -> GatewayKey:
-        """Put a new key first, and return it; the one before opens requests for so many seconds more.
+        """Put a new key first, and return it; the key before opens requests for `keep_seconds` more.
 
-        Keys whose time has passed are dropped; raises as `read` and `make` do.
+        Expired keys are dropped; raises as `read` and `make` do.
         """
         from arcwise.oblivious import GatewayKey
 
-        self.read()  # or there is nothing to rotate
+        self.read()  # raises if there is nothing to rotate
         with self._alone():
             before = self.read()
             until = int(now + keep_seconds)
@@ -103,7 +103,7 @@ class GatewayKeyFile:
             used = {entry.key.key_id for entry in kept}
             if len(used) > _MOST_KEYS:
                 raise StoreError(
-                    f"{str(self.path)!r} holds {len(used)} valid keys already; wait until one ends"
+                    f"{str(self.path)!r} already holds {len(used)} valid keys; wait until one expires"
                 )
             newest = kept[0].key.key_id
             key_id = next(each % 256 for each in range(newest + 1, newest + 257) if each % 256 not in used)
@@ -121,7 +121,7 @@ class GatewayKeyFile:
     def _alone(self) -> Iterator[None]:
         """Keep other processes from changing the file, where the system has such locks.
 
-        The lock is on a file beside it that stays: the file of keys itself is replaced.
+        The lock is on a permanent file next to it, because the file of keys itself is replaced.
         """
         try:
             descriptor = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -151,7 +151,7 @@ class GatewayKeyFile:
         new = self.path.with_name(f"{self.path.name}.new")
         try:
             new.unlink(missing_ok=True)
-            # Of this user only from its first byte on.
+            # Readable by this user only, from its first byte on.
             descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 json.dump({"keys": entries}, file, indent=2)

@@ -1,7 +1,7 @@
 """POST /v1/tasks/{task_id}/reports: a plain ASGI endpoint inside the FastAPI app.
 
-The hot path of the server. FastAPI's own handler, with its dependency injection and response models, costs
-three times as much as all of this together.
+This is the hot path of the server. FastAPI's own handler, with its dependency injection and response models,
+costs three times as much as all of this together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 INGEST_PATH = "/v1/tasks/{task_id}/reports"
 GATEWAY_PATH: Final = "/.well-known/ohttp-gateway"
-"""Where RFC 9540 has the gateway of a server: reports by way of relays come there."""
+"""Path of a server's gateway according to RFC 9540, for reports from relays."""
 
 _BEFORE, _, _AFTER = INGEST_PATH.partition("{task_id}")
 _PATH_LENGTH = len(_BEFORE) + 64 + len(_AFTER)
@@ -58,12 +58,12 @@ def task_in(path: str) -> str | None:
 
 
 def task_in_end(path: str) -> str | None:
-    """Return the id in a path that ends as `task_in` has it: before it may stand what a proxy strips."""
+    """Return the id in a path that ends as `task_in` requires; a proxy may strip the part before it."""
     return task_in(path[-_PATH_LENGTH:])
 
 
 class _Rules(NamedTuple):
-    """What a batch of a task must satisfy, worked out once."""
+    """The conditions on a batch of a task, worked out once per task."""
 
     task: Task
     codes: int
@@ -73,10 +73,10 @@ class _Rules(NamedTuple):
 
 
 class Ingest:
-    """Reads a batch, checks it against its task, hands it to the writer, answers when it is durable.
+    """Reads a batch, checks it against its task, hands it to the writer, and answers when it is durable.
 
-    204: the batch is counted, now or earlier. Everything else is a problem document, and nothing is stored;
-    only of a store that failed it is not always known, and the same batch counts once however often it comes.
+    204: the batch is counted, now or earlier. Every other answer is a problem document, and nothing is
+    stored. Only after a failure of the store this is not always known; the same batch still counts only once.
     """
 
     def __init__(
@@ -96,26 +96,26 @@ class Ingest:
             seconds=settings.body_seconds,
         )
         self._max_waiting_bytes = settings.max_waiting_bytes
-        self._writer: Writer | None = None  # while it runs
+        self._writer: Writer | None = None  # set while it runs
 
     def start(self, store: Adds) -> None:
-        """Hand batches to a store from now on; before this, and after `stop`, every batch is a 503."""
+        """Hand batches to a store from now on; before this, and after `stop`, every batch gets 503."""
         self._writer = Writer(store, max_waiting_bytes=self._max_waiting_bytes, watcher=self._metrics)
 
     async def stop(self) -> None:
-        """Take nothing more, and write everything that was taken."""
+        """Accept nothing more, and write everything that was accepted."""
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.close()
 
     @property
     def waiting(self) -> int:
-        """Batches that wait for the store."""
+        """Number of batches that wait for the store."""
         return self._writer.waiting if self._writer else 0
 
     @property
     def waiting_bytes(self) -> int:
-        """What they take in memory, of which `max_waiting_bytes` is the bound."""
+        """Memory that these batches take, at most `max_waiting_bytes`."""
         return self._writer.waiting_bytes if self._writer else 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,7 +123,7 @@ class Ingest:
         await self.serve(scope["path_params"]["task_id"], scope, receive, send)
 
     async def serve(self, task_id: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request for a task; whatever fails, the answer is a problem document."""
+        """Serve one request for a task; every failure is answered with a problem document."""
         body = b""
         try:
             self._admit(task_id, scope)
@@ -135,7 +135,7 @@ class Ingest:
             await self.answer(outcome, scope, receive, send)
 
     async def answer(self, outcome: Outcome | Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request with what became of its batch, or why nothing did."""
+        """Answer a request with the outcome of its batch, or with the error that prevented one."""
         if outcome in _COUNTED:
             await COUNTED(scope, receive, send)
             return
@@ -150,17 +150,17 @@ class Ingest:
         await problem.response()(scope, receive, send)
         try:
             if isinstance(outcome, Exception) and outcome is not problem:
-                raise outcome  # to the server, which logs it
+                raise outcome  # the server logs it
         finally:
-            del outcome  # else an error and this frame keep each other, and the body, until a collection
+            del outcome  # or the error and this frame would keep each other and the body until a collection
 
     def taker(self, scope: Scope) -> Taker | None:
-        """Return what takes a request that has come whole, if it is a report by its method and path."""
+        """Return the function that takes a fully received report; None if the request is not a report."""
         task_id = task_in(scope["path"]) if scope["method"] == "POST" else None
         return None if task_id is None else partial(self.take, task_id)
 
     def take(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
-        """Take a report whose body is there, without a task of its own; see `Taker`."""
+        """Take a report with its body, without a task of its own; see `Taker`."""
         try:
             self._admit(task_id, scope)
             self.bodies.check_size(len(body))
@@ -169,13 +169,13 @@ class Ingest:
             done(self.refusal(error, body))
 
     def refusal(self, error: Exception, body: bytes) -> ASGIApp:
-        """Return what answers a refused request: in turn, unless a large body would have to wait with it."""
+        """Return an app that answers a refused request: in turn, unless a large body would have to wait."""
         if isinstance(error, Problem):
-            error = error.with_traceback(None)  # whose frames hold what was read
+            error = error.with_traceback(None)  # its frames hold the bytes that were read
         return partial(self._answer_in_turn if len(body) <= SMALL_BODY else self.answer, error)
 
     async def _answer_in_turn(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give an answer in turn: refusals of many connections would hold reports up."""
+        """Answer in turn, so that refusals of many connections do not delay reports."""
         if await self._turns.wait(scope):
             await self.answer(error, scope, receive, send)
 
@@ -193,7 +193,7 @@ class Ingest:
         done(answer)
 
     def _checked(self, task_id: str, body: bytes) -> tuple[Batch, int]:
-        """Return a batch that its task can count, and how many codes the task has."""
+        """Return a batch that its task can count, and the number of codes of the task."""
         rules = self._rules.get(task_id) or self._learn(task_id)
         try:
             batch = decode_batch(body)
@@ -204,7 +204,7 @@ class Ingest:
         if task_id in self._catalogue.closed:
             raise Problem(410, "task-closed", "The task is closed; its reports are not counted any more.")
         now = self._clock.now()
-        # The believed time is never later than the clock, and costs more: it is asked where it matters.
+        # The believed time is never later than the clock and costs more, so it is read only if it matters.
         if batch.epoch < rules.lateness.first_open(now) and (
             batch.epoch < rules.lateness.first_open(self._clock.believed())
         ):
@@ -223,7 +223,7 @@ class Ingest:
         return batch, rules.codes
 
     def _ahead(self, task_id: str, last: int) -> Problem:
-        """Return the problem of a batch after the `last` epoch that is taken: its clock is wrong, or ours."""
+        """Return the problem of a batch after the `last` accepted epoch: one of the two clocks is wrong."""
         if self._clock.is_behind or self._catalogue.newest.get(task_id, last) > last:
             return Problem(
                 503,

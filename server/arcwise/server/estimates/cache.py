@@ -1,4 +1,4 @@
-"""The cache of estimates: documents, and which counts each is of."""
+"""The cache of estimates: documents, with the revision of their counts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 256
 _MAX_KEPT_BYTES = 32 << 20
-"""Of answers that are kept beside each task's own, over all tasks: readers can ask any number."""
+"""Limits on the answers that are kept besides each task's own, over all tasks: readers can ask any number."""
 
 
 class Cached(NamedTuple):
     """The answer to a question, as the cache keeps it.
 
     `revision` holds the `Store.revision` of each task in the question, from before its counts were read, or
-    `Store.decided` for a task that is shown by closed epochs alone. `digest` identifies the content of the
-    answer, and `body` is its JSON, None until somebody needs it. `seconds` is the time that computing it
-    took, and `made` when that was, by a monotonic clock.
+    `Store.decided` for a task that shows only closed epochs. `digest` identifies the content of the answer,
+    and `body` is its JSON, None until somebody needs it. `seconds` is its computing time, and `made` the time
+    of the computation, by a monotonic clock.
     """
 
     revision: tuple[tuple[int, int], ...]
@@ -37,24 +37,24 @@ class Cached(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes, roughly."""
+        """Approximate number of bytes."""
         return 256 + len(self.body or b"")
 
 
 class Cache:
-    """The last answer of each task, and of other questions, of which readers can ask any number, a few.
+    """Keeps the last answer of each task, and a limited number of answers to other questions.
 
     May be used from any thread.
     """
 
     def __init__(self) -> None:
         self._last: dict[Question, Cached] = {}
-        self._few: dict[Question, Cached] = {}  # the one used last stands last
-        self._bytes = 0  # of the few
+        self._few: dict[Question, Cached] = {}  # least recently used first
+        self._bytes = 0  # total size of `_few`
         self._lock = threading.Lock()
 
     def get(self, question: Question) -> Cached | None:
-        """Return what is known of a question."""
+        """Return the cached answer to a question, or None."""
         with self._lock:
             if question.is_plain:
                 return self._last.get(question)
@@ -64,7 +64,7 @@ class Cache:
             return kept
 
     def keep(self, question: Question, kept: Cached) -> None:
-        """Take note of an answer."""
+        """Keep an answer."""
         with self._lock:
             if question.is_plain:
                 self._last[question] = kept
@@ -77,9 +77,9 @@ class Cache:
 
 
 def digest_of(secret: bytes, parts: Sequence[Part], counts: IntArray, *, live: bool) -> bytes:
-    """Return 32 bytes that stand for what an answer shows, its parts and, shape (parts, K), their counts.
+    """Return a 32-byte digest of the content of an answer: its parts and their counts, shape (parts, K).
 
-    Keyed, or whoever has a tag could try which counts it is of: a single report has K possible ones.
+    It is keyed. Otherwise a tag would let readers test guesses of the counts: a report has only K values.
     """
     shown = repr((live, [(part.span, part.withheld, part.across) for part in parts])).encode()
     digest = blake2b(shown, key=secret, digest_size=32)
@@ -88,6 +88,6 @@ def digest_of(secret: bytes, parts: Sequence[Part], counts: IntArray, *, live: b
 
 
 def tag_of(digest: bytes, question: Question, form: str, min_reports: int) -> str:
-    """Return an entity tag: counts, question and library make an estimate, so it holds in every worker."""
+    """Return the entity tag of an answer; it is the same in every worker."""
     what = repr((tuple(question), form, min_reports, __version__)).encode()
     return f'"{blake2b(digest + what, digest_size=16).hexdigest()}"'

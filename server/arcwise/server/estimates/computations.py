@@ -1,6 +1,6 @@
-"""What answers are computed by: JSON objects from tasks, counts and options, in whichever process.
+"""The computations of answers: JSON objects from tasks, counts and options, in any process.
 
-Everything heavy is imported when it is called: the server itself needs none of it.
+Heavy modules are imported only when a computation is called, because the server itself does not need them.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 def compute(
     name: str, tasks: Sequence[Task], counts: Sequence[Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the JSON object of a computation by its name: that of a kind of question.
+    """Return the JSON object of a computation, named by the kind of question.
 
-    Counts have shape (K,), but those of a series are mappings of such by epoch.
+    Counts have shape (K,); those of a series are mappings from epochs to such arrays.
     """
     return _COMPUTATIONS[name](tasks, counts, options)
 
 
 def no_estimate(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON object of the estimate of no report."""
+    """Return the JSON object of an estimate without reports."""
     from arcwise.analysis.estimators.estimation import empty_estimate
 
     return empty_estimate(task, **_named(options, "level", "target")).to_dict()
@@ -39,7 +39,7 @@ def no_estimate(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
 def no_series(
     task: Task, spans: Iterable[tuple[int, int]], every: Every, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the JSON object of the series of no report, with a point for each range of epochs."""
+    """Return the JSON object of a series without reports, with a point for each range of epochs."""
     from arcwise.analysis.timeseries.series import PointSpan, empty_series
 
     points = [PointSpan(*span) for span in spans]
@@ -72,7 +72,7 @@ def picture(document: Mapping[str, Any], form: str) -> bytes:
 
 
 _VALUES = {"mean", "direction"}
-"""Of which a comparison that has numbers has one."""
+"""Fields of a comparison, one of which is there whenever it has numbers."""
 
 
 def _result(document: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What an answer is made of: for each estimate in it, which epochs it takes, and what is withheld from it."""
+"""The parts of an answer: for each estimate in it, its epochs and the number of withheld reports."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MAX_POINTS = 400
 """Points of a series, a year of days: up to a second of a core."""
 
 _MAX_COUNTS = 1 << 22
-"""Counts of a series, one for each code of each point: 32 MB, read, sent to another process and estimated."""
+"""Counts of a series, one for each code of each point: 32 MB to read, send to a process and estimate."""
 
 
 _MAX_WHOLE_POINTS = 60
 _MAX_WHOLE_COUNTS = 20_000
-"""Points with reports, and counts in them, of a series that takes a whole estimate for each: together some
-fifteen seconds of a core at most."""
+"""Limits on points with reports, and on counts in them, of a series that takes a whole estimate for each
+point: together some fifteen seconds of a core at most."""
 
 
 class Part(NamedTuple):
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 def block_size(task: Task, least: int, days: int) -> tuple[int, int]:
-    """Return how many epochs are shown together, and an epoch at which a block begins; as of `parts_of`."""
+    """Return how many epochs are shown together, and an epoch at which a block begins; see `parts_of`."""
     return (epochs_in(days, task), MONDAY // task.epoch_seconds) if least > 1 else (1, 0)
 
 
@@ -62,7 +62,7 @@ def in_whole_blocks(
 
 
 def epochs_needed(task: Task, span: Span | None, days: int) -> Span:
-    """Return the epochs whose numbers of reports `parts_of` needs: with those of blocks across an end."""
+    """Return the epochs whose numbers of reports `parts_of` needs, with those of blocks that cross an end."""
     first, last = span or Span()
     size = epochs_in(days, task)
     return Span(None if first is None else max(first - size, 0), None if last is None else last + size)
@@ -117,19 +117,19 @@ def check_points(task: Task, question: Question, filled: int) -> None:
             422,
             "too-many-points",
             f"With share, quantiles, origin or target=users a series of this task has at most {max(most, 1)} "
-            "points with reports, each of which takes a whole estimate: request fewer of them.",
+            "points with reports, because each takes a whole estimate: request fewer of them.",
         )
     if question.simultaneous and 1 - (1 - question.level) / filled > HIGHEST_LEVEL:
         raise Problem(
             422,
             "invalid-request",
-            "simultaneous must be false for share, quantiles, origin or target=users at so many points: no "
+            "simultaneous must be false for share, quantiles, origin or target=users at this many points: no "
             f"interval has a level above {HIGHEST_LEVEL}. Request longer points, or fewer epochs.",
         )
 
 
 def _within(epochs: Sequence[int], span: Span) -> slice:
-    """Return where those of a range lie among epochs in order."""
+    """Return the slice of sorted epochs that lie in a range."""
     start = 0 if span.first is None else bisect_left(epochs, span.first)
     return slice(start, len(epochs) if span.last is None else bisect_right(epochs, span.last))
 
@@ -140,10 +140,10 @@ def _points(task: Task, known: Collection[int], span: Span, every: Every) -> lis
     most = min(MAX_POINTS, _MAX_COUNTS // task.mechanism.kernel.codes)
     try:
         return [Span(*point) for point in point_spans(task, known, every=every, span=span, most=most)]
-    except ParameterError:  # more, or one that has no end
+    except ParameterError:  # too many points, or a point without an end
         raise Problem(
             422,
             "too-many-points",
-            f"A series of this task has at most {most} points, and none ends after the year 9999: request "
-            "longer points, or fewer epochs.",
+            f"A series of this task has at most {most} points, and no point may end after the year 9999: "
+            "request longer points, or fewer epochs.",
         ) from None

@@ -1,7 +1,7 @@
-"""What readers ask: parameters of a query, checked once, the same for /v1 and for pages.
+"""Questions of readers: parameters of a query, checked once, the same for /v1 and for pages.
 
-The names, the values and the defaults are those of `arcwise estimate`. A problem names the parameter and its
-bound, and never what was sent.
+The names, values and defaults are those of `arcwise estimate`. A problem names the parameter and its bound,
+but never repeats the value that was sent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["estimate", "series", "difference", "fit", "plan"]
 
 MAX_SHARES: Final = 20
-"""Shares of one question: each takes some milliseconds of a core, at every point of a series."""
+"""Most shares in a question: each takes some milliseconds of a core, at every point of a series."""
 
 _TIME = "a date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an offset) or an epoch's number"
 
@@ -37,8 +37,8 @@ class Question(NamedTuple):
 
     A `span` of None covers all epochs. `every` is the length of a point of a series, and `other_id` and
     `other_span` name the other reports of a difference; in other questions they are 0, "" and None.
-    `half_width` is the half-width that a plan asks for the interval of the mean or the direction. `quantiles`
-    and `simultaneous` are options of `series`, the others those of `estimate`.
+    `half_width` is the half-width that a plan wants for the interval of the mean or the direction.
+    `quantiles` and `simultaneous` are options of `series`, the others those of `estimate`.
     """
 
     task_id: str
@@ -60,17 +60,17 @@ class Question(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is a task's own: its estimate from all reports, with nothing else asked for."""
+        """Whether it is the task's plain estimate: from all reports, with default options."""
         return self == Question(self.task_id)
 
     def options(self, *names: str) -> dict[str, Any]:
-        """Return what was asked for, by the names of the arguments of `estimate`; defaults are left out."""
+        """Return the given options, by the names of the arguments of `estimate`, without defaults."""
         defaults = Question._field_defaults
         return {name: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
 
 
 class _Parameter(NamedTuple):
-    """A parameter of a query: its JSON schema, and what it is for."""
+    """A parameter of a query: its JSON schema and its purpose."""
 
     schema: dict[str, Any]
     description: str
@@ -79,8 +79,8 @@ class _Parameter(NamedTuple):
 _NUMBER, _FLAG = {"type": "number"}, {"type": "boolean", "default": False}
 
 _PARAMETERS: Final = {
-    "from": _Parameter({"type": "string"}, f"Epochs that start then or later: {_TIME}."),
-    "to": _Parameter({"type": "string"}, f"Epochs that start before then: {_TIME}."),
+    "from": _Parameter({"type": "string"}, f"Epochs that start at this time or later: {_TIME}."),
+    "to": _Parameter({"type": "string"}, f"Epochs that start before this time: {_TIME}."),
     "every": _Parameter(
         {"type": "string", "default": "epoch"},
         "Length of a point: epoch, day, week, month (of the calendar), or a whole number of epochs.",
@@ -90,7 +90,7 @@ _PARAMETERS: Final = {
     ),
     "share": _Parameter(
         {"type": "array", "items": {"type": "string"}, "maxItems": MAX_SHARES},
-        "LOW:HIGH, two values: also the share of the population between them. Repeatable.",
+        "LOW:HIGH, two values: adds the share of the population between them. Repeatable.",
     ),
     "target": _Parameter(
         {"type": "string", "enum": list(TARGETS), "default": "population"},
@@ -98,8 +98,8 @@ _PARAMETERS: Final = {
     ),
     "reports_per_device": _Parameter(
         {**_NUMBER, "minimum": 1},
-        "The most reports that one device may have sent, of a series in a point: intervals allow for it. 1 "
-        "unless given, and a note says where caps allow more.",
+        "The most reports that one device may have sent, in a series for each point; intervals allow for it. "
+        "Default 1; a note says where caps allow more.",
     ),
     "memoised": _Parameter(
         _FLAG,
@@ -107,31 +107,30 @@ _PARAMETERS: Final = {
     ),
     "bands": _Parameter(
         _FLAG,
-        "Also a band around the distribution function, bins and the mode with intervals, and quantiles of a "
+        "Adds a band around the distribution function, bins and the mode with intervals, and quantiles of a "
         "circle.",
     ),
-    "origin": _Parameter(_NUMBER, "On a circle: quantiles counted upwards from here; implies them."),
-    "quantiles": _Parameter(_FLAG, "Quantiles of every point, too; on a circle with origin."),
+    "origin": _Parameter(_NUMBER, "On a circle: counts quantiles upwards from here; implies quantiles."),
+    "quantiles": _Parameter(_FLAG, "Adds quantiles of every point; on a circle only with origin."),
     "simultaneous": _Parameter(_FLAG, "The level holds for all points together."),
     "against": _Parameter(
-        {"type": "string"}, "The task of the other reports, its id or name; the same unless given."
+        {"type": "string"}, "The task of the other reports, its id or name; by default the same task."
     ),
     "against_from": _Parameter(
-        {"type": "string"}, f"The other reports are of epochs that start then or later: {_TIME}."
+        {"type": "string"}, f"The other reports are of epochs that start at this time or later: {_TIME}."
     ),
     "against_to": _Parameter(
-        {"type": "string"}, f"The other reports are of epochs that start before then: {_TIME}."
+        {"type": "string"}, f"The other reports are of epochs that start before this time: {_TIME}."
     ),
     "half_width": _Parameter(
         {**_NUMBER, "exclusiveMinimum": 0},
-        "The half-width that the interval of the mean or the direction shall have, in the unit of the "
-        "values.",
+        "The half-width wanted for the interval of the mean or the direction, in the unit of the values.",
     ),
 }
 
 _EPOCHS = ("from", "to")
 REPEATED = ("reports_per_device", "memoised")
-"""Parameters of all questions but "plan", by which a device may have reported again."""
+"""Parameters of all questions except "plan", which say that a device may have reported more than once."""
 
 _ESTIMATE = (*_EPOCHS, "level", "share", "target", *REPEATED, "bands", "origin")
 
@@ -144,7 +143,7 @@ KINDS: Final[dict[Kind, tuple[str, ...]]] = {
     "fit": (*_EPOCHS, *REPEATED),
     "plan": (*_EPOCHS, "level", "target", "half_width"),
 }
-"""The parameters of each kind of question, in the order in which they are described."""
+"""The parameters of each kind of question, in the order of their descriptions."""
 
 
 def parameters_of(kind: Kind) -> list[dict[str, Any]]:
@@ -179,7 +178,7 @@ def read_question(
     names = KINDS[kind]
     given: dict[str, str] = {}
     shares: list[str] = []
-    # A parameter of another name is refused: a range that is mistyped must not be taken for all epochs.
+    # Unknown parameters are refused: a mistyped range must not be taken for all epochs.
     for name, text in query:
         if name in also:
             continue
@@ -189,7 +188,7 @@ def read_question(
             known = ", ".join(sorted({*names, *also}))
             raise _invalid(
                 f"The only parameters are {known}, each at most once"
-                + (", but for share." if "share" in names else ".")
+                + (", except for share." if "share" in names else ".")
             )
         else:
             given[name] = text
@@ -226,15 +225,15 @@ def read_question(
 def _against(question: Question, task: Task, other: Task, read: _Reader) -> Question:
     if not read.has("against", "against_from", "against_to"):
         raise _invalid(
-            "One of against, against_from and against_to must be given: with which reports to compare these."
+            "One of against, against_from and against_to must be given: the reports to compare with."
         )
     if other.domain != task.domain or not same_units(task, other):
         raise _invalid("against must be a task on the same domain and in the same unit.")
     span = read.span(other, "against_from", "against_to")
     if other.id == task.id and _overlap(question.span or Span(), span or Span()):
         raise _invalid(
-            "No report may be in both samples: give from and to, or against_from and against_to, that leave "
-            "out the other sample."
+            "No report may be in both samples: give from and to, or against_from and against_to, that do not "
+            "overlap with the other sample."
         )
     return question._replace(other_id=other.id, other_span=span)
 
@@ -247,7 +246,7 @@ def _overlap(one: Span, other: Span) -> bool:
 
 
 class _Reader:
-    """Reads parameters of a task's question, each given at most once, into what they mean."""
+    """Reads the parameters of a question about a task, each given at most once, and converts them."""
 
     def __init__(self, task: Task, given: dict[str, str]) -> None:
         self._task = task
@@ -258,7 +257,7 @@ class _Reader:
         return any(name in self._given for name in names)
 
     def span(self, task: Task, start: str, end: str, *, needed: bool = False) -> Span | None:
-        """Return the epochs from one parameter to before another; None where neither was given."""
+        """Return the epochs from the first parameter to before the second; None if neither was given."""
         if not needed and not self.has(start, end):
             return None
         try:
@@ -275,7 +274,7 @@ class _Reader:
         except ParameterError:
             raise _invalid(
                 "every must be epoch, day, week, month or a whole number of epochs from 1 on; a day or a "
-                "week must be a whole number of the task's epochs, and so must a day for months."
+                "week must be a whole number of the task's epochs, and for months a day must be, too."
             ) from None
 
     def flag(self, name: str) -> bool:
@@ -288,7 +287,7 @@ class _Reader:
     def number(
         self, name: str, bound: str, holds: Callable[[float], bool], *, needed: bool = False
     ) -> float | None:
-        """Return a finite number for which `holds` is true; None where it was not given."""
+        """Return a finite number for which `holds` is true; None if it was not given."""
         if name not in self._given and not needed:
             return None
         number = _number(self._given.get(name, ""))
@@ -304,14 +303,14 @@ class _Reader:
         raise _invalid(f"target must be {' or '.join(TARGETS)}.")
 
     def origin(self) -> float | None:
-        """Return where quantiles on a circle begin."""
+        """Return the origin of quantiles on a circle."""
         domain = self._task.domain
         if self.has("origin") and not domain.circular:
-            raise _invalid("origin must be left out: this task's domain is an interval, which has none.")
+            raise _invalid("origin must be left out: this task's domain is an interval, which has no origin.")
         return self.number("origin", "a finite number", lambda x: math.isfinite(x / domain.length))
 
     def shares(self, texts: list[str]) -> tuple[tuple[float, float], ...]:
-        """Return the pairs of values between which shares are asked for, each once."""
+        """Return the pairs of values that shares were requested for, each once."""
         if len(texts) > MAX_SHARES:
             raise _invalid(f"share must be given at most {MAX_SHARES} times.")
         found: dict[tuple[float, float], None] = {}
@@ -326,8 +325,8 @@ class _Reader:
                     raise ParameterError("beyond the floats")
             except ParameterError:
                 raise _invalid(
-                    f"share must be LOW:HIGH, two numbers, of which the first is smaller or, on a circle, "
-                    f"another place; between them must be values of the domain {self._task.domain}."
+                    f"share must be LOW:HIGH, two numbers. LOW must be smaller than HIGH or, on a circle, "
+                    f"different from it; between them must be values of the domain {self._task.domain}."
                 ) from None
             found[ends] = None  # type: ignore[index]
         return tuple(found)
@@ -339,7 +338,7 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 def _number(text: str) -> float | None:
     """Return a finite number; None for anything else."""
     try:
-        number = float(text) + 0.0  # which makes 0 of -0
+        number = float(text) + 0.0  # turns -0 into 0
     except ValueError:
         return None
     return number if math.isfinite(number) and "_" not in text else None

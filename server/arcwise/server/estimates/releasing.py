@@ -1,4 +1,4 @@
-"""When epochs close, which tasks show closed epochs alone, and whether their central statements are true."""
+"""When epochs close, which tasks show only closed epochs, and whether their central statements are true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Lateness(NamedTuple):
-    """The time after an epoch of a task in which its batches are still taken.
+    """The time after an epoch of a task in which its batches are still accepted.
 
     It is either `seconds`, which the task states, or whole `epochs`; the other one is 0.
     """
@@ -32,7 +32,7 @@ class Lateness(NamedTuple):
     epochs: int
 
     def first_open(self, now: float) -> int:
-        """Return the first epoch that takes batches at a time, in Unix seconds."""
+        """Return the first epoch that accepts batches at the time `now`, in Unix seconds."""
         return self.task.epoch(now - self.seconds) - self.epochs
 
 
@@ -48,7 +48,7 @@ class Releasing(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> Releasing:
-        """Return what some settings say."""
+        """Return the releasing that some settings ask for."""
         return cls(settings.release, settings.retention_days)
 
     def is_live(self, task: Task) -> bool:
@@ -60,16 +60,16 @@ class Releasing(NamedTuple):
         return all(self.is_live(task) for task in tasks)
 
     def lateness(self, task: Task) -> Lateness:
-        """Return for how long batches of a task are taken."""
+        """Return how long after an epoch batches of a task are accepted."""
         if task.lateness_seconds is not None:
             return Lateness(task, task.lateness_seconds, 0)
         return Lateness(task, 0, epochs_in(self.retention_days, task))
 
 
 def released_records(store: Store) -> Generator[Record, None, None]:
-    """Yield what an export of the released epochs holds: their counts, of sources and server in one.
+    """Yield the records of an export of released epochs: their counts, of sources and server together.
 
-    Epochs that `min_reports` of the server that ran last shows together stand under the first of them.
+    Epochs that the last server showed together, by its `min_reports`, are under the first of them.
     """
     least, days = store.recall("min_reports") or 0, store.recall("min_reports_days") or 1
     with closing(store.export(ids=False)) as records:
@@ -95,21 +95,21 @@ def released_records(store: Store) -> Generator[Record, None, None]:
         yield from rows
 
 
-@lru_cache(maxsize=16)  # `arcwise serve` asks before it listens, and the app when it starts
+@lru_cache(maxsize=16)  # `arcwise serve` checks before it listens, and the app when it starts
 def check_statement(task: Task, called: str = "") -> None:
     """Raise `CertificateError` when a task has a central statement that is not true.
 
-    It takes 20 ms, and seconds for several releases. See `check_promise` for `called`.
+    This takes 20 ms, or seconds for several releases. See `check_promise` for `called`.
     """
     if task.central is not None:
-        # Only here: SciPy is a third of a second of the start of a server without such tasks.
+        # Imported only here: SciPy adds a third of a second to the start of a server without such tasks.
         from arcwise.analysis.central_privacy.promise import check_promise
 
         check_promise(task, called=called)
 
 
 def check_new(store: Store, tasks: Iterable[Task]) -> None:
-    """Check the central statements of the tasks that a store does not have yet.
+    """Check the central statements of the tasks that are new to a store.
 
     The id of a task covers its kernel and its statement, so a statement that was found true stays true.
     Raises `CertificateError` when one is not true.
@@ -122,7 +122,7 @@ def check_new(store: Store, tasks: Iterable[Task]) -> None:
 
 
 def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record, None, None]:
-    """Yield records that are to be merged into a store, after checking each new task like one that is sent.
+    """Yield the records of a merge into a store, after checking each new task like one sent over HTTP.
 
     Raises `CertificateError` when a central statement is not true, and `ParameterError` when a new open task
     has the name of an open task of the store.
@@ -136,7 +136,7 @@ def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record
             if record.closed is None and (other := taken.get(record.task.name)):
                 raise ParameterError(
                     f"tasks {other} here and {record.task.id} there are open and have the same name: close "
-                    "one of them first, with POST /v1/tasks/ID/close or on the page for operators. Nothing "
-                    "was merged"
+                    "one of them first, with POST /v1/tasks/ID/close or on the operator page. Nothing was "
+                    "merged"
                 )
         yield record

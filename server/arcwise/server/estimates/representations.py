@@ -14,7 +14,7 @@ from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.server.problems import Problem
 
 MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
-"""Representations by name; the first one is sent to whoever takes anything."""
+"""Representations by name; the first one is sent if any is accepted."""
 
 _ALIASES = {"application/x-msgpack": "msgpack", "application/vnd.msgpack": "msgpack"}
 
@@ -35,7 +35,7 @@ def negotiate(accept: str | None) -> str:
             if name.strip() == "q":
                 quality = _quality(value.strip())
         liked[media_type] = max(quality, liked.get(media_type, 0.0))
-    best = max(MEDIA_TYPES, key=lambda form: _liking(form, liked))  # of equals the first
+    best = max(MEDIA_TYPES, key=lambda form: _liking(form, liked))  # the first among equals
     if _liking(best, liked) <= 0.0:
         raise Problem(
             406,
@@ -64,7 +64,7 @@ def _quality(text: str) -> float:
 def render(document: dict[str, Any], form: str) -> bytes:
     """Return a document in the representation of a name in `MEDIA_TYPES`.
 
-    CSV is the tidy table (`tidy_rows`), with the texts of `write_rows`.
+    CSV is the tidy table (`tidy_rows`), in the format of `write_rows`.
     """
     if form == "csv":
         return _csv(document)
@@ -77,8 +77,8 @@ def render(document: dict[str, Any], form: str) -> bytes:
 def disposition(name: str, file: str, *, shown: bool) -> str:
     """Return a Content-Disposition header with a file name that is safe everywhere.
 
-    Of the task's name, ASCII letters, digits, dots, hyphens and underscores stay; `file`, such as
-    "estimate.csv", follows it. If `shown`, a browser displays the file instead of saving it.
+    The file name begins with the ASCII letters, digits, dots, hyphens and underscores of the task's name;
+    `file`, such as "estimate.csv", follows. If `shown`, a browser displays the file instead of saving it.
     """
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "task"
     return f'{"inline" if shown else "attachment"}; filename="{stem}-{file}"'

@@ -1,4 +1,4 @@
-"""Estimates for readers: one at a time, off the event loop, and none twice for the same counts."""
+"""Estimates for readers: one at a time, off the event loop, and cached per counts."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PAGE_AGE = 10.0
-"""Seconds for which a page shows an answer again, whatever has been reported meanwhile; see `document`."""
+"""Seconds for which a page shows an answer again, even if there are new reports; see `document`."""
 
 _PAGE_TIMES = 20.0
-"""Times its own computing time for which a page does: so pages take at most a twentieth of a core."""
+"""Factor on its computing time for which a page shows an answer: pages take a twentieth of a core at most."""
 
 _MAX_WAITING = 64
 _LOOKS = 5
 _WARM_SECONDS = 1.0
-"""After the start, when the first reports are in: what warms up takes a core for most of a second."""
+"""Wait after the start, so that the first reports go first: warming up takes a core for most of a second."""
 
 
 class Answer(NamedTuple):
-    """An entity tag, and the body that it names; None where the reader has it already."""
+    """An entity tag and the body that it names, or None if the reader already has the body."""
 
     tag: str
     body: bytes | None
@@ -69,15 +69,15 @@ class Shown(NamedTuple):
 
 
 class Estimates:
-    """Computes estimates on a thread of its own and keeps the last one of each task.
+    """Computes estimates on its own thread and keeps the last one of each task.
 
     There is only one thread, because an estimate takes a good part of a second of a core, and readers must
-    not take the cores from those who report. An estimate depends on the counts alone and is computed again
+    not take the cores from devices that report. An estimate depends on the counts alone and is computed again
     when they change. Readers can ask any number of other questions, so only a few of their answers are kept.
 
     Every estimate or point that is shown, and the difference of any two of them, has at least `min_reports`
     reports; blocks of `min_reports_days` days with fewer are withheld (`blocks_of`). If `is_live` is false
-    for a task, readers see its released epochs alone. With `own_process` the thread waits for a process that
+    for a task, readers see only its released epochs. With `own_process` the thread waits for a process that
     computes. `measure` returns a context for each computation, from its kind: that of a question, or
     "picture".
     """
@@ -104,11 +104,11 @@ class Estimates:
         self._line: list[tuple[int, int, str, asyncio.Future[None]]] = []
         self._numbers = count()
         self._shares = Shares()
-        self._computing: str | None = None  # the reader whose question it is
+        self._computing: str | None = None  # the reader whose question is being computed
         self._cache = Cache()
 
     def start(self) -> None:
-        """Get ready, on the event loop; before this, and after `close`, every estimate is a 503."""
+        """Get ready, on the event loop; before this, and after `close`, every estimate gets 503."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="arcwise-estimates")
         if self._worker is not None:
             asyncio.get_running_loop().call_later(_WARM_SECONDS, self._warm, self._worker)
@@ -130,9 +130,9 @@ class Estimates:
         """Return the answer to a question about a task, from the counts as they are now.
 
         `form` is a name in `MEDIA_TYPES` or `PICTURES`, and `known` holds the entity tags that the reader
-        has. `other` is the task of the other reports of a difference, by default the same task. The work
-        counts as the share of `reader`; pages have one share together, "". Raises `Problem`: 503 when too
-        many are waiting or the store cannot be read, 422 for too many points, 501 for a picture that needs an
+        has. `other` is the task of the other reports of a difference, by default the same task. The work uses
+        the share of `reader`; all pages have one share, "". Raises `Problem`: 503 when too many
+        questions wait or the store cannot be read, 422 for too many points, 501 for a picture that needs an
         extra which is not installed.
         """
         return await self.run(partial(self._answer, task, question, form, known, other), reader)
@@ -142,13 +142,13 @@ class Estimates:
     ) -> tuple[str, dict[str, Any]]:
         """Return the entity tag and the JSON object of an answer; raises as `answer` does.
 
-        An answer is returned again for `max_age` seconds, or for twenty times as long as it took to compute
-        if that is longer: however many pages ask a question, it takes a twentieth of a core. With a `max_age`
-        of 0 the answer is from the counts as they are now.
+        An answer is returned again for `max_age` seconds, or for twenty times its computing time if that is
+        longer. So a question takes at most a twentieth of a core for any number of pages. With a `max_age` of
+        0 the answer is from the counts as they are now.
         """
 
         def computed() -> tuple[str, dict[str, Any]]:
-            # Once more: of ten pages that wait, the first has it computed.
+            # Look again: if ten pages wait, the first one's turn computes the answer for all.
             kept = self._fresh(question, max_age) or self._current(task, question, None, other)
             return self._opened(question, kept)
 
@@ -160,9 +160,9 @@ class Estimates:
         return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
 
     def _fresh(self, question: Question, max_age: float) -> Cached | None:
-        """Return what is known of a question, where it is an answer and young enough for a page."""
+        """Return the cached answer to a question if it has a body and is young enough for a page."""
         kept = self._cache.get(question) if max_age > 0 else None
-        if kept is None or kept.body is None or not kept.revision[0]:  # without reports it costs nothing
+        if kept is None or kept.body is None or not kept.revision[0]:  # without reports it is cheap
             return None
         age = time.monotonic() - kept.made
         return kept if age < max(max_age, _PAGE_TIMES * kept.seconds) else None
@@ -170,8 +170,8 @@ class Estimates:
     async def run(self, compute: Callable[[], Result], reader: str = "") -> Result:
         """Call a function on the thread of estimates when its reader's turn comes, and return its result.
 
-        Raises a 503 `Problem` when the function cannot read the store, when this reader has too many waiting,
-        or when too many wait in all and no other reader has more of them.
+        Raises a 503 `Problem` when the function cannot read the store or this reader has too many questions
+        waiting. Also when too many wait in all and no other reader has more of them.
         """
         if self._executor is None:
             raise store_busy("The server is not running.")
@@ -179,7 +179,7 @@ class Estimates:
         try:
             await self._turn(reader)
             try:
-                if self._executor is None:  # it was closed meanwhile
+                if self._executor is None:  # it was closed in the meantime
                     raise store_busy("The server is not running.")
                 return await asyncio.get_running_loop().run_in_executor(self._executor, compute)
             finally:
@@ -199,12 +199,12 @@ class Estimates:
         try:
             await turn
         except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:  # it has just come
+            if not turn.cancelled() and turn.exception() is None:  # the turn has just come
                 self._next()
             raise
 
     def _make_room(self, reader: str) -> None:
-        """Raise unless one more may wait; in a full line the last of whoever has most makes room."""
+        """Raise if no further question may wait; in a full line, the busiest reader's last one makes room."""
         self._line = [each for each in self._line if not each[3].done()]
         heapq.heapify(self._line)
         waiting = Counter(each[2] for each in self._line)
@@ -224,13 +224,13 @@ class Estimates:
         self._computing = None
         while self._line and self._computing is None:
             number, _, reader, turn = heapq.heappop(self._line)
-            if not turn.done():  # of a reader who is gone, or who made room, it is
+            if not turn.done():  # it is done if its reader is gone or it made room
                 self._computing = reader
                 self._shares.begin(number)
                 turn.set_result(None)
 
     def shown_counts(self, task: Task, span: Span | None, *, every: Any = 0) -> Shown:
-        """Return the part of a task's counts that readers may see; to be called in `run`.
+        """Return the part of a task's counts that readers may see; call it in `run`.
 
         `every` is the length of a point in epochs or months, or 0 for a single sum. Raises `StoreError` when
         sources were replaced or dropped during each of several attempts.
@@ -244,18 +244,18 @@ class Estimates:
         raise StoreError("sources are replaced again and again")
 
     def _look(self, store: Store, task: Task, span: Span | None, every: Any) -> Shown:
-        """Return what readers may see, if no source is replaced or dropped meanwhile.
+        """Return the counts that readers may see, if no source is replaced or dropped meanwhile.
 
-        Of what was enough by the numbers of reports, too few could be left in the counts, which are read
-        after them.
+        The counts are read after the numbers of reports: an epoch with enough reports by then could have too
+        few left in its counts.
         """
-        # By the numbers of reports alone: no counts are read of what is too much, or withheld.
+        # Decided by the numbers of reports, so that no counts are read of epochs that are not shown.
         is_live = self._is_live(task)
         needed = epochs_needed(task, span, self._days)
         if is_live:
             reports = store.reports_by_epoch(task, *needed)
         else:
-            before = store.decided(task).before  # first: what is decided after it is not looked at
+            before = store.decided(task).before  # read first: epochs decided later are ignored
             released = store.released(task, *needed)
             reports = in_whole_blocks(task, released, before, self._min_reports, self._days)
         parts = parts_of(task, reports, span, every, self._min_reports, self._days)
@@ -289,12 +289,12 @@ class Estimates:
             raise Problem(
                 501,
                 "extra-missing",
-                "This server draws no PNG: it takes the extra plots, pip install 'arcwise[plots]'. The SVG "
+                "This server draws no PNG: it needs the extra plots, pip install 'arcwise[plots]'. The SVG "
                 "needs no extra.",
             ) from None
         except ParameterError:
             raise Problem(
-                404, "no-picture", "There is no picture yet: it takes reports that determine a number."
+                404, "no-picture", "There is no picture yet: it needs reports that determine a number."
             ) from None
 
     def _current(
@@ -304,9 +304,9 @@ class Estimates:
         is_held: Callable[[bytes], bool] | None,
         other: Task | None,
     ) -> Cached:
-        """Return the answer from the counts as they are now; without a body where the reader has it."""
+        """Return the answer from the counts as they are now; without a body if the reader has it."""
         second = other or task
-        revision = [self._revision(task)]  # cheap; the counts of a year of many workers are not
+        revision = [self._revision(task)]  # cheap, unlike reading the counts of a year of many workers
         if question.kind == "difference":
             revision.append(self._revision(second))
         kept = self._cache.get(question)
@@ -352,7 +352,7 @@ class Estimates:
         if self._min_reports > 1:
             document["min_reports"] = self._min_reports
             for each, part in zip(document.get("points", [document]), parts, strict=True):
-                each["withheld"] = part.withheld  # and what is joined across the ends of what was asked for
+                each["withheld"] = part.withheld  # and the blocks that cross the ends of the range
                 each["joined"] = [list(block) for block in part.across]
             if question.kind == "difference":
                 document["difference"]["withheld"] = shown[1].parts[0].withheld
@@ -392,7 +392,7 @@ class Estimates:
         return self._compute("series", (task,), (by_epoch,), options)
 
     def close(self) -> None:
-        """Start no further estimate and wait for the one that is running."""
+        """Start no further estimate and wait for the running one."""
         executor, self._executor = self._executor, None
         if executor is not None:
             executor.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Estimates in a process of their own: readers take neither the interpreter nor the cores of ingestion."""
+"""Estimates in a separate process, so that readers use neither the interpreter nor the cores of ingestion."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NICE = 10
 
 
 class WorkerProcess:
-    """One process for estimates, started by `warm` or the first of them, and again when it has died.
+    """One process for estimates, started by `warm` or the first estimate, and again after it has died.
 
-    It is spawned, not forked: a fork would take along the locks of threads that are gone.
+    It is spawned, not forked: a fork would inherit locks held by threads that do not exist in it.
     """
 
     def __init__(self) -> None:
@@ -41,15 +41,15 @@ class WorkerProcess:
         self._pipe: tuple[Connection, Connection] | None = None
 
     def warm(self) -> None:
-        """Start the process and let it load what estimates need: most of a second. Returns at once."""
+        """Start the process and preload the code of estimates, most of a second; returns immediately."""
         if self._pool is None:
-            with suppress(OSError, BrokenProcessPool):  # the first estimate will tell
+            with suppress(OSError, BrokenProcessPool):  # the first estimate will report it
                 self._warming = self._submit(_warm)
 
     def compute(
         self, name: str, tasks: Sequence[Task], counts: Sequence[Any], options: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Return what `computations.compute` does.
+        """Compute the same as `computations.compute`, in the process.
 
         Raises `StoreError` when the process dies during the computation; the next call starts another
         process.
@@ -57,7 +57,7 @@ class WorkerProcess:
         return self._run(_compute, name, [task.to_bytes() for task in tasks], list(counts), dict(options))
 
     def picture(self, document: Mapping[str, Any], form: str) -> bytes:
-        """Return what `computations.picture` does, and raise what it raises, or as `compute` does."""
+        """Draw the same as `computations.picture`, in the process; raises as both that and `compute` do."""
         return self._run(picture, document, form)
 
     def _run(self, function: Callable[..., _Result], *arguments: Any) -> _Result:
@@ -66,7 +66,7 @@ class WorkerProcess:
         except BrokenProcessPool:
             self.close()
             raise StoreError("the process that computes estimates died") from None
-        except OSError as error:  # no process or no file is to be had at the moment
+        except OSError as error:  # the system has no process or file left
             self.close()
             raise StoreError(
                 f"the process that computes estimates does not start: {error.strerror}"
@@ -82,12 +82,12 @@ class WorkerProcess:
         return self._pool.submit(function, *arguments)
 
     def close(self) -> None:
-        """End the process: when it has done what it was asked for, and at once while it is only warming."""
+        """End the process: after its current computation, or immediately if it is only warming up."""
         pool, self._pool = self._pool, None
         warming, self._warming = self._warming, None
         pipe, self._pipe = self._pipe, None
         if pipe is not None and warming is not None and not warming.done():
-            pipe[1].close()  # which it hears
+            pipe[1].close()  # the process notices
         if pool is not None:
             pool.shutdown(cancel_futures=True)
         for end in pipe or ():
@@ -95,7 +95,7 @@ class WorkerProcess:
 
 
 def _begin(server: Connection) -> None:
-    # The server decides when this ends; a terminal and systemd signal all processes at once.
+    # The server decides when this process ends; a terminal and systemd signal all processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if hasattr(os, "nice"):
@@ -104,14 +104,14 @@ def _begin(server: Connection) -> None:
 
 
 def _end_with(server: Connection) -> None:
-    # A server that was killed closes nothing but this: without it, its process would wait for work for ever.
+    # A killed server closes nothing else; without this pipe, its process would wait for work for ever.
     parent = multiprocessing.parent_process()
     wait([server] if parent is None else [server, parent.sentinel])
     os._exit(1)
 
 
 def _warm() -> None:
-    """Load everything that the default estimates load, by making one of each domain."""
+    """Load everything that the default estimates load, by making one estimate on each domain."""
     from arcwise.analysis import estimate
 
     for domain in (Interval(0, 1), Circle(1)):

@@ -1,9 +1,9 @@
-"""Results that a page shows when they are there: it waits for them briefly, and never until they are.
+"""Results for pages: a page waits briefly, and shows the results that are ready by then.
 
-What was computed is shown until something newer is there. It is computed again only when somebody looks, and
-not before ten seconds, or twenty times its own computing time, have passed: open pages take a twentieth of a
-core at most, however many there are. What nobody has looked at for minutes is forgotten: its reports may be
-deleted.
+A result is shown until a newer one is ready. It is computed again only when somebody looks, and not before
+ten seconds, or twenty times its own computing time, have passed. So open pages take at most a twentieth of a
+core, regardless of their number. A result that nobody has looked at for minutes is forgotten, because its
+reports may have been deleted.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 _LEAST_SECONDS = 10.0
 _TIMES = 20.0
 _BRIEF_SECONDS = 1.0
-"""For how long a problem is shown, and that there is no report: whoever sent the first one looks at once."""
+"""Seconds that a problem or a no-reports notice is shown: the sender of a first report looks immediately."""
 
 _OLD_SECONDS = 120.0
-"""For how long a result that is to be computed again is still shown; open pages ask much more often."""
+"""Seconds that an outdated result is still shown; open pages ask much more often."""
 
 _BUSY = "estimates-busy"
 """The kind of a problem that passes by itself."""
 
 _MAX_LARGE = 64
-"""Results of some 100 kB; those of tasks with a thousand codes take more."""
+"""Results of some 100 kB each; those of tasks with a thousand codes are larger."""
 
 _MAX_KEPT = 1024
 
 _MAX_WAITING = 256
 _MAX_OF_READER = 64
-"""Of these for one reader: the cards of one overview, and more."""
+"""Waiting results of one reader: enough for the cards of one overview, and more."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -51,8 +51,8 @@ class Wanted:
     """A result that a page wants.
 
     Pages that want the same `key` share one result. The lowest `rank` is computed first; overviews want many
-    results, which are small, and give them ranks above 0. A result is shown again for at least `seconds`,
-    unless it `is_empty` of reports.
+    small results and give them ranks above 0. A result is shown again for at least `seconds`, unless
+    `is_empty` says that it has no reports.
     """
 
     key: Hashable
@@ -71,7 +71,7 @@ class _Kept:
     took: float
 
     def is_fresh(self, wanted: Wanted, now: float, *, for_longer: float = 0.0) -> bool:
-        """Return whether it is shown without being computed again."""
+        """Return whether the result is shown without being computed again."""
         least = _BRIEF_SECONDS if self.is_brief(wanted) else max(wanted.seconds, _TIMES * self.took)
         return now - self.made < least + for_longer
 
@@ -98,7 +98,7 @@ class Later:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._kept: dict[Hashable, _Kept] = {}  # the one used last stands last
+        self._kept: dict[Hashable, _Kept] = {}  # least recently used first
         self._waiting: dict[Hashable, _Waiting] = {}
         self._heap: list[_Waiting] = []
         self._numbers = count()
@@ -109,8 +109,8 @@ class Later:
     async def get(self, wanted: Sequence[Wanted], seconds: float, reader: str = "") -> list[Any]:
         """Return the results, with None in place of each that is still missing after `seconds`.
 
-        The results of one `reader` wait for one another; the first of each other reader comes between. Raises
-        the `Problem` of a result that could not be computed.
+        The results of one `reader` wait for one another; the first result of each other reader is computed in
+        between. Raises the `Problem` of a result that could not be computed.
         """
         now = self._now()
         events = []
@@ -127,23 +127,23 @@ class Later:
         return [self._found(each.key) for each in wanted]
 
     def want(self, wanted: Wanted, reader: str = "") -> None:
-        """Let a result be computed, if it is not there or old; `peek` returns it some time later."""
+        """Have a result computed if it is missing or old; `peek` returns it some time later."""
         kept = self._not_old(wanted)
         if kept is None or not kept.is_fresh(wanted, self._now()):
             self._ask(wanted, reader)
 
     def peek(self, key: Hashable) -> Any:
-        """Return what is kept of a result, or None; nothing is computed."""
+        """Return the kept result, or None, without computing anything."""
         kept = self._kept.get(key)
         return None if kept is None else kept.value
 
     def close(self) -> None:
-        """Compute nothing more; on the event loop."""
+        """Stop computing; call it on the event loop."""
         if self._worker is not None:
             self._worker.cancel()
 
     def _not_old(self, wanted: Wanted) -> _Kept | None:
-        """Return what is kept of a result, and forget what is old."""
+        """Return the kept result unless it is too old to be shown; forget it if it is."""
         kept = self._kept.get(wanted.key)
         if kept is not None and not kept.is_fresh(wanted, self._now(), for_longer=_OLD_SECONDS):
             del self._kept[wanted.key]
@@ -156,14 +156,14 @@ class Later:
             return None
         self._kept[key] = kept
         if kept.problem is not None:
-            raise kept.problem.with_traceback(None)  # or it would keep the frames of everybody who got it
+            raise kept.problem.with_traceback(None)  # a traceback would keep the frames of every reader
         return kept.value
 
     def _ask(self, wanted: Wanted, reader: str) -> _Waiting | None:
         waiting = self._waiting.get(wanted.key)
         if waiting is None:
             if self._of_reader[reader] >= _MAX_OF_READER or not self._has_room(reader):
-                return None  # the page asks again
+                return None  # the page will ask again
             turn = self._shares.turn(reader)
             waiting = _Waiting(wanted.rank, turn, next(self._numbers), wanted, reader)
             self._waiting[wanted.key] = waiting
@@ -172,7 +172,7 @@ class Later:
             if self._worker is None or self._worker.done():
                 self._worker = asyncio.create_task(self._work(), name="arcwise-pages")
         elif waiting.reader != reader and waiting in self._heap:
-            # Whoever shares a result of somebody who asks for much does not wait as long.
+            # A reader who shares a result with a busy reader does not wait as long as that one.
             waiting.turn = min(waiting.turn, self._shares.turn(reader))
             heapq.heapify(self._heap)
         return waiting
@@ -195,7 +195,7 @@ class Later:
         """End the waiting for a result."""
         del self._waiting[waiting.wanted.key]
         self._of_reader[waiting.reader] -= 1
-        self._of_reader += Counter()  # without those that wait for nothing
+        self._of_reader += Counter()  # drops readers with nothing waiting
         waiting.done.set()
 
     async def _work(self) -> None:
@@ -212,9 +212,9 @@ class Later:
                 raise
             except Exception:
                 problem = internal_error()
-                _log.exception("a page's figures could not be computed")
+                _log.exception("the figures of a page could not be computed")
             took = self._now() - began
-            if problem is None or problem.kind != _BUSY:  # then what was there stays, and pages ask again
+            if problem is None or problem.kind != _BUSY:  # if busy, the old result stays and pages ask again
                 self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
             self._forget(waiting)
 

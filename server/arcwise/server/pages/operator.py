@@ -1,4 +1,4 @@
-"""The operator page: whether reports arrive, tasks and keys to be made and ended, and who did what."""
+"""The operator page: whether reports arrive, forms to manage tasks and keys, and the audit log."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ _SCOPES = {
     "admin": "manage tasks and keys, see everything",
 }
 _DONE = {
-    "task": "The task is served.",
-    "known": "The task was served already.",
-    "closed": "The task is closed: its reports are counted no more.",
+    "task": "The task is now served.",
+    "known": "The task was already served.",
+    "closed": "The task is closed: its reports are no longer counted.",
     "opened": "The task is open again.",
     "revoked": "The key is revoked.",
 }
-"""What a page says after a change, by the word in its address."""
+"""Messages of the page after a change, by the word in its address."""
 
 _CORRECTED = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
-"""Of problems that whoever sent a form can correct: it is shown again."""
+"""Statuses of problems that the sender of a form can correct: the form is shown again."""
 
 _FORM_BYTES = 3 * MAX_TASK_BYTES + 1024
-"""Of a task in a form, in which a character can take three."""
+"""Limit for a task in a form, where a character can take three bytes."""
 
 
 class OperatorPages:
@@ -65,7 +65,7 @@ class OperatorPages:
         self._runtime = runtime
 
     async def show(self, request: Request) -> Response:
-        """Return the page."""
+        """Return the operator page."""
         viewer = Viewer.of(self._runtime, request)
         if self._runtime.read_only:
             raise HTTPException(404)
@@ -74,7 +74,7 @@ class OperatorPages:
         return await self._page(request, viewer, message=_DONE.get(request.query_params.get("done", ""), ""))
 
     async def add_task(self, request: Request) -> Response:
-        """Serve the task whose file was sent."""
+        """Serve the task in the form."""
 
         async def change(actor: Actor, form: dict[str, list[str]]) -> str:
             _, is_new = await self._runtime.administration.make_task(
@@ -87,7 +87,7 @@ class OperatorPages:
     def changing(
         self, change: Callable[[Actor, str], Awaitable[None]], done: str
     ) -> Callable[[Request], Awaitable[Response]]:
-        """Return the endpoint of a form that changes what its path names; `done` is a word of `_DONE`."""
+        """Return the endpoint of a form that changes the subject in its path; `done` is a key of `_DONE`."""
 
         async def endpoint(request: Request) -> Response:
             async def changed(actor: Actor, _form: dict[str, list[str]]) -> str:
@@ -99,7 +99,7 @@ class OperatorPages:
         return endpoint
 
     async def make_key(self, request: Request) -> Response:
-        """Make a key and show it, this once."""
+        """Make a key and show it, this one time."""
 
         async def change(actor: Actor, form: dict[str, list[str]]) -> Response:
             tasks = [task_id for task_id in form.get("tasks", []) if task_id] or None
@@ -123,7 +123,7 @@ class OperatorPages:
         *,
         most: int = 4096,
     ) -> Response:
-        """Do what a form asks for, if it is of this server's own page and an admin sent it."""
+        """Do what a form asks for, if it comes from a page of this server and an admin sent it."""
         check_same_origin(request.scope, self._runtime.public_url)
         viewer = Viewer.of(self._runtime, request)
         require(viewer.actor, "admin")
@@ -140,7 +140,7 @@ class OperatorPages:
             )
         if not isinstance(done, str):
             return done
-        # 303: the browser asks with GET, and a reload does it no second time.
+        # 303: the browser follows with GET, so a reload does not repeat the change.
         headers = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
         return RedirectResponse(f"/operator?done={done}", 303, headers)
 

@@ -1,4 +1,4 @@
-"""The page of all tasks: what each one is about, its mean or direction, and its state."""
+"""The page of all tasks: the subject of each task, its mean or direction, and its state."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
 _log = logging.getLogger("arcwise.server")
 
 PATIENCE = 0.8
-"""Seconds that a page waits for estimates: it comes within a second, with what is there."""
+"""Seconds that a page waits for estimates: it is sent within a second, with the estimates that are ready."""
 
 _PER_PAGE = 48
 REFRESH = 10
-"""Seconds until a page asks for itself again."""
+"""Seconds until a page requests itself again."""
 
 SOON = 0.3
-"""The same of a page that is not whole yet; while it is not, the script doubles them each time."""
+"""The same for an incomplete page; the script doubles them each time until the page is complete."""
 
 _MOST_CODES = 300
 _FIT_SECONDS = 3600.0
-"""How often at most the reports of a task with so many codes are tested by themselves: it takes a second."""
+"""Least time between two tests of a task with at most `_MOST_CODES` codes, since a test takes a second."""
 
 _MAX_QUERY = 200
 _LEAST_OF_ID = 6
-"""Digits of an id that find its task: fewer are in many."""
+"""Digits of an id that find its task; fewer would match too many."""
 
 
 class _Known(NamedTuple):
-    """What the card of a task shows of its estimate."""
+    """The part of a task's estimate that its card shows."""
 
     tag: str
     n: int
@@ -63,7 +63,7 @@ class _Known(NamedTuple):
 
 
 async def show_overview(runtime: Runtime, request: Request) -> Response:
-    """Return the page, with the estimates that are there within a short time."""
+    """Return the page, with the estimates that are ready within a short time."""
     later = runtime.pages.later
     viewer = Viewer.of(runtime, request)
     tasks = [runtime.catalogue.tasks[task_id] for task_id in viewer.readable(runtime)]
@@ -128,7 +128,7 @@ def _wanted(runtime: Runtime, task: Task) -> Wanted:
         except Problem:
             raise
         except Exception:
-            # The others' cards have nothing to do with it.
+            # The cards of other tasks are still shown.
             _log.exception("the figures of task %r on the page of all tasks could not be computed", task.name)
             return _Known("failed", 0, False, 0.95, None, Markup(), failed=True)
 
@@ -156,9 +156,9 @@ def _states(runtime: Runtime, task: Task, known: _Known | None) -> list[State]:
 def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, Any]:
     words = ""
     if known is not None and known.failed:
-        words = "Its figures could not be computed: an error in the server, which its log names."
+        words = "The figures could not be computed because of an error in the server; see its log."
     elif known is not None and not known.n:
-        words = "Shown once enough reports stand behind it."
+        words = "Shown once there are enough reports."
         if not known.withheld:
             words = f"{next(state.words for state in states if state.kind == 'wait').capitalize()}."
     return {
@@ -178,16 +178,16 @@ def _card(task: Task, known: _Known | None, states: list[State]) -> dict[str, An
 
 
 class State(NamedTuple):
-    """A state: its kind, which has a colour, and its words."""
+    """A state: its kind, which determines the colour, and its words."""
 
     kind: str
     words: str
 
 
 def wanted_fit(runtime: Runtime, task: Task, asked: Question | None = None, **given: Any) -> Wanted:
-    """Return the fit test of a task as pages want it, of all reports unless another one is asked for.
+    """Return the fit test of a task as pages want it, by default a test of all reports.
 
-    It is an entity tag and the test's JSON object.
+    The result is an entity tag and the test's JSON object.
     """
     question = asked or Question(task.id, "fit")
 
@@ -201,8 +201,8 @@ def wanted_fit(runtime: Runtime, task: Task, asked: Question | None = None, **gi
 def states_of(runtime: Runtime, task: Task, *, n: int | None = None, withheld: bool = False) -> list[State]:
     """Return the states of a task, such as open, closed or waiting for reports.
 
-    `n` is the number of reports behind what is shown, None while it is unknown, and `withheld` says whether
-    others are withheld. Readers are not told how many: that number changes with each report.
+    `n` is the number of reports in the shown estimate, None while it is unknown, and `withheld` says whether
+    other reports are withheld. Readers do not learn how many: that number changes with each report.
     """
     closed = runtime.catalogue.closed.get(task.id)
     states = [State("good", "open")]

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from arcwise.server.runtime import Runtime
 
 _SILENT = ("key-missing",)
-"""Problems of which the login page says nothing: that it is shown is enough."""
+"""Problems without a message on the login page: the page itself says enough."""
 
 
 async def problem_page(runtime: Runtime, request: Request, problem: Problem) -> Response | None:
     """Return the page of a problem, or None for programs, which get its document.
 
-    Whoever must log in to see a page gets the form of the login. Who has too many pages waiting gets the
+    Readers who must log in to see a page get the login form. Readers with too many waiting pages get the
     document, too.
     """
     if wants_page(request):
@@ -35,7 +35,7 @@ async def problem_page(runtime: Runtime, request: Request, problem: Problem) -> 
 
 async def _problem_page(runtime: Runtime, request: Request, problem: Problem) -> Response:
     if problem.status == HTTPStatus.UNAUTHORIZED:
-        # In place, so that the login leads back to it.
+        # Shown at the same address, so that the login leads back to it.
         to = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return await login_page(runtime, request, problem, to if request.method in ("GET", "HEAD") else "/")
     viewer = None
@@ -59,7 +59,7 @@ async def _problem_page(runtime: Runtime, request: Request, problem: Problem) ->
 
 
 async def problem_answer(runtime: Runtime, request: Request, problem: Problem) -> Response:
-    """Return the answer to a login or a logout that failed; a browser gets the form of the login again."""
+    """Return the answer to a failed login or logout; a browser gets the login form again."""
     if request.url.path == "/login" and wants_page(request):
         with suppress(Problem):  # as in `problem_page`
             return await login_page(runtime, request, problem, getattr(request.state, "next", "/"))
@@ -71,8 +71,8 @@ async def login_page(
 ) -> Response:
     """Return the page with the login form.
 
-    `problem` is the reason for showing it, None where somebody asked for it. `to` is the page that a login
-    leads to, by default the page that the query names.
+    `problem` is the reason for showing it, or None if the reader opened it. `to` is the page to show after
+    the login, by default the page that the query names.
     """
     shown = {
         "message": "" if problem is None or problem.kind in _SILENT else problem.detail,

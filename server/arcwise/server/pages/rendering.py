@@ -1,4 +1,4 @@
-"""From a template to a response: escaping, security headers, entity tags, compression; the files it links."""
+"""Responses from templates: escaping, security headers, entity tags, compression, and static files."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Of every page and every file that pages link."""
+"""Headers of every page and every file that pages link."""
 
 _KEPT = "private, no-cache"
 _YEAR = "public, max-age=31536000, immutable"
 _VARY = "Accept, Accept-Encoding, Authorization, Cookie"
 _MAX_MADE = 32
-"""Pages that are kept as they were sent: ten readers who look at one have it made once."""
+"""Rendered pages that are kept: if ten readers look at a page, it is rendered once."""
 
 _LEAST_PACKED = 1_000
 """Bytes below which compression saves nothing."""
@@ -51,7 +51,7 @@ _LEAST_PACKED = 1_000
 def _templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,  # also of what people wrote into tasks and keys
+        autoescape=True,  # also text that people wrote into tasks and keys
         undefined=StrictUndefined,
         auto_reload=False,  # compiled once
         trim_blocks=True,
@@ -63,13 +63,13 @@ def _templates() -> Environment:
 
 
 def page_tag(*parts: object) -> str:
-    """Return the entity tag of a page that is made of nothing but these."""
+    """Return the entity tag of a page that is made from these parts only."""
     what = repr((parts, __version__, [each.url for each in assets().values()]))
     return f'W/"{blake2b(what.encode(), digest_size=12).hexdigest()}"'
 
 
 def still_tag(tag: str, document: Mapping[str, Any]) -> str:
-    """Return the tag of a document; one that does not move with the number of reports that are withheld."""
+    """Return the tag of a document; it does not change with the exact number of withheld reports."""
     if "min_reports" not in document:
         return tag
     return blake2b(repr(_shown_of(document)).encode(), digest_size=12).hexdigest()
@@ -82,7 +82,7 @@ def _shown_of(part: Any) -> Any:
 
 
 def page_number(request: Request, count: int, per_page: int) -> tuple[int, int]:
-    """Return which page of a long list the query asks for, from 1 on, and how many there are."""
+    """Return the page of a long list that the query asks for, from 1 on, and the number of pages."""
     pages = max(1, -(-count // per_page))
     text = request.query_params.get("page", "1")
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
@@ -97,9 +97,9 @@ def is_held(request: Request, tag: str) -> bool:
 
 
 def wants_page(request: Request) -> bool:
-    """Return whether an answer should be a page: Accept names HTML, as browsers do and programs do not.
+    """Return whether to answer with a page: Accept names HTML, as in browsers but not in programs.
 
-    Under /v1 nothing is a page: there even browsers ask for what programs get.
+    Paths under /v1 never answer with a page: there browsers get the same as programs.
     """
     if request.url.path.startswith("/v1/"):
         return False
@@ -112,16 +112,16 @@ def wants_page(request: Request) -> bool:
 
 
 class Pages:
-    """Makes pages from templates, one at a time: however many are open, reports wait for one at most.
+    """Makes pages from templates, one at a time, so that reports wait for at most one page.
 
     `later` computes the results that pages show.
     """
 
     def __init__(self) -> None:
         self.later = Later()
-        self._of_reader: Counter[str] = Counter()  # pages that wait, and the one that is made
+        self._of_reader: Counter[str] = Counter()  # pages that wait or are being made
         self._rendering = asyncio.Semaphore(1)
-        self._made: dict[tuple[str | None, bool], bytes] = {}  # the one used last stands last
+        self._made: dict[tuple[str | None, bool], bytes] = {}  # least recently used first
 
     async def response(
         self,
@@ -138,12 +138,12 @@ class Pages:
         """Return a page as a response, made from a file in ``templates/``.
 
         `make` is the mapping that the template shows, or a function that returns it; the function and the
-        template run on a thread. `tag` is the entity tag of everything that the page shows: a reader that has
-        it gets 304, and others get the page made for the tag before. A `secret` page shows a secret, so it
-        may not be kept and is not compressed.
+        template run on a thread. `tag` is the entity tag of everything that the page shows: readers that have
+        it get 304, and others get the page that was already made for this tag, if it is kept. A `secret` page
+        shows a secret, so it is neither cached nor compressed.
 
-        Raises a 503 `Problem` when too many pages of the `reader` wait, by default of the address, but not
-        for a `secret` page: what it shows once was made already.
+        Raises a 503 `Problem` when too many pages of the `reader` wait; the default `reader` is the address.
+        A `secret` page never raises it, because its secret is already made and is shown only once.
         """
         sent = {**SECURITY_HEADERS, "Cache-Control": "no-store" if secret else _KEPT, "Vary": _VARY}
         sent |= headers or {}
@@ -170,7 +170,7 @@ class Pages:
                 body = kept or await asyncio.to_thread(made)
         finally:
             self._of_reader[reader] -= 1
-            self._of_reader += Counter()  # without those that wait for nothing
+            self._of_reader += Counter()  # drops readers with no page waiting
         if tag is not None:
             self._made[tag, packs] = body
             while len(self._made) > _MAX_MADE:
@@ -181,7 +181,7 @@ class Pages:
 
 
 def asset(request: Request) -> Response | None:
-    """Return a file that pages link, or None where there is none at this URL."""
+    """Return a file that pages link, or None if the URL names none."""
     found = next((each for each in assets().values() if each.url == request.url.path), None)
     if found is None:
         return None
@@ -211,7 +211,7 @@ _MEDIA_TYPES = {
 class Asset(NamedTuple):
     """A file as it is sent: its bytes, plain and compressed with gzip.
 
-    Its URL changes with its content, so browsers may keep it for ever.
+    Its URL changes with its content, so browsers may cache it for ever.
     """
 
     url: str
@@ -222,7 +222,7 @@ class Asset(NamedTuple):
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Return the files by name, read once."""
+    """Return the files by name; they are read once."""
     texts = {
         "arcwise.css": f"{stylesheet()}\n{_text('pages.css')}",
         "arcwise.js": _text("pages.js"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def page_routes(runtime: Runtime) -> list[Route]:
-    """Return the routes of the pages, and of the files that they link. POST of a login is elsewhere."""
+    """Return the routes of the pages and of the files that they link; `login_routes` has POST /login."""
     tasks, operator, change = TaskPages(runtime), OperatorPages(runtime), runtime.administration
 
     async def overview(request: Request) -> Response:

@@ -51,23 +51,23 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 _RANGE = ("from", "to", "level", "share", "target", *REPEATED, "origin")
-"""Parameters of the estimate, which its downloads and its series share."""
+"""Parameters of the estimate, shared by its downloads and its series."""
 
 _OF_ESTIMATES = ("share", "origin")
-"""Those of them that a series has no need of."""
+"""Parameters in `_RANGE` that a series does not use."""
 
 _FIELDS = (*_RANGE, "against_from", "against_to", "half_width")
-"""Of the forms on every page of a task."""
+"""Fields of the forms on every page of a task."""
 
 _HEAD = ("n", "withheld", "epochs")
-"""Of a document, what its result does not have."""
+"""Keys of a document that its result does not have."""
 
 _MAX_OTHERS = 500
 _PLAN_LEVEL = 0.95
 
 
 class _Around(NamedTuple):
-    """What a page of a task shows beside its figures: for whom, comparable tasks, its origin, the day."""
+    """The context of a task's page: its viewer, comparable tasks, the server's origin and the day."""
 
     viewer: tuple[object, ...]
     others: list[tuple[str, str]]
@@ -76,7 +76,7 @@ class _Around(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """A document of the estimates service, and what it is about: an estimate, a series, a comparison."""
+    """A document of the estimates service, and its result: an estimate, a series or a comparison."""
 
     tag: str
     document: dict[str, Any]
@@ -91,7 +91,7 @@ class TaskPages:
         self._later = runtime.pages.later
 
     async def show(self, request: Request) -> Response:
-        """Return the page of a task, with those of its figures that are there within a short time."""
+        """Return the page of a task, with the figures that are ready within a short time."""
         viewer, task = self._seen(request)
         form = _form(request, (*_RANGE, "every"))
         query = [
@@ -184,7 +184,7 @@ class TaskPages:
             result: Comparison | None = answer and answer.result
             figures = [] if result is None else figures_of(result, task.unit)
             if answer is not None and not figures:
-                shown["trouble"] = "Each side takes at least two reports; choose other ranges."
+                shown["trouble"] = "Each side needs at least two reports; choose other ranges."
             elif result is not None:
                 shown |= {
                     "values": [figure for figure in figures if not figure.name.startswith("bin ")],
@@ -200,7 +200,7 @@ class TaskPages:
         return await self._asked(request, "compare", viewer, task, form, wanted, shown)
 
     async def fit(self, request: Request) -> Response:
-        """Return the page of the fit test, which is computed when somebody asks for it."""
+        """Return the page of the fit test, which is computed only on request."""
         viewer, task = self._seen(request)
         form = _form(request, REPEATED)
 
@@ -219,7 +219,7 @@ class TaskPages:
         return await self._asked(request, "fit", viewer, task, form, wanted, shown)
 
     async def plan(self, request: Request) -> Response:
-        """Return the page that says how many more reports a narrower interval needs."""
+        """Return the page that shows how many more reports a narrower interval needs."""
         viewer, task = self._seen(request)
         form = _form(request, ("half_width",))
 
@@ -245,9 +245,9 @@ class TaskPages:
         wanted: Callable[[], Wanted],
         shown: Callable[[Any, str], dict[str, Any]],
     ) -> Response:
-        """Return the page of what a form asks for, or of what is wrong with the form.
+        """Return the page with the answer to a form, or with the error in the form.
 
-        `shown` gets the answer, None while it is computed, and the trouble, "" where there is none.
+        `shown` gets the answer, None while it is computed, and the error, "" without one.
         """
         answer, trouble = None, ""
         try:
@@ -271,12 +271,12 @@ class TaskPages:
         )
 
     def _seen(self, request: Request) -> tuple[Viewer, Task]:
-        """Return who asks, and the task of the path, which they may see."""
+        """Return the viewer, and the task of the path, which the viewer may see."""
         viewer = Viewer.of(self._runtime, request)
         return viewer, self._task(viewer, name_in(request.scope, request.path_params["task"]))
 
     def _task(self, viewer: Viewer, name_or_id: str) -> Task:
-        # Nobody is told which tasks there are beside those that they may see.
+        # Nobody learns of tasks that they may not see.
         return self._runtime.catalogue.find(name_or_id, viewer.readable(self._runtime))
 
     def _around(self, task: Task, viewer: Viewer, request: Request) -> _Around:
@@ -291,7 +291,7 @@ class TaskPages:
         return _Around(viewer.shown, comparable[:_MAX_OTHERS], url, today)
 
     def _about(self, task: Task, viewer: Viewer, around: _Around, form: Mapping[str, str]) -> dict[str, Any]:
-        """Return what every page of a task shows."""
+        """Return the fields that every page of a task shows."""
         return {
             "viewer": viewer,
             "asked": _words(task),
@@ -323,7 +323,7 @@ class TaskPages:
         for step in steps:
             with suppress(_TooFine):
                 return await self._points(task, [*kept, ("every", step)], last=step == steps[-1])
-        raise AssertionError("the last one raises nothing")
+        raise AssertionError("the last step never raises _TooFine")
 
     async def _points(self, task: Task, query: list[tuple[str, str]], *, last: bool) -> _Answer:
         try:
@@ -337,7 +337,7 @@ class TaskPages:
 
 
 def _comparison(document: dict[str, Any]) -> Comparison:
-    """Return a comparison from its JSON object, in a thread: scipy takes seconds to load."""
+    """Return a comparison from its JSON object; call it in a thread, because scipy takes seconds to load."""
     from arcwise.analysis.estimators.comparison import Comparison
 
     return Comparison.from_dict(document)
@@ -347,7 +347,7 @@ def _is_empty(answer: _Answer) -> bool:
     return answer.document.get("n") == 0
 
 
-class _TooFine(Exception):  # noqa: N818 (says what is the case)
+class _TooFine(Exception):  # noqa: N818 (names a condition)
     """A series would have too many points."""
 
 
@@ -355,12 +355,12 @@ _words = lru_cache(maxsize=512)(asked_words)
 
 
 def _form(request: Request, names: Iterable[str]) -> dict[str, str]:
-    """Return the fields of a form as they were sent, "" for those that were not."""
+    """Return the fields of a form as they were sent, "" for missing ones."""
     return {name: request.query_params.get(name, "").strip()[:200] for name in names}
 
 
 def _offered(task: Task) -> dict[str, str]:
-    """Return the lengths of points that suit a task, with their words."""
+    """Return the point lengths that suit a task, with their words."""
     seconds = task.epoch_seconds
     offered = {} if seconds == 86_400 else {"epoch": f"an epoch ({duration_words(seconds)})"}
     if 86_400 % seconds == 0:
@@ -371,7 +371,7 @@ def _offered(task: Task) -> dict[str, str]:
 
 
 def _steps(task: Task, chosen: str) -> list[str]:
-    """Return the length of a point that was chosen; else those that are tried until one is long enough."""
+    """Return the chosen point length, or else the lengths to try until one is long enough."""
     if chosen:
         return [chosen]
     offered = [step for step in _offered(task) if step != "epoch"]
@@ -379,7 +379,7 @@ def _steps(task: Task, chosen: str) -> list[str]:
 
 
 def _ranges(task: Task, form: Mapping[str, str], today: date) -> list[dict[str, Any]]:
-    """Return links to the last days, and to all epochs."""
+    """Return links to the last days and to all epochs."""
     kept = [(name, value) for name, value in form.items() if value and name not in {"from", "to"}]
     starts = {f"the last {days} days": str(today - timedelta(days - 1)) for days in (7, 30, 90)}
     return [
@@ -402,13 +402,13 @@ def _downloads(task: Task, query: list[tuple[str, str]], every: str) -> list[dic
     kept = [(name, value) for name, value in query if name not in _OF_ESTIMATES]
     over = f"?{urlencode([*kept, ('every', every)])}"
     files = (
-        ("", "", "The task, JSON", "its file, which devices have"),
+        ("", "", "The task, JSON", "the file that devices have"),
         ("estimate.csv", asked, "Estimates, CSV", "tidy: a line for each number"),
         ("estimate.json", asked, "Estimates, JSON", "as the HTTP API answers"),
         ("series.csv", over, "Series, CSV", "tidy: a line for each number of each point"),
         ("series.json", over, "Series, JSON", "as the HTTP API answers"),
         ("picture.svg", asked, "Picture, SVG", "of the distribution"),
-        ("picture.png", asked, "Picture, PNG", "where the server has the plots extra"),
+        ("picture.png", asked, "Picture, PNG", "if the server has the plots extra"),
     )
     return [
         {
@@ -437,7 +437,7 @@ def _device_code(task: Task, url: str) -> str:
 
 
 def _cell(task: Task, url: str, question: Question) -> str:
-    """Return the notebook cell that asks a server what a page of a task shows."""
+    """Return the notebook cell that requests the figures of a task's page from the server."""
     asked = [repr(task.id)]
     span = question.span or Span()
     if span.first is not None:
@@ -464,11 +464,11 @@ def _named(task: Task, start: str, end: str) -> str:
 
 
 def _drawn(charts: Iterable[Chart], prefix: str) -> list[dict[str, Any]]:
-    """Return charts as templates take them."""
+    """Return charts in the form that templates use."""
     found = []
     for number, chart in enumerate(charts):
         ident = f"{prefix}{number}"
-        picture = Markup(svg(chart, ident=ident))  # noqa: S704 (our own, which escapes what people wrote)
+        picture = Markup(svg(chart, ident=ident))  # noqa: S704 (our own; it escapes text written by people)
         header, rows = chart.table
         drawn = {"ident": ident, "title": chart.title, "summary": chart.summary, "svg": picture}
         found.append(drawn | {"header": header, "rows": rows})
@@ -498,7 +498,7 @@ def _of_estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _narrower(estimate: Estimate) -> dict[str, str]:
-    """Return the example of the planner: half of what the interval is now."""
+    """Return the planner's example: half the half-width of the interval now."""
     about = estimate.mean or estimate.direction
     ends = None if about is None else about.ends()
     if ends is None:

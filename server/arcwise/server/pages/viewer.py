@@ -1,4 +1,4 @@
-"""Who looks at a page, and what they may see on it."""
+"""The person who looks at a page, and what they may see on it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Viewer(NamedTuple):
 
     `session` says whether they logged in and so can log out, `operates` whether they may see the operator
     page, and `writes` whether they may change something there. `logs_in` says whether they see the page
-    without a key where a key would show more. Results are computed as part of the share of `reader`.
+    without a key where a key would show more. Their results are computed in the share of `reader`.
     """
 
     actor: Actor
@@ -30,7 +30,7 @@ class Viewer(NamedTuple):
 
     @property
     def shown(self) -> tuple[object, ...]:
-        """What a page shows of them, for its entity tag."""
+        """The parts of the viewer that a page depends on, for its entity tag."""
         return self.session, self.operates, self.writes, self.logs_in
 
     def readable(self, runtime: Runtime) -> list[str]:
@@ -44,10 +44,10 @@ class Viewer(NamedTuple):
 
     @classmethod
     def of(cls, runtime: Runtime, request: Request) -> Viewer:
-        """Return who sent a request; raises as `Gate.actor` does."""
+        """Return the viewer who sent a request; raises as `Gate.actor` does."""
         actor, settings = runtime.gate.actor(request.scope), runtime.settings
         writes = actor.may("admin") and not runtime.read_only
-        # Live figures move with single reports, and what readers see must be able to stand still.
+        # The operator page has live figures: without a key it is shown only if all counts are shown live.
         alone = actor.key is None and settings.open is None and settings.min_reports <= 1
         alone = alone and runtime.releasing.all_live(runtime.catalogue.tasks.values())
         return cls(

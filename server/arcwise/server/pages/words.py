@@ -1,4 +1,4 @@
-"""Numbers and tasks in words: what pages say of an estimate, with the digits of `Value.written`."""
+"""Numbers and tasks in words, as pages show them, with the digits of `Value.written`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Figure(NamedTuple):
     `value`, `low` and `high` are as `Value.written` gives them, "" for None, and `interval` as
     `Value.interval_words` gives it. `through` says whether the interval passes the origin of a circle, and
     `everywhere` whether it is the whole circle, so that the reports do not determine the place. `unit` is ""
-    for a number without one.
+    for a number without a unit.
     """
 
     name: str
@@ -42,22 +42,22 @@ class Figure(NamedTuple):
 
 
 _FIRST = ("mean", "standard_deviation")
-"""The single values that stand before the others, which keep their order."""
+"""The values that come first; the others keep their order."""
 
 _LABELS = {"direction": "mean direction"}
-"""Of single values that are called otherwise than their fields."""
+"""Labels of values that differ from their field names."""
 
 _MEANINGS = {
     "standard deviation": "how far values typically are from the mean",
-    "resultant length": "1 when all directions are the same, 0 when they cancel out",
-    "circular variance": "1 less the resultant length",
+    "resultant length": "1 if all directions are the same, 0 if they cancel each other",
+    "circular variance": "1 minus the resultant length",
     "mode": "where most of the population is",
     "median": "half of the values are below",
 }
 
 
 def figures_of(result: Shares, unit: str | None) -> list[Figure]:
-    """Return every number with an interval of an estimate, a point of a series or a comparison."""
+    """Return every number with an interval in an estimate, a point of a series or a comparison."""
     return [_figure(name, value, unit) for name, value in _values(result)]
 
 
@@ -75,33 +75,33 @@ def _label(name: str) -> str:
 
 
 def headline_of(figures: Iterable[Figure]) -> Figure | None:
-    """Return the number that a task is about: its mean or its mean direction."""
+    """Return the main number of a task: its mean or its mean direction."""
     return next((figure for figure in figures if figure.name in ("mean", "direction")), None)
 
 
 def notes_of(result: Shares) -> list[str]:
-    """Return what a reader must know of the numbers with an interval, each note once."""
+    """Return the notes on the numbers with an interval, each note once."""
     return note_lines(
         [(_label(name), value.notes) for name, value in _values(result) if value.low is not None]
     )
 
 
 def origin_words(quantiles: Mapping[str, Value], unit: str | None) -> str:
-    """Return from where quantiles of a circle are counted, as their notes say; "" on an interval."""
+    """Return where quantiles of a circle are counted from, according to their notes; "" on an interval."""
     notes = (note for value in quantiles.values() for note in value.notes)
     found = next((note for note in notes if note.startswith("counted upwards from ")), "")
     return found and found + spaced(unit)
 
 
 def range_words(document: Mapping[str, Any]) -> str:
-    """Return which epochs an estimate is of, in words; "" where it is of all."""
+    """Return the epochs of an estimate in words; "" for all epochs."""
     epochs = document.get("epochs")
     if not epochs:
         return ""
     start, end = epochs["start"], epochs["end"]
     if start is None:
         return f"epochs before {end}" if end else ""
-    return f"epochs from {start} to {end}, that one not included" if end else f"epochs from {start} on"
+    return f"epochs from {start} to {end}, the last not included" if end else f"epochs from {start} on"
 
 
 def _figure(name: str, value: Value, unit: str | None) -> Figure:
@@ -143,10 +143,10 @@ def asked_words(task: Task) -> dict[str, Any]:
     """Return a task in words, for templates; takes up to some milliseconds for a large table.
 
     `description` and `unit` are "" where the task has none. `release` says when an epoch is shown and until
-    when batches are taken, and is "" where the server's settings decide. `readers` says what holds against
-    whom, where a task promises something to those who see released counts alone. `certificate` is the
-    statement that was proved. `ratio` is the exact largest ratio of two weights and `delta` the exact delta,
-    both as fractions; `ratio` is "" where there is none, `delta` for pure epsilon.
+    when batches are accepted, and is "" where the server's settings decide. `readers` maps each kind of
+    reader to the guarantee against it, if the task makes a promise to readers of released counts.
+    `certificate` is the statement that was proved. `ratio` is the exact largest ratio of two weights and
+    `delta` the exact delta, both as fractions; `ratio` is "" without a ratio, and `delta` for pure epsilon.
     """
     mechanism = task.mechanism
     certificate = mechanism.certificate()
@@ -174,7 +174,7 @@ def asked_words(task: Task) -> dict[str, Any]:
 
 
 def values_words(task: Task) -> str:
-    """Return which values a task asks for, after the word "values": "from 0 to 120 min"."""
+    """Return the values that a task asks for, worded to follow "values": "from 0 to 120 min"."""
     domain, unit = task.domain, spaced(task.unit, " ")
     if isinstance(domain, Circle):
         words = f"on a circle of {domain.length:.15g}{unit}"
@@ -184,12 +184,12 @@ def values_words(task: Task) -> str:
 
 
 def spaced(unit: str | None, space: str = "\N{NO-BREAK SPACE}") -> str:
-    """Return a unit as it stands after a number: of all units, degrees alone follow without a space."""
+    """Return a unit as it follows a number: after a space, except for degrees."""
     return "" if not unit else unit if unit == "\N{DEGREE SIGN}" else space + unit
 
 
 def duration_words(seconds: float) -> str:
-    """Return a length of time in the largest unit, up to weeks, of which it is a whole number."""
+    """Return a length of time as a whole number of the largest possible unit, up to weeks."""
     weeks, rest = divmod(seconds, 604_800)
     return counted(int(weeks), "week") if weeks and not rest else duration(seconds)
 
@@ -210,7 +210,7 @@ def _brief(number: float) -> str:
 
 
 def _rounded(number: int) -> str:
-    """Return a number of reports with the digits that a plan is worth, rounded up."""
+    """Return a number of reports, rounded up to the digits that a plan justifies."""
     step = 10 ** max(len(str(number)) - 3, 0)
     return f"{-(-number // step) * step:,}"
 
@@ -233,4 +233,4 @@ FILTERS = {
     "sentence": _sentence,
     "spaced": spaced,
 }
-"""Of templates."""
+"""Filters of the templates."""

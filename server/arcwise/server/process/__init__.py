@@ -1,3 +1,3 @@
-"""The app as a process: uvicorn with bounded connections; settings, logs and metrics."""
+"""The server process: uvicorn with bounded connections; settings, logs and metrics."""
 
 __all__: list[str] = []

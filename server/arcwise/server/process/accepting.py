@@ -1,6 +1,6 @@
-"""Takes the connections of a listening socket, many in a turn of the event loop, and allows them their files.
+"""Accepts connections of a listening socket, many per turn of the event loop, and raises the file limit.
 
-uvloop takes one in a turn, which lasts as long as all requests that are there: a new connection waited for
+uvloop accepts one per turn, and a turn lasts as long as all pending requests: a new connection would wait for
 hundreds of them.
 """
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _AT_ONCE = 128
-"""Connections in a turn: to set up so many takes some 20 ms."""
+"""Connections in a turn: setting them up takes some 20 ms."""
 _AT_ONCE_WHEN_FULL = 32
-"""While each takes the place of another: more of them would leave little time for answers."""
+"""Connections in a turn when each replaces another; more of them would leave little time for answers."""
 _PAUSE_SECONDS = 1.0
-"""When no file or no memory is left for another connection."""
+"""Pause when no file or no memory is left for another connection."""
 
 _log = logging.getLogger("arcwise.server")
 
 
 class Acceptor:
-    """Gives each connection a protocol; takes fewer at once while `is_full` says that each ends another."""
+    """Gives each connection a protocol; accepts fewer per turn while each ends another, as `is_full` says."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Acceptor:
         self._begin()
 
     async def close(self) -> None:
-        """Take no more, close the socket, and wait until those that were taken have their protocol."""
+        """Accept no more, close the socket, and wait until all accepted connections have their protocol."""
         self._loop.remove_reader(self._listener)
         if self._timer is not None:
             self._timer.cancel()
@@ -62,16 +62,16 @@ class Acceptor:
             try:
                 connection, _address = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionError):
-                return  # if others wait, the loop calls again
+                return  # if more connections wait, the loop calls this again
             except OSError as error:
-                _log.warning("no connections are taken for a second: %s", error)
+                _log.warning("no connections are accepted for a second: %s", error)
                 self._loop.remove_reader(self._listener)
                 self._timer = self._loop.call_later(_PAUSE_SECONDS, self._begin)
                 return
             connection.setblocking(False)
-            try:  # at once: a task would begin in the next turn, which may be long
+            try:  # immediately: a task would begin in the next turn, which may be long
                 begun = Eager(self._loop.connect_accepted_socket(self._make_protocol, connection))
-            except OSError:  # it has ended meanwhile
+            except OSError:  # it has ended in the meantime
                 connection.close()
                 continue
             task = self._loop.create_task(_finish(connection, begun))
@@ -87,15 +87,15 @@ async def _finish(connection: socket.socket, begun: Awaitable[object]) -> None:
 
 
 _OTHERS = 256
-"""Those that are no connections: the store's, the log, libraries, the process of estimates."""
+"""Files that are not connections: the store's, the log, libraries, the process of estimates."""
 
 _log = logging.getLogger("arcwise.server")
 
 
 def allow_files(connections: int) -> None:
-    """Raise this process's limit on open files, often 1024, to what so many connections take.
+    """Raise this process's limit on open files, often 1024, to the number that these connections need.
 
-    It goes no higher than the administrator lets it; the log says where that is too low.
+    The administrator's limit is not exceeded; if it is too low, a warning is logged.
     """
     if sys.platform == "win32":  # it has no such limit
         return
@@ -109,8 +109,8 @@ def allow_files(connections: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (within, hard))
     if within < needed:
         _log.warning(
-            "%d connections need %d open files, but the limit is %d: set max_connections lower or the limit "
-            "(ulimit -n, LimitNOFILE) higher, or new ones will wait",
+            "%d connections need %d open files, but the limit is %d: lower max_connections or raise the "
+            "limit (ulimit -n, LimitNOFILE), or new connections will wait",
             connections,
             needed,
             within,

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _ELSEWHERE = ("ARCWISE_CACHE", "ARCWISE_CONFIG", "ARCWISE_KEY")
-"""Variables that are read elsewhere: by the cache of designs, by commands, and by examples."""
+"""Variables with other readers: the cache of designs, commands, and examples."""
 _PREFIX = "ARCWISE_"
 
 
 def unknown_variables() -> list[str]:
-    """Return what to say of each variable of the environment that looks like a setting and is none.
+    """Return a note on each environment variable that looks like a setting but is not one.
 
-    They are not refused: whatever runs containers may make some, such as ARCWISE_SERVICE_HOST.
+    They are not refused: container platforms may set some, such as ARCWISE_SERVICE_HOST.
     """
     settings = settings_of(ProcessSettings)
     given = sorted(name.upper() for name in os.environ if name.upper().startswith(_PREFIX))
@@ -49,16 +49,16 @@ def unknown_variables() -> list[str]:
 def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSettings:
     """Return the settings from the options, else the environment, else a TOML file, else the defaults.
 
-    The file has settings by name at its top level. Error messages repeat no text that was given, because a
-    store's URL may hold a password.
+    The file has settings by name at its top level. Error messages do not repeat given text, because a store's
+    URL may hold a password.
     """
     given = read_settings(options, file)
-    # Not to open a server to everybody is the default, in which it still serves its own machine.
+    # open=false is the default; the default still serves this machine, so it is passed as None.
     return ProcessSettings(**given | {"open": given.get("open") or None})
 
 
 def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[str, Any]:
-    """Return the settings that are given, by name, of the types that are declared; see `configure`."""
+    """Return the given settings, by name, in their declared types; see `configure`."""
 
     class Given(BaseSettings):
         model_config = SettingsConfigDict(
@@ -96,14 +96,14 @@ def read_settings(options: Mapping[str, Any], file: Path | None = None) -> dict[
 
 
 def _number(value: object) -> object:
-    """Refuse what Python takes for a number: a file that says true means something else."""
+    """Refuse a bool, which Python accepts as a number: true in a file means something else."""
     if isinstance(value, bool):
         raise PydanticCustomError("number", "Input should be a valid number, not true or false")
     return value
 
 
 def _integer(value: object) -> object:
-    """Refuse what Python takes for an integer; the environment's are text."""
+    """Refuse other types that Python accepts as integers; values of the environment are text."""
     if type(value) not in (int, str):
         raise PydanticCustomError("integer", "Input should be a valid integer")
     return value

@@ -1,9 +1,9 @@
-"""uvicorn's HTTP protocol, with deadlines and bounds on what a connection can hold.
+"""uvicorn's HTTP protocol, with deadlines and limits on the memory of a connection.
 
-uvicorn waits for ever for a head that does not end, keeps all of it, and takes any number of connections. Of
-requests that come before earlier ones are answered it parses as many as arrive: 2 kB of memory for 18 bytes.
-Here what comes after a request stays as it came until that one is answered. The parser's callbacks say where
-in a message a connection is. Every deadline is a total: bytes that arrive do not move it.
+uvicorn waits for ever for a head that does not end, keeps all of it, and accepts any number of connections.
+It parses requests that arrive before earlier ones are answered: 2 kB of memory for 18 bytes. Here the bytes
+after a request stay unparsed until that request is answered. The parser's callbacks show the position in a
+message. Every deadline is a total: bytes that arrive do not extend it.
 """
 
 from __future__ import annotations
@@ -33,32 +33,32 @@ if TYPE_CHECKING:
     from arcwise.server.settings import ProcessSettings
 
 _MAX_HEAD_BYTES = 32 << 10
-"""Of the path and of the fields of a head, with the trailers of its body."""
+"""Most bytes of the path and the fields of a head, with the trailers of its body."""
 _MAX_FIELDS = 100
-"""Fields of these: each is a call and takes some 150 bytes of memory, however short it is."""
+"""Most fields in these: each is a call and takes some 150 bytes of memory, even a short one."""
 _FIELD_BYTES = len(b": \r\n")
-"""Of a field beside its name and value."""
+"""Bytes of a field besides its name and value."""
 _MAX_CHUNKS = 8 << 10
-"""Chunks of a body: each is a call, however short it is. Of the largest body, a task, each has 1 KiB."""
+"""Most chunks of a body: each is a call, even a short one. The largest body, a task, may average 1 KiB."""
 _FREE_CHUNKS = 256
-"""Those of any length; of all that follow, one for so many bytes:"""
+"""Chunks of any length that are free; after these, one more is allowed for every `_CHUNK_BYTES` bytes."""
 _CHUNK_BYTES = 256
 _STEP = 4 << 10
-"""Bytes that the parser is given at once, no more than to the first empty line."""
+"""Most bytes that the parser is given in one call; it gets bytes only up to the first empty line."""
 _EMPTY_LINE = b"\r\n\r\n"
-"""Ends every head: with what is before the first one comes at most one request behind an unanswered one."""
+"""Ends every head: up to the first one, at most one request follows an unanswered request."""
 _LINE_END = b"\r\n"
 _MAX_LINES = _MAX_FIELDS + 3
-"""Of a head with so many fields: its first, an empty one before it, and the one at its end."""
+"""Lines of a head with the most fields: the first line, an empty one before it, and the one at its end."""
 _FEW_LINES = 32
-"""In what is parsed at once: more are more calls than a report takes, and others go first."""
+"""Lines of a part that is not costly: more lines cost more calls than a report, so others go first."""
 _MAX_UNREAD_BYTES = 64 << 20
-"""Bytes that wait to be parsed, without 16 KiB of each connection; one that has more is cut beyond that."""
+"""Most bytes that wait to be parsed, without 16 KiB of each connection; beyond that, one with more is cut."""
 _SMALL = 16 << 10
 _NEW_SECONDS = 0.5
-"""What a new connection has to send a request with a good key, before it may give way to another."""
+"""Seconds that a new connection has to send a request with a valid key, before it may give way to another."""
 _GRACE_SECONDS = 5.0
-"""What the app has to answer 408 itself, before a connection with a slow body is cut."""
+"""Seconds for the app to answer 408 itself, before a connection with a slow body is closed."""
 
 _FULL_BODY = (
     b'{"type": "urn:arcwise:problem:too-many-connections", "title": "Service Unavailable", "status": 503, '
@@ -82,14 +82,14 @@ class _Cut(Exception):  # noqa: N818 (a way out of the parser)
 
 
 class _Heads:
-    """The heads of answers that are `Ready`, with the header fields that uvicorn adds to all."""
+    """The heads of answers that are `Ready`, with the header fields that uvicorn adds to all answers."""
 
     def __init__(self) -> None:
         self._fields: list[tuple[bytes, bytes]] | None = None
         self._heads: dict[tuple[object, ...], bytes] = {}
 
     def of(self, answer: Ready, fields: list[tuple[bytes, bytes]]) -> bytes:
-        if self._fields is not fields:  # uvicorn makes them anew every second
+        if self._fields is not fields:  # uvicorn makes new ones every second
             self._fields = fields
             self._heads = {}
         key = answer.status, answer.fields, len(answer.content)
@@ -102,7 +102,7 @@ class _Heads:
 
 
 class _InTurn(FlowControl):
-    """Reads on only when nothing that is read already waits for its turn: no request, and no bytes of one."""
+    """Resumes reading only when no request and no received bytes are waiting."""
 
     def __init__(self, transport: asyncio.Transport, *waiting: Sized) -> None:
         super().__init__(transport)
@@ -119,22 +119,21 @@ def bounded_protocol(
     taker: Callable[[Scope], Taker | None] = lambda _scope: None,
     clock: Callable[[], float] = time.thread_time,
 ) -> type[HttpToolsProtocol]:
-    """Return the protocol class for uvicorn's ``http=``, with bounds on what connections may take.
+    """Return the protocol class for uvicorn's ``http=``, with limits on the resources of connections.
 
-    `count` is called with a reason for every connection that the server ends before its client does:
+    `count` is called with a reason for every connection that the server closes before its client does:
     "invalid", "long-head", "slow-head", "slow-body", "many-chunks", "unread", "no-room", "made-room" or
-    "too-many". `taker` returns an object that takes a request past ASGI if it has come whole, or None to pass
-    it to the app in any case. `clock` gives the seconds of this thread, by which the time for parsing is
-    measured.
+    "too-many". `taker` returns a function that takes a fully received request past ASGI, or None to pass the
+    request to the app in any case. `clock` gives the seconds of this thread, to measure the time for parsing.
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()
-    # Since they came or had their last answer, whether they wait for one or not; the longest first.
+    # Ordered by the time since they connected or had their last answer, waiting or not; longest first.
     strangers: dict[BoundedProtocol, None] = {}
-    # With a good key, that wait for bytes of their clients; the longest first.
+    # Connections with a valid key that wait for bytes of their clients; longest first.
     devices: dict[BoundedProtocol, None] = {}
     lane_of_devices, lane_of_strangers = Lane(clock), Lane(clock)
-    waiting_bytes = 0  # for their turn to be parsed
+    waiting_bytes = 0  # to be parsed, of all connections
 
     def least_missed(now: float) -> BoundedProtocol | None:
         """Return the connection that gives way to a new one: a stranger's before a known device's."""
@@ -152,22 +151,22 @@ def bounded_protocol(
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self._part = _Part.HEAD
-            self._message = 0  # messages that came to their end
+            self._message = 0  # number of messages that have ended
             self._timed: tuple[int, _Part] | None = None
             self._deadline = self._rings_at = 0.0
             self._timer: asyncio.TimerHandle | None = None
             self._standing = Standing()
             self._is_in_line = False
             self._parts: deque[bytes] = deque()  # to be parsed
-            self._waiting_bytes = 0  # theirs
+            self._waiting_bytes = 0  # size of the parts
             self._head_bytes = 0  # with the trailers of its body
             self._fields = 0
             self._chunks = 0
             self._body_bytes = 0
-            self._unfinished = 0  # bytes since the parser has last reported anything
+            self._unfinished = 0  # bytes since the parser's last callback
             self._is_deaf = False
-            self._held: tuple[Taker, Any, Any] | None = None  # a request, until the bytes at hand are parsed
-            self._answering: Any = None  # the request that the app answers; `cycle` is the last that came
+            self._held: tuple[Taker, Any, Any] | None = None  # a request, until the received bytes are parsed
+            self._answering: Any = None  # the request that the app answers; `cycle` is the latest one
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             self.made_at = self.loop.time()
@@ -177,7 +176,7 @@ def bounded_protocol(
                     self.transport = transport
                     self._cut("too-many", _FULL)
                     return
-                # Who holds connections keeps nobody out: a client that is cut here connects again.
+                # Nobody can keep others out by holding connections: a client that is cut here reconnects.
                 least.make_room()
             super().connection_made(transport)
             strangers[self] = None
@@ -194,7 +193,7 @@ def bounded_protocol(
             super().resume_writing()
 
         def make_known(self) -> bool:
-            """Return whether its last request had a good key; then it is a stranger no longer."""
+            """Return whether its last request had a valid key; if so, it is no longer a stranger."""
             if self._standing.is_known:
                 strangers.pop(self, None)
                 if self._timed is not None:
@@ -208,7 +207,7 @@ def bounded_protocol(
             self._abandon()
             unread.moved(self.transport)
             super().connection_lost(exc)
-            # They refer to it in turn, and thousands would wait for the garbage collector.
+            # These refer to the protocol in turn, so thousands would wait for the garbage collector.
             self.pipeline.clear()
             self.cycle = self._answering = self._held = self.parser = None  # type: ignore[assignment]
 
@@ -223,13 +222,13 @@ def bounded_protocol(
                 self._wait_for_turn()
 
         def _enter(self) -> bool:
-            """Parse what has come, when it is this connection's turn; return whether some of it waits."""
+            """Parse received bytes when it is this connection's turn; return whether some still wait."""
             self._is_in_line = True
             lane = lane_of_devices if self._standing.is_known else lane_of_strangers
             return lane.enter(self.loop, self) or bool(self._parts)
 
         def _owes(self) -> bool:
-            """Return whether a request that has come whole is to be answered before more is parsed."""
+            """Return whether a fully received request must be answered before more is parsed."""
             return bool(self.pipeline) or (self._part is _Part.NONE and self._is_busy())
 
         def _wait_for_turn(self) -> None:
@@ -242,8 +241,8 @@ def bounded_protocol(
                 self.flow.pause_reading()
 
         def read_on(self) -> bool:
-            """Parse a head and what follows it, a part of each; return whether there is more to parse now."""
-            if not self._parts:  # the connection has ended meanwhile
+            """Parse a head and the part after it; return whether there is more to parse now."""
+            if not self._parts:  # the connection has ended in the meantime
                 self._is_in_line = False
                 return False
             for _ in range(2):
@@ -269,11 +268,11 @@ def bounded_protocol(
             return part.count(_LINE_END, 0, len(part) if end < 0 else end) > _FEW_LINES
 
         def _feed_next(self) -> None:
-            # Of a part that does not begin a message, the lines may be those of a body.
+            # The lines of a part that does not begin a message may belong to a body.
             is_first = self._part is _Part.NONE or self.headers is None
             part = self._next_part()
             if is_first and part.count(_LINE_END) > _MAX_LINES:
-                self._cut("long-head")  # as the parser's callbacks would, after a call for each of 100 fields
+                self._cut("long-head")  # as the parser's callbacks would, but without 100 calls first
             else:
                 self._feed(part)
 
@@ -289,7 +288,7 @@ def bounded_protocol(
             return part
 
         def _has_much(self) -> bool:
-            """Return whether so much of a body is there that the app should take it first."""
+            """Return whether the app should first take the large part of a body that is already there."""
             return self._is_busy() and len(self.cycle.body) > HIGH_WATER_LIMIT
 
         def _drop_parts(self) -> None:
@@ -299,26 +298,26 @@ def bounded_protocol(
             self._parts.clear()
 
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-            cycle.scope[IS_GONE] = partial(_is_gone, weakref.ref(cycle))  # which refers to its scope
+            cycle.scope[IS_GONE] = partial(_is_gone, weakref.ref(cycle))  # it refers to its scope
             cycle.scope[STANDING] = self._standing
-            self._standing.is_known = False  # until its key has been looked at
+            self._standing.is_known = False  # until the key of this request is checked
             take = taker(cycle.scope)
             if take is None:
                 super()._start_asgi_task(cycle, app)
             elif cycle.more_body and self._part is _Part.HEAD:
-                self._held = take, cycle, app  # its body may come with the same bytes
+                self._held = take, cycle, app  # the body may be in the same bytes
             else:
                 self._begin(take, cycle, app)
 
         def _begin(self, take: Taker, cycle: Any, app: Any) -> None:
-            """Let a request be taken past ASGI when it has come whole, else by the app."""
+            """Let a fully received request bypass ASGI, and pass any other to the app."""
             if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
                 super()._start_asgi_task(cycle, app)
             else:
                 take(cycle.scope, bytes(cycle.body), partial(self._answer, cycle))
 
         def _answer(self, cycle: Any, answer: ASGIApp) -> None:
-            """Give an answer; what is not ready, or not for an open connection, is left to ASGI."""
+            """Send an answer; ASGI sends it if it is not `Ready` or the connection cannot take it now."""
             if cycle.disconnected:
                 return
             if isinstance(answer, Ready) and cycle.keep_alive and not self.flow.write_paused:
@@ -329,8 +328,8 @@ def bounded_protocol(
                 super()._start_asgi_task(cycle, answer)  # type: ignore[arg-type]
 
         def _feed(self, part: bytes) -> None:
-            # The parser keeps a field or a trailer that does not end, and reports nothing of it. Spaces, line
-            # ends and the extensions of a chunk count here too.
+            # The parser keeps a field or trailer that does not end without any callback. Spaces, line ends
+            # and the extensions of a chunk count here, too.
             self._unfinished += len(part)
             try:
                 self.parser.feed_data(part)
@@ -338,7 +337,7 @@ def bounded_protocol(
                 if self._part is _Part.HEAD:
                     self._ignore_upgrade(part[upgrade.args[0] :])
                 else:
-                    self._end_after_answer()  # in HTTP/1.1; what follows may be in any language
+                    self._end_after_answer()  # after an upgrade the bytes may be in any protocol
             except httptools.HttpParserError:
                 if not self._is_deaf:
                     self._refuse()
@@ -347,13 +346,13 @@ def bounded_protocol(
                     self._cut("long-head")
 
         def _ignore_upgrade(self, rest: bytes) -> None:
-            """Parse a request again without the upgrade that it offers; the connection ends with its answer.
+            """Parse a request again without its offer of an upgrade; the connection ends with its answer.
 
-            Some clients offer HTTP/2 with every request, and the parser leaves out the body of such a one.
+            Some clients offer HTTP/2 with every request, and the parser skips the body of such a request.
             """
             left_out = b"connection", b"upgrade", b"http2-settings"
             kept = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] not in left_out)
-            # Its version stays: a server without keys serves nobody who speaks HTTP/1.0, as proxies do.
+            # Its version stays: a server without keys refuses HTTP/1.0, which proxies use.
             head = b"%b %b HTTP/%b\r\nconnection: close\r\n%b\r\n" % (
                 self.parser.get_method(),
                 self.url,
@@ -364,14 +363,14 @@ def bounded_protocol(
             self._feed(head + rest)
 
         def _refuse(self) -> None:
-            """End a connection with bytes that are not HTTP; earlier requests are answered first."""
+            """End a connection with bytes that are not HTTP, after answering earlier requests."""
             count("invalid")
             self.logger.warning("An invalid HTTP request was refused.")
             in_body, is_busy = self._part is _Part.BODY, self._is_busy()
             if in_body and is_busy and self.cycle.response_started:
                 self._is_deaf = True
                 self._abandon()
-                self.transport.abort()  # a 400 would be taken for a part of the answer
+                self.transport.abort()  # a 400 would be read as a part of the answer
             elif in_body != is_busy:
                 self._end_after_answer()
             else:
@@ -379,14 +378,14 @@ def bounded_protocol(
                 self.send_400_response("Invalid HTTP request received.")
 
         def _end_after_answer(self) -> None:
-            """Read nothing more, and close once everything is answered that has come whole."""
+            """Read nothing more, and close once all fully received requests are answered."""
             self._is_deaf = True
             self.cycle.keep_alive = False
             if not self._is_busy():
                 self.transport.close()
 
         def _is_busy(self) -> bool:
-            """Return whether a request is being answered, or waits for that."""
+            """Return whether a request is being answered, or waits for an answer."""
             return self.cycle is not None and not self.cycle.response_complete
 
         def on_message_begin(self) -> None:
@@ -401,7 +400,7 @@ def bounded_protocol(
         def on_header(self, name: bytes, value: bytes) -> None:
             self._fields += 1
             self._lengthen(len(name) + len(value) + _FIELD_BYTES)
-            if self._part is _Part.HEAD:  # nothing reads trailers
+            if self._part is _Part.HEAD:  # trailers are ignored
                 super().on_header(name, value)
 
         def _lengthen(self, size: int) -> None:
@@ -447,7 +446,7 @@ def bounded_protocol(
             self._leave()
             if not self.transport.is_closing():
                 if not self._standing.is_known:
-                    strangers[self] = None  # behind all others
+                    strangers[self] = None  # moves to the end
                 self.flow.resume_reading()
                 if self.pipeline:
                     self._start_asgi_task(*self.pipeline.pop())
@@ -456,12 +455,13 @@ def bounded_protocol(
             self._set_timer()
 
         def _set_timer(self) -> None:
-            """Start the deadline of what is waited for now; one that runs for it goes on.
+            """Start the deadline of the expected part; a running deadline for the same part goes on.
 
-            One timer a connection: it rings no later than the deadline and is set again when it was early.
+            There is one timer per connection. It fires no later than the deadline, and is set again if it
+            was early.
             """
             is_answering = self._part is _Part.NONE and self._is_busy()
-            is_behind = bool(self.pipeline or self._parts)  # the time is the server's, not the sender's
+            is_behind = bool(self.pipeline or self._parts)  # the sender waits for the server
             if is_answering or is_behind or self._is_deaf or self.transport.is_closing():
                 self._timed = None
                 return
@@ -491,7 +491,7 @@ def bounded_protocol(
             if self._timed is None:
                 return
             now = self.loop.time()
-            if self._parts:  # what is waited for may have come
+            if self._parts:  # the expected part may be in these bytes
                 self._deadline = now + 1.0
             if now < self._deadline:
                 self._wind(now)
@@ -506,12 +506,12 @@ def bounded_protocol(
                 self._timer = None
 
         def make_room(self) -> None:
-            """Leave for a new one, with an answer if one is owed: else a proxy sends the request again."""
+            """Give way to a new connection; answer an open request, or a proxy would send it again."""
             is_open = self._owes() and not self._answering.response_started
             self._cut("made-room", _FULL if is_open else b"")
 
         def _cut(self, reason: str, last: bytes = b"") -> None:
-            """End the connection, with an answer if there is one."""
+            """Close the connection, after sending `last` if it is given."""
             count(reason)
             self._is_deaf = True
             self._leave()
@@ -529,9 +529,9 @@ def bounded_protocol(
             devices.pop(self, None)
 
         def _abandon(self) -> None:
-            """Let the answer go nowhere: the app must not write to a transport that is gone.
+            """Drop the answer: the app must not write to a transport that is gone.
 
-            uvicorn says so to the last request that came, which is another one when requests come ahead.
+            uvicorn does this for the latest request, which is another one if requests came ahead.
             """
             if self._answering is not None:
                 self._answering.disconnected = True

@@ -1,8 +1,8 @@
-"""Lanes: what connections have sent is parsed in turn, for a few milliseconds in each pass of the event loop.
+"""Lanes: received bytes are parsed in turns, for a few milliseconds in each pass of the event loop.
 
-What one request costs is bounded, but a pass reads from all connections that have something, and an honest
-report, which needs several passes, would wait for as many requests as strangers care to send at once. Those
-whose next part is costly wait for those whose is not, and have a part of each pass in which they go first.
+The cost of one request is bounded, but a pass reads from all connections that have received something. An
+honest report needs several passes, so it would wait for all requests that strangers send at the same time.
+Connections whose next part is costly wait for the others, and go first in a fixed share of each pass.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 STANDING = "arcwise.standing"
-"""In the scope of a request: the `Standing` of its connection."""
+"""Key in a request's scope: the `Standing` of its connection."""
 
 _PASS_SECONDS = 0.01
-"""Of a pass, and at most one part more; the costliest 4 KiB take a millisecond or two."""
+"""Parsing time in a pass, plus at most one more part; the costliest 4 KiB take a millisecond or two."""
 _COSTLY_SECONDS = 0.0025
-"""Of a pass, for costly parts: no others go first in that time, however many there are."""
+"""Part of a pass in which costly parts go first, for any number of others."""
 _REST_SECONDS = 0.001
-"""Between passes while a line waits: the store's thread needs the interpreter, too."""
+"""Pause between passes while a line waits, because the store's thread needs the interpreter, too."""
 
 
 class Standing:
-    """Whether the last request of a connection had a good key: those that did have a lane of their own."""
+    """Whether the last request of a connection had a valid key; such connections have their own lane."""
 
     __slots__ = ("is_known",)
 
@@ -37,18 +37,16 @@ class Standing:
 class _Reader(Protocol):
     @property
     def is_costly(self) -> bool:
-        """Whether the next part takes many times as long as that of a report; asked while there is one."""
+        """Whether the next part takes many times as long as that of a report; valid only if there is one."""
 
     def read_on(self) -> bool:
-        """Parse one part of what has come; return whether there is more."""
+        """Parse one part of the received bytes; return whether there is more."""
 
 
 class Lane:
-    """Lets connections parse: at once while there is time in this pass, else one part each, in turn.
+    """Lets connections parse: immediately while this pass has time left, then one part each, in turn.
 
-    There are two lines, and costly parts wait in one of their own.
-
-    `clock` counts seconds.
+    There are two lines: one for costly parts, one for the others. `clock` counts seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -56,10 +54,10 @@ class Lane:
         self._cheap: deque[_Reader] = deque()
         self._costly: deque[_Reader] = deque()
         self._left = _PASS_SECONDS
-        self._is_due = False  # the next pass is asked for
+        self._is_due = False  # whether the next pass is scheduled
 
     def enter(self, loop: asyncio.AbstractEventLoop, reader: _Reader) -> bool:
-        """Let a connection parse; return whether it has to wait with the rest, or with all of it."""
+        """Let a connection parse; return whether some or all of its bytes have to wait."""
         if not self._is_due:
             self._is_due = True
             loop.call_soon(self._pass, loop)
@@ -90,13 +88,13 @@ class Lane:
             self._work(self._costly, _PASS_SECONDS - _COSTLY_SECONDS)
             self._work(self._cheap)
             self._work(self._costly)
-        finally:  # whatever happens to one connection, the others go on
+        finally:  # an error of one connection must not stop the others
             self._is_due = bool(self._cheap or self._costly)
             if self._is_due:
                 loop.call_later(_REST_SECONDS, self._pass, loop)
 
     def _work(self, line: deque[_Reader], kept: float = 0.0) -> None:
-        """Let those in a line parse until no more than `kept` seconds of this pass are left."""
+        """Let the connections of a line parse until at most `kept` seconds of this pass are left."""
         while line and self._left > kept:
             reader = line.popleft()
             if self._step(reader):

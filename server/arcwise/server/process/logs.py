@@ -1,9 +1,8 @@
 """Logs on standard error: a JSON object per line, or lines for people.
 
-There is no access log, and what a sender can cause at will fills no disk: of lines from one place in the code
-the first is logged, and then once a minute how many more there were. Of an exception the type and the places
-are logged, and its words only where they are arcwise's own: those of another library may repeat what it was
-given.
+There is no access log, and senders cannot fill a disk with log lines: the first line from each place in the
+code is logged, and then once a minute the number of further ones. For an exception its type and places are
+logged. Its message is logged only if it is arcwise's own, because other libraries may repeat their input.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ else:
 _QUIET = ("uvicorn.access",)
 
 _SECONDS = 60.0
-"""In which one place of the code gets one line."""
+"""Period in which each place in the code gets one line."""
 _MOST_PLACES = 1000
 
 
 class _Place:
-    """What was left out of one place since its last line."""
+    """The lines that were left out from one place since its last line."""
 
     __slots__ = ("last", "left_out", "until")
 
@@ -45,7 +44,7 @@ class _Place:
 
     def leave_out(self, record: logging.LogRecord) -> None:
         self.left_out += 1
-        # Its words alone: arguments and exceptions hold on to what requests held.
+        # Only the message: arguments and exceptions would keep the contents of requests in memory.
         self.last = logging.LogRecord(
             record.name,
             record.levelno,
@@ -60,9 +59,9 @@ class _Place:
 class SparingHandler(_StreamHandler):
     """Writes one line a minute from each place in the code, and how many lines were left out.
 
-    A place is where a line is logged and, with an exception, also its type and where it was raised. Lines
-    that were left out are mentioned with the next line of any kind after the minute, and at the end. `stream`
-    is standard error by default, and `clock` counts seconds that only go forward.
+    A place is where a line is logged and, with an exception, also its type and where it was raised. The
+    number of left-out lines is written with the next line of any kind after the minute, and at the end.
+    `stream` is standard error by default, and `clock` counts seconds that only go forward.
     """
 
     def __init__(self, stream: Any = None, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -86,12 +85,12 @@ class SparingHandler(_StreamHandler):
         super().emit(record)
 
     def finish(self) -> None:
-        """Say what was left out so far."""
+        """Write the numbers of lines that were left out so far."""
         with self.lock or nullcontext():
             self._sum_up(math.inf)
 
     def _sum_up(self, now: float) -> None:
-        """Forget the places whose minute is over; where lines were left out, say so and begin another one."""
+        """Forget the places whose minute is over; if lines were left out, log their number and go on."""
         for key, place in [item for item in self._places.items() if item[1].until <= now]:
             del self._places[key]
             if place.last is not None:
@@ -101,7 +100,7 @@ class SparingHandler(_StreamHandler):
 
 
 def finish_logs() -> None:
-    """Write what the log still has to say, before a process ends by a signal."""
+    """Write the pending lines of the log, before a process ends by a signal."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, SparingHandler):
             handler.finish()
@@ -142,7 +141,7 @@ class _TextFormatter(logging.Formatter):
 
 
 def configure_logs(form: str, level: str) -> None:
-    """Send everything that is logged to standard error.
+    """Send all log lines to standard error.
 
     `form` is "json" or "text", and `level` "debug", "info", "warning" or "error".
     """
@@ -150,12 +149,12 @@ def configure_logs(form: str, level: str) -> None:
     handler.setFormatter(_JSONFormatter() if form == "json" else _TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    # At "info" other libraries say what no operator needs.
+    # At "info" other libraries log lines that no operator needs.
     root.setLevel("WARNING" if level == "info" else level.upper())
     logging.getLogger("arcwise").setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).disabled = True
-    # Levels below would have addresses in their lines.
+    # Lower levels would log addresses.
     logging.getLogger("uvicorn.error").setLevel(max(root.level, logging.INFO))
 
 

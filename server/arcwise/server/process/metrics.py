@@ -1,6 +1,6 @@
-"""Numbers of one worker: for Prometheus, since it started; for the operator page, of the last minutes.
+"""The metrics of one worker: since its start for Prometheus, of the last minutes for the operator page.
 
-docs/reference/metrics.md lists the metrics; `tests/server/test_metrics.py` compares.
+docs/reference/metrics.md lists them; `tests/server/test_metrics.py` compares the two.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 class Metrics:
     """The counts and times of one worker since its start.
 
-    Each app has its own, so that two in one process do not add up to nonsense; Prometheus adds up those of
+    Each app has its own, so that two apps in one process are not added up; Prometheus adds up those of
     several workers.
     """
 
@@ -55,7 +55,7 @@ class Metrics:
     def __init__(self, clock: Clock = time) -> None:
         self._registry = CollectorRegistry()
         self._recent = RecentSlots(clock.monotonic)
-        ProcessCollector(registry=self._registry)  # nothing where there is no /proc
+        ProcessCollector(registry=self._registry)  # it shows nothing without /proc
         GCCollector(registry=self._registry)
         gauge = partial(Gauge, registry=self._registry)
         counter = partial(Counter, registry=self._registry)
@@ -64,11 +64,11 @@ class Metrics:
             "arcwise_build_info", "1, with the versions of arcwise and Python", ("version", "python")
         )
         build.labels(__version__, platform.python_version()).set(1)
-        self._tasks = gauge("arcwise_tasks", "Tasks that the store has", ("state",))
+        self._tasks = gauge("arcwise_tasks", "Tasks in the store", ("state",))
         self._keys = gauge("arcwise_keys", "Keys of the store that are not revoked, by scope", ("scope",))
         self._estimate = histogram(
             "arcwise_estimate_seconds",
-            "Time that an estimate took, by what was computed",
+            "Time that an estimate took, by kind",
             ("kind",),
             buckets=_ESTIMATE_SECONDS,
         )
@@ -95,20 +95,20 @@ class Metrics:
         self._registry.register(self._sources)
 
     def gauge(self, name: str, what: str, read: Callable[[], float]) -> None:
-        """Show a number as it is when it is asked for."""
+        """Show a number that is read at each scrape."""
         Gauge(name, what, registry=self._registry).set_function(read)
 
     def counter(self, name: str, what: str, read: Callable[[], float]) -> None:
-        """Show a number that only grows, as it is when it is asked for."""
+        """Show a number that only grows and is read at each scrape."""
         self._registry.register(_Counter(name, what, read))
 
     def tasks(self, open_: int, closed: int) -> None:
-        """Show how many tasks the store has from now on."""
+        """Set the numbers of open and closed tasks in the store."""
         self._tasks.labels("open").set(open_)
         self._tasks.labels("closed").set(closed)
 
     def keys(self, by_scope: Mapping[str, int]) -> None:
-        """Show how many keys the store has from now on."""
+        """Set the number of keys in the store, by scope."""
         for scope, number in by_scope.items():
             self._keys.labels(scope).set(number)
 
@@ -116,35 +116,35 @@ class Metrics:
     def estimating(self, kind: str) -> Iterator[None]:
         """Measure the time of an estimate that is computed in this block, unless it fails.
 
-        `kind` is a fixed word of the server's own: "estimate", "series", "picture", "comparison" or "fit".
+        `kind` is "picture" or that of a question: "estimate", "series", "difference", "fit" or "plan".
         """
         start = time.perf_counter()
         yield
         self._estimate.labels(kind).observe(time.perf_counter() - start)
 
     def recent(self, seconds: float = 300.0) -> Recent:
-        """Return what this worker did in the last seconds, at most a quarter of an hour of them."""
+        """Return the work of this worker in the last `seconds`, at most a quarter of an hour."""
         return self._recent.read(seconds)
 
     def sources(self, stored: list[StoredSource], names: Mapping[str, str]) -> None:
-        """Show what a store has of sources from now on; `names` are those of tasks by id."""
+        """Set the sources of the store; `names` are the names of tasks by id."""
         self._sources.stored, self._sources.names = stored, names
 
     def name_task(self, task_id: str, name: str, width: int) -> None:
-        """Say what a task is called in metrics, and how many bytes its codes take."""
+        """Set the name of a task in metrics, and the bytes that each of its codes takes."""
         self._names[bytes.fromhex(task_id)] = name, task_id, width
 
     def refused(self, kind: str) -> None:
-        """Count an answer that is a problem."""
+        """Count an answer with a problem."""
         self._refused.labels(kind).inc()
         self._recent.refused(kind)
 
     def cut(self, reason: str) -> None:
-        """Count a connection that the server ended before its client did."""
+        """Count a connection that the server closed before its client did."""
         self._cut.labels(reason).inc()
 
     def added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
-        """Count a group that the store took, on the writer's thread."""
+        """Count a group that the store accepted, on the writer's thread."""
         self._commit.observe(seconds)
         self._group.observe(len(batches))
         became = {outcome: outcomes.count(outcome) for outcome in Outcome}
@@ -162,17 +162,17 @@ class Metrics:
         self._recent.added(reports, became[Outcome.COUNTED], became[Outcome.REPLAYED], seconds)
 
     def failed(self) -> None:
-        """Count a group that the store did not take."""
+        """Count a group that the store failed to accept."""
         self._failed.inc()
         self._recent.failed()
 
     def text(self) -> bytes:
-        """Return everything in Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
 class _Counter(Collector):
-    """A counter that somebody else keeps."""
+    """A counter that is kept elsewhere."""
 
     def __init__(self, name: str, what: str, read: Callable[[], float]) -> None:
         self._name, self._what, self._read = name, what, read
@@ -182,7 +182,7 @@ class _Counter(Collector):
 
 
 class _Sources(Collector):
-    """Gauges of sources, which may be dropped."""
+    """Gauges of sources; they are read at each scrape, because sources may be dropped."""
 
     def __init__(self) -> None:
         self.stored: list[StoredSource] = []
@@ -190,7 +190,7 @@ class _Sources(Collector):
 
     def collect(self) -> Iterator[Metric]:
         reports = GaugeMetricFamily(
-            "arcwise_source_reports", "Reports that a source has", labels=("source", "task", "task_id")
+            "arcwise_source_reports", "Reports of a source", labels=("source", "task", "task_id")
         )
         replaced = GaugeMetricFamily(
             "arcwise_source_replaced_timestamp_seconds",

@@ -1,6 +1,6 @@
-"""What a worker did in the last minutes: sums over slots of ten seconds, in memory, for the operator page.
+"""The work of a worker in the last minutes: sums over slots of ten seconds, in memory, for the operator page.
 
-Nothing here is finer than a slot, and nothing says who sent what.
+Nothing is kept at a finer resolution, and nothing identifies a sender.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _SLOT_SECONDS = 10
 _SLOTS = 90
-"""A quarter of an hour."""
+"""Slots that are kept: a quarter of an hour."""
 
 # Bins of latencies, each 2^(1/4) times as wide as the one before: a median is right to 9 %.
 _FIRST_SECONDS = 50e-6
@@ -26,11 +26,11 @@ _BINS = 22 * _BINS_PER_DOUBLING
 class Recent(NamedTuple):
     """The work of a worker in the last minutes.
 
-    `seconds` is the time covered, up to now: less than was asked for when the worker is younger. `replayed`
-    are batches that had been counted before, and `refused` are requests answered with a problem, by its kind,
-    the most frequent first. `commits` and `failed` are groups of batches that the store took and did not
-    take; `commit_median` and `commit_worst` are the seconds for a group, None without commits, and the median
-    is right to 9 %.
+    `seconds` is the time covered, up to now; it is shorter than requested if the worker is younger.
+    `replayed` are batches that had been counted before, and `refused` are requests answered with a problem,
+    by its kind, the most frequent first. `commits` and `failed` are groups of batches that the store accepted
+    and did not accept; `commit_median` and `commit_worst` are the seconds for a group, None without commits.
+    The median is right to 9 %.
     """
 
     seconds: float
@@ -61,7 +61,7 @@ class RecentSlots:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._start = monotonic()
-        self._slots: deque[_Slot] = deque([_Slot(0)], maxlen=_SLOTS)  # those in which something happened
+        self._slots: deque[_Slot] = deque([_Slot(0)], maxlen=_SLOTS)  # only slots with events
         self._lock = threading.Lock()
 
     def _slot(self) -> _Slot:
@@ -73,7 +73,7 @@ class RecentSlots:
         return last
 
     def added(self, reports: int, batches: int, replayed: int, seconds: float) -> None:
-        """Count a group that the store took, and how long it took it."""
+        """Count a group that the store accepted, and the seconds that it took."""
         doublings = math.log2(max(seconds, _FIRST_SECONDS) / _FIRST_SECONDS)
         place = min(int(doublings * _BINS_PER_DOUBLING), _BINS)
         with self._lock:
@@ -85,18 +85,18 @@ class RecentSlots:
             slot.worst = max(slot.worst, seconds)
 
     def failed(self) -> None:
-        """Count a group that the store did not take."""
+        """Count a group that the store did not accept."""
         with self._lock:
             self._slot().failed += 1
 
     def refused(self, kind: str) -> None:
-        """Count an answer that is a problem."""
+        """Count an answer with a problem."""
         with self._lock:
             refused = self._slot().refused
             refused[kind] = refused.get(kind, 0) + 1
 
     def read(self, seconds: float) -> Recent:
-        """Return what happened in the last seconds, at most a quarter of an hour."""
+        """Return the work of the last `seconds`, at most a quarter of an hour."""
         with self._lock:
             now = self._monotonic() - self._start
             last = int(now // _SLOT_SECONDS)
@@ -130,4 +130,4 @@ def _median(bins: Mapping[int, int], worst: float) -> float:
         left -= bins[place]
         if left <= 0:
             return min(_FIRST_SECONDS * 2 ** ((place + 0.5) / _BINS_PER_DOUBLING), worst)
-    raise AssertionError("a median of nothing")
+    raise AssertionError("a median of no values")

@@ -1,4 +1,4 @@
-"""uvicorn for one app on one socket, until SIGINT or SIGTERM, and the first lines of its log."""
+"""Runs uvicorn for one app on one socket, until SIGINT or SIGTERM, and logs the first lines."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _log = logging.getLogger("arcwise.server")
 def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
     """Log the store, the tasks, the keys and the addresses of a server that has just started.
 
-    Each line is logged from a place of its own, because `SparingHandler` writes only one line a minute from
+    Each line is logged from a separate place, because `SparingHandler` writes only one line a minute from
     each place. Secrets in the store's URL are left out.
     """
     _log.info("arcwise %s on Python %s", __version__, platform.python_version())
@@ -56,7 +56,7 @@ def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
 
 def _tasks(runtime: Runtime) -> str:
     tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
-    # Open ones first: of many, those are what is left out last.
+    # Open tasks first, so that closed ones are left out first.
     ids = sorted(tasks, key=lambda task_id: task_id in closed)
     words = [
         f"{tasks[task_id].name} ({task_id[:_ID_DIGITS]}{', closed' if task_id in closed else ''})"
@@ -73,16 +73,16 @@ def _keys(runtime: Runtime) -> str:
 
 
 def _of_this_machine(url: str) -> str:
-    """Return a URL that a browser on this machine can open, for a server on all addresses."""
+    """Return a URL that a browser on this machine can open, for a server that listens on all addresses."""
     return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
 
 _STOP_SECONDS = 10
-"""What requests have to end once nothing new is taken; those that do not are cancelled, and sent again."""
+"""Seconds that requests have to end at shutdown; the rest are cancelled, and clients send them again."""
 
 
 class _Server(uvicorn.Server):
-    """Says where it listens once it does, tunes the garbage collector, and stops in steps."""
+    """Reports its URL once it listens, tunes the garbage collector, and stops in steps."""
 
     url = ""
 
@@ -106,7 +106,7 @@ class _Server(uvicorn.Server):
             await super().startup([])
             if self.started:
                 self._accept(sockets or [])
-        # What is loaded by now lives as long as the process; scanning it again costs 20 us a request.
+        # Everything loaded by now lives as long as the process; scanning it again costs 20 us a request.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
@@ -127,20 +127,20 @@ class _Server(uvicorn.Server):
         return len(self.server_state.connections) >= self._settings.max_connections
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # A balancer sees first that this worker is going, and sends its requests elsewhere; then it goes.
+        # First a load balancer sees that this worker is stopping and sends its requests elsewhere.
         if self._runtime is not None:
             self._runtime.drain()
         until = time.monotonic() + self._settings.drain_seconds
         while time.monotonic() < until and not self.force_exit:
             await asyncio.sleep(0.05)
-        for acceptor in self._acceptors:  # uvicorn then ends the connections that are there
+        for acceptor in self._acceptors:  # uvicorn then ends the open connections
             await acceptor.close()
         await super().shutdown(sockets)
-        finish_logs()  # uvicorn ends by the signal that it got: nothing runs at exit
+        finish_logs()  # uvicorn ends by the signal that it got, so nothing runs at exit
 
 
 def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Callable[[Scope], Taker | None]:
-    """Return `taker` behind proxies: senders get the addresses that uvicorn reads from the headers."""
+    """Return `taker` for use behind proxies: senders get the addresses that the headers name."""
 
     async def nothing(_scope: Any, _receive: Any, _send: Any) -> None:
         pass
@@ -148,7 +148,7 @@ def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Ca
     rename: Any = ProxyHeadersMiddleware(nothing, trusted)
 
     def take_renamed(take: Taker, scope: Scope, body: bytes, done: Done) -> None:
-        Eager(rename(scope, None, None))  # it changes the scope, and waits for nothing
+        Eager(rename(scope, None, None))  # it changes the scope without waiting
         take(scope, body, done)
 
     def forwarded(scope: Scope) -> Taker | None:
@@ -171,8 +171,8 @@ def run(
 ) -> None:
     """Serve an app of `create_app` on a listening socket until SIGINT or SIGTERM.
 
-    `started` is called with the URL when it is served. Raises `click.ClickException` when the app does not
-    start.
+    `started` is called with the URL when the app is served. Raises `click.ClickException` when the app does
+    not start.
     """
     settings = settings or ProcessSettings()
     allow_files(settings.max_connections)
@@ -198,18 +198,18 @@ def run(
     server.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def is_told(_record: logging.LogRecord) -> bool:
-        return not getattr(app, "trouble", "")  # which is said in one line below, without a traceback
+        return not getattr(app, "trouble", "")  # reported in one line below, without a traceback
 
     logger = logging.getLogger("uvicorn.error")
     logger.addFilter(is_told)
     try:
         server.run(sockets=[listener])
-    except SystemExit:  # by which newer versions of uvicorn say that it has not started
+    except SystemExit:  # newer versions of uvicorn raise it if they fail to start
         if server.started:
             raise
     finally:
         logger.removeFilter(is_told)
-        listener.close()  # one of a server that has started is closed by now
+        listener.close()  # if the server has started, it is already closed
     if not server.started:
         trouble: str = getattr(app, "trouble", "")
         raise click.ClickException(trouble or "the server did not start; the lines above say why")

@@ -1,7 +1,7 @@
-"""Cuts clients that do not read their answers: how long an answer may wait, and how many bytes of them.
+"""Closes connections to clients that do not read their answers: limits on waiting time and waiting bytes.
 
-uvicorn stops writing to a connection whose client does not read, and then waits for ever; so does a closing
-connection that still has something to send.
+If a client does not read, uvicorn stops writing to its connection and then waits for ever. A closing
+connection that still has something to send waits for ever, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 _BYTES = 512 << 10
-"""For every so many of a large answer a client has the same time again: some 17 kB a second by default."""
+"""For every 512 KiB of a large answer a client has the same time again: by default some 17 kB a second."""
 
 
 class _Connection(Protocol):
@@ -21,30 +21,30 @@ class _Connection(Protocol):
 
 
 class SlowReaders:
-    """Cuts connections whose clients do not take their answers.
+    """Closes connections whose clients do not read their answers.
 
-    An answer must be taken within `seconds`, and as long again for every 512 KiB that wait. At most `most`
-    bytes of answers may wait at the same moment over all connections; beyond that, those that have waited
-    longest are cut, because a client that reads at all does not wait long. `count` is called for every
-    connection that is cut.
+    An answer must be read within `seconds`, and the same time again for every 512 KiB that wait. At most
+    `most` bytes of answers may wait at the same time over all connections; beyond that, those that have
+    waited longest are closed, because a client that reads at all does not wait long. `count` is called for
+    every closed connection.
     """
 
     def __init__(self, seconds: float, most: int, count: Callable[[], object] = lambda: None) -> None:
         self._seconds = seconds
         self._most = most
         self._count = count
-        self._deadlines: dict[asyncio.Transport, float] = {}  # those that wait, the longest first
-        self._sizes: dict[asyncio.Transport, int] = {}  # what waited when it was looked at last: no less
+        self._deadlines: dict[asyncio.Transport, float] = {}  # those that wait, longest first
+        self._sizes: dict[asyncio.Transport, int] = {}  # bytes that waited at the last look: an upper bound
         self._total = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
-        """Look after these connections, until none is left; call it for every new one."""
+        """Watch these connections until none is left; call it for every new one."""
         if self._timer is None:
             self._timer = loop.call_later(self._seconds / 8, self._look, loop, connections)
 
     def stalled(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
-        """Take note that a transport has more to send than its client takes."""
+        """Note that a transport has more to send than its client takes."""
         size = transport.get_write_buffer_size()
         if size == 0 or transport in self._deadlines:
             return
@@ -53,7 +53,7 @@ class SlowReaders:
         self._total += size
         if self._total <= self._most:
             return
-        # Some may have been taken since: a stalled connection is given nothing more, so sizes only shrink.
+        # Clients may have read some since: a stalled connection gets no more data, so sizes only shrink.
         self._sizes = {waiting: waiting.get_write_buffer_size() for waiting in self._deadlines}
         self._total = sum(self._sizes.values())
         for waiting in list(self._deadlines):
@@ -62,7 +62,7 @@ class SlowReaders:
             self._cut(waiting)
 
     def moved(self, transport: asyncio.Transport) -> None:
-        """Take note that its client took what waited, or that the connection is gone."""
+        """Note that the client has read the waiting bytes, or that the connection is gone."""
         if self._deadlines.pop(transport, None) is not None:
             self._total -= self._sizes.pop(transport)
 
@@ -71,7 +71,7 @@ class SlowReaders:
         if connections:
             self.watch(loop, connections)
         for connection in connections:
-            if connection.transport.is_closing():  # nothing tells when, and little may wait: look for it
+            if connection.transport.is_closing():  # no callback reports this, and few bytes may wait
                 self.stalled(loop, connection.transport)
         now = loop.time()
         for transport, deadline in list(self._deadlines.items()):

@@ -1,3 +1,3 @@
-"""HTTP routes, one module per concept; that of reports is `arcwise.server.collect.ingest`."""
+"""HTTP routes, one module per concept; `arcwise.server.collect.ingest` has the route of reports."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""POST /v1/tasks, and its close and open: what an admin key may do."""
+"""POST /v1/tasks, and closing and opening a task: the actions of an admin key."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def admin_routes(runtime: Runtime) -> APIRouter:
     def admin(request: Request) -> Actor:
         return Actor(runtime.gate.check(request.scope, "admin"))
 
-    @router.post("/v1/tasks", summary="Make a task known", status_code=201, openapi_extra=_TASK_BODY)
+    @router.post("/v1/tasks", summary="Add a task", status_code=201, openapi_extra=_TASK_BODY)
     async def make_task(request: Request) -> Response:
-        """Serve a task from now on; 200 when it is known already. Its certificate is checked."""
+        """Serve a task from now on; 200 if it is already known. Its certificate is checked."""
         actor = admin(request)
         body = await runtime.ingest.bodies.read(request.scope, request.receive, most=MAX_TASK_BYTES)
         task, is_new = await administration.make_task(actor, body)
         return _state(runtime, task.id, 201 if is_new else 200)
 
-    @router.post("/v1/tasks/{task_id}/close", summary="Take no more reports of a task")
+    @router.post("/v1/tasks/{task_id}/close", summary="Stop accepting reports of a task")
     async def close_task(request: Request, task_id: str) -> Response:
-        """No worker counts a report once this has answered; estimates stay. Closing twice changes nothing."""
+        """After the answer no worker counts a report; estimates stay. Closing twice changes nothing."""
         await administration.close_task(admin(request), task_id)
         return _state(runtime, task_id, 200)
 
-    @router.post("/v1/tasks/{task_id}/open", summary="Take reports of a closed task again")
+    @router.post("/v1/tasks/{task_id}/open", summary="Accept reports of a closed task again")
     async def open_task(request: Request, task_id: str) -> Response:
-        """Other workers take them within ten seconds. Reports that were refused meanwhile are lost."""
+        """Other workers accept them within ten seconds. Reports refused in the meantime are lost."""
         await administration.open_task(admin(request), task_id)
         return _state(runtime, task_id, 200)
 

@@ -1,4 +1,4 @@
-"""/.well-known/ohttp-gateway: the gateway of Oblivious HTTP (RFC 9458), where the settings name its keys."""
+"""/.well-known/ohttp-gateway: the gateway of Oblivious HTTP (RFC 9458), if the settings name its keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEYS_MEDIA_TYPE: Final = "application/ohttp-keys"
 
 
 def gateway_routes(runtime: Runtime) -> APIRouter:
-    """Return the routes of the gateway; without one, they answer 404."""
+    """Return the routes of the gateway; without a gateway, they answer 404."""
     router = APIRouter(tags=["reports"])
 
     async def refuse(_request: Request) -> Response:
@@ -33,7 +33,7 @@ def gateway_routes(runtime: Runtime) -> APIRouter:
         responses={200: {"content": {_KEYS_MEDIA_TYPE: {}}}},
     )
     async def configuration() -> Response:
-        """Return ``application/ohttp-keys``: for operators to compare, since it has to ship with the app."""
+        """Return ``application/ohttp-keys``: for operators to compare, since it must ship with the app."""
         if runtime.gateway is None:
             raise _no_gateway()
         return Response(

@@ -1,4 +1,4 @@
-"""/health/live, /health/ready, /metrics and /docs: what supervisors, Prometheus and people ask."""
+"""/health/live, /health/ready, /metrics and /docs, for supervisors, Prometheus and people."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def health_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/health/ready", summary="Reports can be taken")
     async def ready() -> dict[str, str]:
-        """Whether the store can be read and written, the queue has room, and the server goes on; else 503."""
+        """Whether the store can be read and written, the queue has room, and the server is not stopping."""
         trouble = runtime.trouble()
         if trouble is not None:
             raise Problem(503, "not-ready", trouble, headers={"Retry-After": "5"})
@@ -34,7 +34,7 @@ def health_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/metrics", summary="Counters for Prometheus", response_class=PlainTextResponse)
     async def metrics(request: Request) -> Response:
-        """Show what this worker did since it started; takes a metrics or an admin key, where keys are on."""
+        """Show the counters of this worker since its start; takes a metrics or admin key if keys are on."""
         runtime.gate.check(request.scope, "metrics")
         return Response(runtime.metrics.text(), media_type=Metrics.CONTENT_TYPE)
 
@@ -52,7 +52,7 @@ _HTML = """<!doctype html>
 </head>
 <body>
 <div id="swagger-ui"></div>
-<noscript><p>This page takes JavaScript; <a href="openapi.json">openapi.json</a> says the same.</p></noscript>
+<noscript><p>This page needs JavaScript; see <a href="openapi.json">openapi.json</a> instead.</p></noscript>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/start.js"></script>
 </body>
@@ -69,13 +69,13 @@ SwaggerUIBundle({
   syntaxHighlight: { activated: false },
 });
 """
-"""validatorUrl: by default it sends the address of the document to a server of others."""
+"""validatorUrl: by default Swagger UI sends the address of the document to a third-party server."""
 
 _CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Swagger UI writes style attributes and pictures of its own into the page; scripts it does not."""
+"""Swagger UI writes its own style attributes and pictures into the page, but no scripts."""
 
 _HEADERS = {
     "Content-Security-Policy": _CSP,
@@ -88,7 +88,7 @@ _KEEP = {"Cache-Control": "public, max-age=86400", **_HEADERS}
 
 
 def docs_routes() -> APIRouter:
-    """Return the page and its files; it says no more than /openapi.json, so it takes no key either."""
+    """Return the page and its files; it shows no more than /openapi.json, so it needs no key either."""
     router = APIRouter(include_in_schema=False)
     read: dict[str, bytes] = {}
 

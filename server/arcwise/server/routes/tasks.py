@@ -1,4 +1,4 @@
-"""GET /v1/tasks and what is below /v1/tasks/{task}: what readers ask."""
+"""GET /v1/tasks and the paths below /v1/tasks/{task}, for readers."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ _FORMS = {**MEDIA_TYPES, **PICTURES}
 
 _Task = Annotated[
     str,
-    Path(description="The task's id; or its name, percent-encoded, where exactly one open task has it."),
+    Path(description="The task's id, or its name, percent-encoded, if exactly one open task has it."),
 ]
 
 _QUESTIONS: dict[Kind, tuple[str, str]] = {
     "estimate": (
-        "Estimate from all reports so far, or of some epochs",
-        "`n`, and each estimate that the task allows as value, low, high, method and notes.",
+        "Estimate from all reports so far, or from some epochs",
+        "`n`, and each estimate that the task allows, with value, low, high, method and notes.",
     ),
     "series": (
         "Estimates over time",
-        "Points of merged epochs, in order and without holes, each with its mean or its direction.",
+        "Points of merged epochs, in order and without gaps, each with its mean or its direction.",
     ),
     "difference": (
         "Compare with other epochs, or another task",
-        "The other reports' numbers less these, with intervals, and a test whether both come from one "
+        "The other reports' numbers minus these, with intervals, and a test whether both come from one "
         "population.",
     ),
     "fit": (
         "Test whether honest reports explain the counts",
-        "The p-value of the test, codes with a surplus, and what liars who stay unseen could do. Takes "
+        "The p-value of the test, codes with a surplus, and how much unseen liars could change. Takes "
         "seconds.",
     ),
     "plan": (
-        "Plan how many more reports a half-width takes",
-        "How many reports it takes in all, and how many more, until the interval of the mean or the "
-        "direction is as narrow as wanted.",
+        "Plan how many more reports a half-width needs",
+        "The number of reports, in all and in addition, until the interval of the mean or the direction is "
+        "as narrow as wanted.",
     ),
 }
-"""Summary and description of each kind of question, which is also what the path ends with."""
+"""Summary and description of each kind of question; the kind is also the last part of the path."""
 
 _FILES: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "estimate": ("estimate", ("json", "csv")),
@@ -61,35 +61,35 @@ _FILES: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "series": ("series", ("json", "csv", "svg", "png")),
     "difference": ("difference", ("json", "csv", "svg", "png")),
 }
-"""Downloads by their stems: of which question, and in which forms."""
+"""Downloads by file stem: the kind of question, and the forms."""
 
 _JSON_ONLY = ("fit", "plan")
 _DRAWN_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""Of a picture that is opened by itself: it can do nothing."""
+"""Policy of a picture that is opened by itself: it can do nothing."""
 
 
 def asked_task(runtime: Runtime, request: Request, text: str) -> Task:
     """Return the task with this id or name, if this request may read it.
 
-    Raises `Problem` as `Gate.check` and `Catalogue.find` do. Nobody is told of a task that they may not read.
+    Raises `Problem` as `Gate.check` and `Catalogue.find` do. Nobody learns of a task that they may not read.
     """
     actor, catalogue = runtime.gate.sender(request.scope, "read"), runtime.catalogue
     if text in catalogue.tasks:
         require(actor, "read", text)
         return catalogue.tasks[text]
     mine = actor.readable(catalogue.named(text))
-    if not mine:  # what is not there is refused to a key for some tasks as what is not its own
+    if not mine:  # a key for some tasks gets the same refusal for a missing task as for a forbidden one
         require(actor, "read", text)
     return catalogue.find(text, mine)
 
 
 def reader_routes(runtime: Runtime) -> APIRouter:
-    """Return the routes that read."""
+    """Return the routes for readers."""
     router = APIRouter(tags=["tasks"])
     texts: dict[str, bytes] = {}  # by task id
 
     async def as_json(task_ids: Iterable[str]) -> list[bytes]:
-        """Return tasks as their files hold them: made once, because a table is megabytes of digits."""
+        """Return tasks as in their files; each is made once, because a table is megabytes of digits."""
         ids = list(task_ids)
         for task_id in ids:
             if task_id not in texts:
@@ -102,9 +102,10 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         response_model=dict[str, Any],
     )
     async def list_tasks(request: Request) -> Response:
-        """Every task as its file would hold it, and when those that are closed were, in Unix seconds.
+        """List every task as in its file, and when closed tasks were closed, in Unix seconds.
 
-        A task with a central statement also has `readers`: what holds against whom, the local epsilon first.
+        A task with a central statement also has `readers`: the guarantee against each kind of reader, the
+        local epsilon first.
         """
         tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
         mine = runtime.gate.readable(request.scope, tasks)
@@ -113,9 +114,10 @@ def reader_routes(runtime: Runtime) -> APIRouter:
 
     @router.get("/v1/tasks/{task}", summary="Show one task", response_model=dict[str, Any])
     async def show_task(request: Request, task: _Task) -> Response:
-        """One task, as its file would hold it.
+        """Show one task, as in its file.
 
-        With a central statement it also has `readers`: what holds against whom, the local epsilon first.
+        A task with a central statement also has `readers`: the guarantee against each kind of reader, the
+        local epsilon first.
         """
         known = asked_task(runtime, request, name_in(request.scope, task))
         return _json(*await as_json([known.id]))
@@ -123,7 +125,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
     async def answered(
         request: Request, segment: str, kind: Kind, form: str = "", file: str = ""
     ) -> Response:
-        """Answer a question; in the form that Accept asks for, or as a file."""
+        """Answer a question, in the form that Accept asks for or as a file."""
         task = asked_task(runtime, request, name_in(request.scope, segment))
         against = request.query_params.getlist("against") if kind == "difference" else []
         other = asked_task(runtime, request, against[0]) if len(against) == 1 else None
@@ -134,7 +136,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         answer = await runtime.estimates.answer(
             task, question, form, _tags(request), other=other, reader=reader
         )
-        # With a key in between, nobody else's cache may keep it; and each time the tag is asked about.
+        # private: shared caches must not keep an answer to a key. no-cache: each use revalidates the tag.
         vary = "Authorization, Cookie" if file else "Accept, Authorization, Cookie"
         headers = {"ETag": answer.tag, "Cache-Control": "private, no-cache", "Vary": vary}
         if answer.body is None:
@@ -169,7 +171,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
         @router.get(
             f"/v1/tasks/{{task}}/{stem}.{{form}}",
             summary=f"Download the {words} as a file",
-            description=f"As /v1/tasks/{{task}}/{kind}, with a file name. PNG takes the extra plots.",
+            description=f"As /v1/tasks/{{task}}/{kind}, with a file name. PNG needs the extra plots.",
             operation_id=f"download_{stem}",
             responses=_responses(forms),
             openapi_extra={"parameters": parameters_of(kind)},
@@ -199,11 +201,11 @@ def _responses(forms: Iterable[str]) -> dict[int | str, dict[str, Any]]:
     content = {_FORMS[form]: {"schema": _SCHEMAS[form]} for form in forms}
     return {
         200: {
-            "description": "With an ETag. JSON of a task with a central statement has `readers`: what holds "
-            "against whom, the local epsilon first",
+            "description": "With an ETag. JSON of a task with a central statement has `readers`: the "
+            "guarantee against each kind of reader, the local epsilon first",
             "content": content,
         },
-        304: {"description": "What an ETag in If-None-Match names is still the same"},
+        304: {"description": "The content that an ETag in If-None-Match names has not changed"},
     }
 
 

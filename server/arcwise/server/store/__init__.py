@@ -1,4 +1,4 @@
-"""Where counts are kept: an interface, its stores, and the writer that shares commits between requests."""
+"""Stores of counts: the interface, its implementations, and a writer that shares commits among requests."""
 
 from __future__ import annotations
 
@@ -47,26 +47,26 @@ STORES = {
     "postgresql": "arcwise.server.store.postgres.store:PostgresStore",
     "postgres": "arcwise.server.store.postgres.store:PostgresStore",
 }
-"""Where the class of each scheme is, imported when a URL names it (docs/contributing/adding-a-store.md)."""
+"""The class for each scheme, imported when a URL names the scheme (docs/contributing/adding-a-store.md)."""
 
 
 @explained
 def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Store:
     """Open the store that a URL names.
 
-    ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``postgresql://user@host/database`` with
-    whatever libpq takes after it, such as ``?sslmode=verify-full``. A password is better kept in a
-    ``.pgpass`` file.
+    ``sqlite:///relative.db``, ``sqlite:////absolute.db``, or ``postgresql://user@host/database`` with any
+    settings of libpq after it, such as ``?sslmode=verify-full``. Keep a password in a ``.pgpass`` file
+    rather than in the URL.
 
     Parameters
     ----------
     url
-        Which store.
+        URL of the store.
     create
-        Make the store when it does not exist; False: that is an error.
+        Make the store when it does not exist; if False, a missing store is an error.
     read_only
-        Write nothing: what would change the store raises `StoreError`, and so does a store that does not
-        exist. Servers may go on writing.
+        Write nothing: methods that would change the store raise `StoreError`, and so does opening a store
+        that does not exist. Servers may go on writing.
 
     Raises
     ------
@@ -84,39 +84,39 @@ def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Sto
 
 @explained
 def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> list[Migration]:
-    """Bring a store to schema `to`, in one transaction and under a lock; return what was applied.
+    """Bring a store to schema `to`, in one transaction and under a lock; return the applied migrations.
 
     Parameters
     ----------
     url
-        Which store; it must exist.
+        URL of the store, which must exist.
     to
-        Version of the schema; None: the newest. There is no way back but a backup.
+        Version of the schema; None means the newest. The only way back is a backup.
     dry_run
-        Apply everything and undo it: what would fail, fails.
+        Apply everything and undo it: a migration that would fail raises its error.
 
     Raises
     ------
     ParameterError
-        When the URL names no store that this version has, or `to` no schema that the store can have.
+        When the URL names no store that this version has, or `to` is no schema that the store can have.
     StoreError
-        When the store cannot be opened or migrated; it is as it was.
+        When the store cannot be opened or migrated; it stays as it was.
     """
     return _class_of(url).migrate(url, to, dry_run=checked_bool("dry_run", dry_run))
 
 
 def check_store_url(url: object) -> str:
-    """Return the URL of a store of a scheme that this version has; nothing is opened.
+    """Return the URL of a store if this version has its scheme; nothing is opened.
 
     Parameters
     ----------
     url
-        What should be one, such as ``sqlite:///arcwise.db``.
+        The value to check, such as ``sqlite:///arcwise.db``.
 
     Raises
     ------
     ParameterError
-        When it is something else. The message never holds the URL: that of another database, such as
+        When it is something else. The message never repeats the URL: that of another database, such as
         postgresql+psycopg://, may hold a password.
     """
     scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")

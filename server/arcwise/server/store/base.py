@@ -1,4 +1,4 @@
-"""What a store promises. Every store passes the contract tests in ``tests/server/store``."""
+"""The interface of stores. Every store passes the contract tests in ``tests/server/store``."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ if TYPE_CHECKING:
 
 
 MOST_SESSIONS = 100
-"""Sessions of one key at the same time; a further one ends the oldest."""
+"""Sessions of one key at the same time; another one ends the oldest."""
 
 
 class Outcome(Enum):
-    """What became of a batch."""
+    """The outcome of a batch."""
 
     COUNTED = "counted"
-    """Its codes are in the counts now."""
+    """Its codes are now in the counts."""
     REPLAYED = "replayed"
-    """A batch of its id had been counted before."""
+    """A batch with its id had been counted before."""
     CLOSED = "closed"
-    """Its task takes no more reports, or the ids of its epoch are forgotten: it is not counted, and whether
-    it had been cannot be told."""
+    """Its task takes no more reports, or the ids of its epoch are deleted: it is not counted, and whether it
+    had been counted before is unknown."""
 
 
 class Store(ABC):
-    """Counts per task and epoch, the ids of the batches that are in them, tasks and keys; no reports.
+    """Counts per task and epoch, the ids of the counted batches, tasks and keys; no reports.
 
-    Sessions and the audit log say who got in and what they changed. None of it leaves a store with an export.
+    Sessions and the audit log record who logged in and what they changed. An export includes neither.
 
     `add` is called from one thread at a time; everything else may be called from any thread at any time.
-    Every method raises `StoreError` when the store cannot do its work; what had been acknowledged stays.
+    Every method raises `StoreError` when the store cannot do its work; acknowledged data stays.
 
     Parameters
     ----------
     url
-        Which store, of a scheme in `arcwise.server.store.STORES`.
+        URL of the store, with a scheme in `arcwise.server.store.STORES`.
     create
-        Make the store when it does not exist; False: that is a `StoreError`.
+        Make the store when it does not exist; if False, a missing store raises `StoreError`.
     """
 
     @abstractmethod
@@ -68,11 +68,11 @@ class Store(ABC):
 
     @classmethod
     def open_read_only(cls, url: str) -> Store:
-        """Open a store that exists, and write nothing; see `arcwise.server.store.open_store`.
+        """Open an existing store without writing anything; see `arcwise.server.store.open_store`.
 
-        A store that has no such way need not implement it: then `arcwise dashboard` does not open it.
+        A store need not implement this; `arcwise dashboard` cannot open it then.
         """
-        raise StoreError("a store of this kind cannot be opened for reading alone")
+        raise StoreError("a store of this kind cannot be opened for reading only")
 
     @classmethod
     @abstractmethod
@@ -82,47 +82,47 @@ class Store(ABC):
     @property
     @abstractmethod
     def secret(self) -> bytes:
-        """32 random bytes that were drawn when the store was made, the same for every process that opens it.
+        """32 random bytes drawn when the store was made, the same for every process that opens it.
 
-        They key what readers get to see of hashed counts. They are never exported or merged.
+        They are the key of hashed counts that readers can see. They are never exported or merged.
         """
 
     @abstractmethod
     def register(self, tasks: Iterable[Task]) -> None:
-        """Make the tasks known. Must be called before batches of theirs are added; may be repeated.
+        """Add tasks to the store. Must be called before their batches are added; may be repeated.
 
-        A task that is known stays as it is, open or closed.
+        A known task stays as it is, open or closed.
         """
 
     @abstractmethod
     def tasks(self) -> list[StoredTask]:
-        """Return every task that was ever registered, by any process, the oldest first."""
+        """Return every task that any process ever registered, oldest first."""
 
     @abstractmethod
     def close_task(self, task_id: str, now: int) -> bool:
-        """Take no more reports of a task; when this returns, no process counts one any more.
+        """Stop accepting reports of a task; when this returns, no process counts one any more.
 
         Parameters
         ----------
         task_id
-            In hex.
+            Id of the task, in hex.
         now
             The time in Unix seconds.
 
         Returns
         -------
         bool
-            False when the task was closed already, or is not known.
+            False when the task is already closed or unknown.
         """
 
     @abstractmethod
     def open_task(self, task_id: str) -> bool:
-        """Take reports of a closed task again; return False when it was open already, or is not known."""
+        """Accept reports of a closed task again; return False when it is already open or unknown."""
 
     def open_alone(self, task: Task, *, again: bool) -> bool:
         """Register a task, or (`again`) open it again, unless another open task has its name.
 
-        A store that several processes use decides this in one transaction; what stands here does not.
+        A store that several processes use must do this in one transaction; this default does not.
 
         Returns
         -------
@@ -145,16 +145,16 @@ class Store(ABC):
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count the batches whose id is new to their task, durably, all or none.
 
-        When this returns, what was counted survives a crash of the process and of the machine. The first
-        content under an id wins, within one call too. Codes must have been checked against the task.
+        When this returns, counted batches survive a crash of the process and of the machine. The first
+        content under an id wins, also within one call. Codes must have been checked against the task.
 
         After a `StoreError` it is not always known whether the batches were counted (a connection may break
-        between the commit and its reply); the same batches can be added again, and count once.
+        between the commit and its reply). The same batches can be added again, and count once.
 
         Returns
         -------
         list of Outcome
-            What became of each batch.
+            The outcome of each batch.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Store(ABC):
     def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
         """Return the number of reports per code, shape (K,), for every epoch that has any.
 
-        Takes 8 * K bytes an epoch; `sums` and `reports_by_epoch` do not.
+        Takes 8 * K bytes per epoch; `sums` and `reports_by_epoch` take less.
         """
 
     @abstractmethod
@@ -175,70 +175,70 @@ class Store(ABC):
     ) -> dict[int, int]:
         """Return the number of reports of every epoch that has any, in ascending order of epochs.
 
-        No counts leave the store: two numbers an epoch, whatever the number of codes.
+        This transfers two numbers per epoch and no counts, for any number of codes.
 
         Parameters
         ----------
         task
-            Whose reports.
+            The task of the reports.
         first, last
-            The range of epochs, both included; None: open.
+            The range of epochs, both included; None means open.
         """
 
     @abstractmethod
     def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> IntArray:
         """Return the number of reports per code, added up over groups of epochs, shape (rows, K).
 
-        All of one moment. Epochs are read one after the other: memory is bounded by the result, whatever the
-        number of epochs.
+        All counts are read at one moment. Epochs are read one after the other: memory is bounded by the
+        result, for any number of epochs.
 
         Parameters
         ----------
         task
-            Whose reports.
+            The task of the reports.
         groups
-            The row that each epoch is added to, from 0 on; epochs that are not in it are left out, and those
-            without reports add nothing. None: every epoch is added to row 0.
+            The row that each epoch is added to, from 0 on. Epochs not in it are left out, and epochs without
+            reports add nothing. None adds every epoch to row 0.
         rows
-            How many rows the result has; those that no epoch is added to are 0.
+            Number of rows of the result; rows without an epoch are 0.
         """
 
     @abstractmethod
     def report_count(self, task: Task) -> int:
-        """Return the number of reports in the counts, those of sources too. Cheap: reads no counts."""
+        """Return the number of counted reports, including those of sources. Cheap: reads no counts."""
 
     @abstractmethod
     def revision(self, task: Task) -> tuple[int, int]:
-        """Return two numbers of which one changes whenever the counts of the task do.
+        """Return two numbers, at least one of which changes whenever the counts of the task do.
 
-        They are `report_count`, and how often a source was replaced or dropped, of any task. Cheap: no counts
-        are read. Read it before the counts whose age it stands for; they may be newer.
+        They are `report_count`, and how often any source of any task was replaced or dropped. Cheap: no
+        counts are read. Read it before the counts that it describes; they may be newer.
         """
 
     @abstractmethod
     def prune(self, task: Task, before: int) -> int:
-        """Forget the ids of batches of epochs below `before`; return how many. Counts stay.
+        """Delete the ids of batches of epochs below `before`; return how many. Counts stay.
 
-        What was forgotten is remembered, in the same transaction: batches of those epochs are `CLOSED` from
-        then on, or a replay would be counted again. What was closed stays closed, whatever `before` is later.
-        The last day before the newest epoch that has reports is never closed: devices may be a day ahead.
+        The deletion is recorded in the same transaction: batches of those epochs are `CLOSED` from then on,
+        or a replay would be counted again. Closed epochs stay closed, for any later `before`. The last day
+        before the newest epoch with reports is never closed, because devices may be a day ahead.
         """
 
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
-        """Close epochs, and decide for ever which of them are released; forget the ids of their batches.
+        """Close epochs, and decide for ever which of them are released; delete the ids of their batches.
 
-        An epoch that is decided is never looked at again, whatever comes later: what is released is frozen,
-        and what is not stays unreleased. Nothing happens while the task has no report at all. Unlike `prune`
-        this closes up to the newest epoch: what is closed must not depend on what comes after it.
+        A decided epoch is never looked at again: a released epoch is frozen, and an unreleased one stays
+        unreleased. Nothing happens while the task has no report at all. Unlike `prune` this closes up to the
+        newest epoch, because closing must not depend on later reports.
 
         Parameters
         ----------
         task
-            Whose epochs.
+            The task of the epochs.
         before
-            Close the epochs below, all at once for all processes.
+            Close the epochs below, at the same moment for all processes.
         least
-            Reports that an epoch must have to be released.
+            Least number of reports of a released epoch.
         unsure_before
             Epochs below are closed and not released: an earlier state of the store may have released them.
 
@@ -250,13 +250,13 @@ class Store(ABC):
         raise StoreError(f"{type(self).__name__} cannot release closed epochs")
 
     def decided(self, task: Task) -> Decided:
-        """Return how far it is decided what is released: it changes whenever `released` does. Cheap."""
+        """Return how far releases are decided; it changes whenever `released` does. Cheap."""
         return Decided(0, 0)
 
     def released(self, task: Task, first: int | None = None, last: int | None = None) -> dict[int, int]:
-        """Return the reports of the released epochs of a range, both included; in order; None: open.
+        """Return the reports of the released epochs of a range, both ends included, in order; None is open.
 
-        Below `decided`, as read before, it changes no more but by a merge and by `delete_data`.
+        Epochs below an earlier `decided` change only by a merge or by `delete_data`.
         """
         return {}
 
@@ -269,48 +269,49 @@ class Store(ABC):
         *,
         now: int | None = None,
     ) -> SourceReport:
-        """Take over counts that were made elsewhere, such as over the files of a lake, all or nothing.
+        """Replace the counts of a source, which were made elsewhere, such as over a lake; all or nothing.
 
         The counts of a task and epoch replace those that this source had, and add to those of the server and
-        of other sources. An epoch that is not in `counts` stays as it was, unless each of its batches is in
-        another open epoch now: then it is emptied. To empty one, give zeros. Nothing changes in an epoch that
-        is closed, or of a closed task: the report says what would have. The ids of the batches become known,
-        until they are pruned: to the server such a batch is a replay.
+        of other sources. An epoch that is not in `counts` stays as it was, unless all its batches are now in
+        other open epochs; then it is emptied. To empty an epoch, give zeros. Nothing changes in a closed
+        epoch or an epoch of a closed task; the report lists the changes that were left out. The ids of the
+        batches become known until they are pruned: the server treats such a batch as a replay.
 
         Parameters
         ----------
         name
-            Of the source: 1 to 64 letters, digits, dots, dashes and underscores.
+            Name of the source: 1 to 64 letters, digits, dots, dashes and underscores.
         counts
             The number of reports per code, shape (K,), by the id of a task (32 bytes) and epoch.
         batch_ids
-            The task, the epoch and the id of every batch that is in the counts, in any order, each once in
-            its task. It is read once, before anything is locked. Ids of closed epochs are ignored.
+            The task, the epoch and the id of every batch in the counts, in any order, each once in its task.
+            It is read once, before anything is locked. Ids of closed epochs are ignored.
         now
-            The time in Unix seconds; None: the machine's.
+            The time in Unix seconds; None means the machine's.
 
         Raises
         ------
         ParameterError
-            When a batch is counted by the server, by another source, or by this one in an epoch that is
-            closed or has other batches and is not in `counts`, with how many there are and where; when a task
-            is unknown, counts have the wrong shape or numbers, or ids do not fit them.
+            When a batch is already counted by the server, by another source, or by this source in an epoch
+            that is closed or has other batches and is not in `counts`; the message has their numbers and
+            places. Also when a task is unknown, counts have the wrong shape or numbers, or ids do not fit
+            them.
         """
 
     @abstractmethod
     def sources(self) -> list[StoredSource]:
-        """Return the sources, by name."""
+        """Return the sources, sorted by name."""
 
     @abstractmethod
     def drop_source(self, name: str, *, closed_too: bool = False) -> int:
-        """Forget a source, its counts and the ids of its batches; return how many reports that takes away.
+        """Delete a source, its counts and the ids of its batches; return the number of deleted reports.
 
         Parameters
         ----------
         name
-            Of the source.
+            Name of the source.
         closed_too
-            Also where it has counts in closed epochs, which cannot be brought back.
+            Whether to also delete counts in closed epochs, which cannot be brought back.
 
         Raises
         ------
@@ -320,151 +321,151 @@ class Store(ABC):
         """
 
     def delete_data(self, task_id: str) -> DeletedData:
-        """Delete what was reported to a closed task: counts, ids of batches, what waits for an archive.
+        """Delete the data of a closed task: counts, ids of batches, and batches waiting for an archive.
 
-        The task stays, closed: its devices are told so. Epochs that it has had take no more reports either,
-        should it be opened again: what is sent again must not bring back a part of what was deleted.
+        The task stays, closed, so that its devices learn of it. Its past epochs take no more reports even if
+        it is opened again, because repeated reports must not bring back a part of the deleted data.
 
         Parameters
         ----------
         task_id
-            In hex.
+            Id of the task, in hex.
 
         Raises
         ------
         ParameterError
-            When the task is open, or is not known.
+            When the task is open or unknown.
         StoreError
-            When it cannot be deleted; nothing is then. Also where a kind of store cannot do it.
+            When the data cannot be deleted, or this kind of store cannot do it; then nothing is deleted.
         """
-        raise StoreError(f"{type(self).__name__} cannot delete what was reported to a task")
+        raise StoreError(f"{type(self).__name__} cannot delete the data of a task")
 
     @abstractmethod
     def clock(self) -> int | None:
-        """Return the latest time that a server believed, in Unix seconds; None when none has run."""
+        """Return the latest time that a server believed, in Unix seconds; None before the first server."""
 
     @abstractmethod
     def advance_clock(self, to: int, *, reset: bool = False) -> int:
-        """Remember a time that a server believed, in Unix seconds; return the latest of all that were.
+        """Store a time that a server believed, in Unix seconds; return the latest time ever stored.
 
-        With `reset`, forget those before: nothing is counted yet that they could have closed.
+        With `reset`, forget the times before; nothing is counted yet that they could have closed.
         """
 
     @abstractmethod
     def add_key(self, key: StoredKey) -> None:
-        """Keep a key.
+        """Store a key.
 
         Raises
         ------
         ParameterError
-            When there is one of its id.
+            When there is already a key with its id.
         """
 
     @abstractmethod
     def keys(self) -> list[StoredKey]:
-        """Return all keys, revoked ones too, the oldest first."""
+        """Return all keys, including revoked ones, oldest first."""
 
     @abstractmethod
     def revoke_key(self, key_id: str, now: int) -> bool:
-        """Note that a key is good for nothing from `now` on, in Unix seconds, and forget its sessions.
+        """Revoke a key from `now` on, in Unix seconds, and delete its sessions.
 
         Returns
         -------
         bool
-            False when there is no such key, or it was revoked already.
+            False when there is no such key, or it is already revoked.
         """
 
     @abstractmethod
     def add_session(self, session: StoredSession) -> None:
-        """Keep a session. Of one key the newest `MOST_SESSIONS` are kept; earlier ones end."""
+        """Store a session. The newest `MOST_SESSIONS` of a key are kept; earlier ones end."""
 
     @abstractmethod
     def session(self, digest: bytes) -> StoredSession | None:
-        """Return the session with the digest, however old it is; None where there is none. Cheap."""
+        """Return the session with a digest, even if it is over; or None. Cheap."""
 
     @abstractmethod
     def see_session(self, digest: bytes, now: int) -> None:
-        """Note that a session was used at `now`, in Unix seconds; a later time that is known stays.
+        """Record that a session was used at `now`, in Unix seconds; a later known time stays.
 
-        Nothing happens where there is no such session: one that was ended does not come back.
+        Nothing happens if there is no such session: an ended session does not come back.
         """
 
     @abstractmethod
     def end_session(self, digest: bytes) -> bool:
-        """Forget a session; return False where there is none."""
+        """Delete a session; return False if it does not exist."""
 
     @abstractmethod
     def prune_sessions(self, now: int, idle_seconds: int) -> int:
-        """Forget the sessions that are over at `now`: return how many.
+        """Delete the sessions that are over at `now`; return how many.
 
         They are those past their absolute end, and those not used for `idle_seconds`.
         """
 
     @abstractmethod
     def begin_action(self, action: StoredAction) -> int:
-        """Write an entry into the audit log before what it is about is done; return the entry's number.
+        """Add an entry to the audit log before its action is done; return the entry's number.
 
-        So no change is without an entry: a process that dies in between leaves one whose outcome says that
-        it is not known.
+        So every change has an entry: if a process dies in between, the outcome of the entry stays "unknown".
         """
 
     @abstractmethod
     def end_action(self, number: int, outcome: str) -> None:
-        """Note what became of an action."""
+        """Record the outcome of an action."""
 
     @abstractmethod
     def actions(self, most: int, before: int | None = None) -> list[tuple[int, StoredAction]]:
-        """Return entries of the audit log with their numbers, the newest first.
+        """Return entries of the audit log with their numbers, newest first.
 
         Parameters
         ----------
         most
-            How many at most.
+            Most entries to return.
         before
-            Only those with a lower number; None: from the newest on.
+            Only entries with a lower number; None starts with the newest.
         """
 
     @abstractmethod
     def prune_actions(self, before: int) -> int:
-        """Forget the entries from before a time, in Unix seconds; return how many."""
+        """Delete the entries from before a time, in Unix seconds; return how many."""
 
     @abstractmethod
     def remember(self, name: str, value: int) -> None:
-        """Remember a number under a name, instead of the earlier one."""
+        """Store a number under a name, replacing an earlier one."""
 
     @abstractmethod
     def recall(self, name: str) -> int | None:
-        """Return the number that is remembered under a name; None where there is none."""
+        """Return the number stored under a name, or None."""
 
     @abstractmethod
     def export(self, *, ids: bool) -> Generator[Record, None, None]:
-        """Yield tasks and counts, all of one moment: a `Header`, then each task with what it holds.
+        """Yield tasks and counts, all of one moment: a `Header`, then each task with its data.
 
-        Keys, sessions, the audit log and what the store remembers for itself are not among it.
+        Keys, sessions, the audit log and the store's own numbers are not included.
 
-        Close it if it is not read to its end: it holds a transaction open.
+        Close the generator if you do not read it to its end: it holds a transaction open.
 
         Parameters
         ----------
         ids
-            With the ids of batches. Without them, who takes the records over cannot tell a replay.
+            Include the ids of batches. Without them, the store that merges the records cannot detect replays.
         """
 
     @abstractmethod
     def merge(self, records: Iterable[Record], now: int) -> int:
-        """Add what another store exported, all or nothing.
+        """Add the export of another store, all or nothing.
 
-        Tasks that are new here come as they are there; of the others the counts are added, and batches are
-        closed that are closed in either. Sources keep their names, so they can be replaced here.
+        Tasks that are new here are taken over with their state. For the others the counts are added, and
+        batches are closed if they are closed in either store. Sources keep their names, so they can be
+        replaced here.
 
-        Releases stay as they are: of an epoch that is released here nothing is added, and how many reports
-        that leaves out is returned. An epoch that is released there is released here, too, unless there are
-        reports of it here: then it never is.
+        Releases stay as they are. Nothing is added to an epoch that is released here; the number of reports
+        left out is returned. An epoch that is released there becomes released here, too, unless this store
+        has reports of it; then it is never released.
 
         Parameters
         ----------
         records
-            Of `export`, of any store.
+            Records from `export`, of any store.
         now
             The time in Unix seconds.
 
@@ -472,7 +473,7 @@ class Store(ABC):
         ------
         ParameterError
             When reports would count twice: those of this store, those of a store that was merged before,
-            those of batches that are known here, or those of a source of a name that is known here.
+            those of batches that are known here, or those of a source with a name that is known here.
         """
 
     @property
@@ -482,7 +483,7 @@ class Store(ABC):
 
     @abstractmethod
     def check(self) -> list[str]:
-        """Return what is wrong with the store, a sentence each; nothing when it is whole. Slow."""
+        """Return the problems of the store, a sentence each; empty when it is intact. Slow."""
 
     @property
     def is_readable_by_others(self) -> bool:
@@ -491,9 +492,9 @@ class Store(ABC):
 
     @abstractmethod
     def vacuum(self) -> None:
-        """Give space back that pruning and rewriting left. Writers may wait meanwhile.
+        """Free the space that pruning and rewriting left. Writers may have to wait.
 
-        Raises `StoreError` when that cannot be done now, as while somebody reads for long.
+        Raises `StoreError` when that is not possible now, for example during a long read.
         """
 
     @abstractmethod
@@ -501,12 +502,12 @@ class Store(ABC):
         """Release files and connections. May be repeated."""
 
     def try_writing(self) -> None:
-        """Write something small, durably, as reports are: raise where the store could not take them. Cheap.
+        """Write something small, durably like reports; raise if the store could not accept reports. Cheap.
 
         Raises
         ------
         StoreError
-            When it cannot be written, or its disk has no room for the next batches.
+            When the store cannot be written, or its disk has no room for the next batches.
         """
         self.remember("tried", int(time.time()))
 

@@ -1,4 +1,4 @@
-"""A connection that takes the statements which SQLite and PostgreSQL share."""
+"""A connection for the statements that SQLite and PostgreSQL share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class SqlConnection(ABC):
     """Runs shared statements, which are written for PostgreSQL 13 and for SQLite 3.24.
 
-    A parameter is ``:name``, and sums are cast to ``bigint``: PostgreSQL's are of another type than what they
-    add up. SQLite has one writer, so locks of rows (``FOR SHARE``) are left out there. It joins tables in the
-    order in which they stand.
+    Parameters are written ``:name``. Sums are cast to ``bigint``, because in PostgreSQL they have another
+    type than their terms. SQLite has only one writer, so row locks (``FOR SHARE``) are left out there. SQLite
+    joins tables in the order of the statement.
     """
 
     @abstractmethod
@@ -22,16 +22,16 @@ class SqlConnection(ABC):
         """Run a statement; return its cursor."""
 
     def rows(self, statement: str, /, **values: object) -> list[Any]:
-        """Return the rows that a statement yields."""
+        """Run a statement; return its rows."""
         found: list[Any] = self._run(statement, values).fetchall()
         return found
 
     def row(self, statement: str, /, **values: object) -> Any:
-        """Return the first row that a statement yields; None where there is none."""
+        """Run a statement; return its first row, or None."""
         return self._run(statement, values).fetchone()
 
     def change(self, statement: str, /, **values: object) -> int:
-        """Run a statement; return how many rows it changed."""
+        """Run a statement; return the number of changed rows."""
         changed: int = self._run(statement, values).rowcount
         return changed
 
@@ -41,4 +41,4 @@ class SqlConnection(ABC):
 
     @abstractmethod
     def insert(self, statement: str, /, **values: object) -> int:
-        """Insert a row into a table that numbers its rows; return the number."""
+        """Insert a row into a table with numbered rows; return the number."""

@@ -1,4 +1,4 @@
-"""Packed codes to counts."""
+"""Functions that turn packed codes into counts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def count_codes(packed: Iterable[bytes], codes: int) -> IntArray:
     """Return how often each of `codes` codes occurs in packed codes, shape (K,)."""
     array = np.frombuffer(b"".join(packed), code_format(codes))
     total = np.zeros(codes, np.int64)
-    for start in range(0, len(array), _SLICE):  # in slices, because numpy widens what it counts to 64 bits
+    for start in range(0, len(array), _SLICE):  # in slices, because numpy widens the codes to 64 bits
         total += np.bincount(array[start : start + _SLICE], minlength=codes)
     return total
 
 
 def exact_sum(counts: IntArray) -> int:
-    """Return the sum of counts that were not made here; numpy's own wraps beyond 64 bits."""
+    """Return the exact sum of counts from elsewhere; numpy's own sum wraps beyond 64 bits."""
     return (int((counts >> 32).sum()) << 32) + int((counts & 0xFFFFFFFF).sum())

@@ -1,4 +1,4 @@
-"""How far devices' clocks may be ahead, and how many epochs days are: one rule for a server and its store."""
+"""Limits on epochs by the clocks of devices, and days in epochs; a server and its store share them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 GAP_SECONDS = 600
-"""For how long a store may have been without a server before it counts as one that was restored."""
+"""Seconds that a store may be without a server before it is treated as restored from a backup."""
 
 _LEAST_RETENTION_DAYS = 1
 
 
 def last_closable(task: Task, newest: int) -> int:
-    """Return before which epoch a store may close, where `newest` is the newest that has reports.
+    """Return the first epoch that a store may not close, from the `newest` epoch that has reports.
 
-    The present may lie as far behind it as devices may be ahead, and is never closed.
+    The present may be as far behind `newest` as devices may be ahead, and is never closed.
     """
     return newest - epochs_in(DAYS_AHEAD, task)
 
 
 def last_taken(task: Task, now: float) -> int:
-    """Return the newest epoch whose batches a server takes at a time, in Unix seconds."""
+    """Return the newest epoch whose batches a server accepts at the time `now`, in Unix seconds."""
     return task.epoch(now) + epochs_in(DAYS_AHEAD, task)
 
 
 def last_open_from(task: Task, now: float) -> int:
-    """Return before which epoch a server can have closed epochs by a time, whatever its settings."""
+    """Return the first epoch that no server can have closed by the time `now`, with any settings."""
     if task.lateness_seconds is not None:
         return task.epoch(now - task.lateness_seconds)
     return task.epoch(now) - epochs_in(_LEAST_RETENTION_DAYS, task)

@@ -1,7 +1,7 @@
-"""A store as a stream of records, and as a file: JSON lines that any store can take over.
+"""A store as a stream of records, and as a file of JSON lines that any store can merge.
 
-The first line names the format and whose reports these are, then every task is followed by its counts and,
-if asked for, its batch ids; the last line says that nothing is missing. Keys stay where they are.
+The first line has the format and the origins of the reports. Then each task is followed by its counts and,
+if requested, its batch ids. The last line shows that nothing is missing. Keys are not exported.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _MOST = 2**62
 _MOST_READ = 2**63
-"""Above what a store takes, which a merge says in words of its own."""
+"""Larger than any store accepts; a merge refuses such numbers with its own messages."""
 _MAX_EPOCH = 2**32
 _LONGEST_LINE = 1 << 26
-"""Characters. Tasks have the longest lines: those by HTTP are at most 8 MiB, those in files may be larger."""
+"""Characters. Tasks have the longest lines: tasks sent over HTTP take at most 8 MiB, files may be larger."""
 
 
 class Header(NamedTuple):
     """The first record of an export.
 
-    `origins` are the random ids (16 bytes) of the stores whose reports these are: of the store that exports,
-    and of all that were merged into it. `reports` is their number, and `ids` says whether batch ids follow.
-    `sources` are the names of the sources that some of the counts are of, and when each was replaced, in Unix
-    seconds. `clock` is `Store.clock` of the store that exports, where it releases epochs, else None. A store
-    without a clock takes it over: by it a server knows which epochs closed since, and may have been released
-    there.
+    `origins` are the random ids (16 bytes) of the stores that counted the reports: the store that exports,
+    and all that were merged into it. `reports` is the number of reports, and `ids` says whether batch ids
+    follow. `sources` are the names of the sources of some of the counts, and when each was replaced, in Unix
+    seconds. `clock` is `Store.clock` of the exporting store if it releases epochs, else None. A store without
+    a clock takes it over, so that a server knows which epochs closed since and may have been released there.
     """
 
     origins: tuple[bytes, ...]
@@ -56,9 +55,9 @@ _NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class TaskState(NamedTuple):
-    """A task; its counts and batch ids follow. `closed` and `open_from` as in `StoredTask`.
+    """A task; its counts and batch ids follow. `closed` and `open_from` are as in `StoredTask`.
 
-    `decided` is `Decided.before`, and `released` what `Store.released` returns: reports by epoch.
+    `decided` is `Decided.before`, and `released` is the result of `Store.released`: reports by epoch.
     """
 
     task: Task
@@ -69,7 +68,7 @@ class TaskState(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Reports per code, shape (K,), of an epoch of the task before, from a source or (None) from servers."""
+    """Reports per code, shape (K,), of an epoch of the task above, from a source or (None) from servers."""
 
     epoch: int
     counts: IntArray
@@ -77,7 +76,7 @@ class Counts(NamedTuple):
 
 
 class BatchIds(NamedTuple):
-    """Ids (16 bytes) of some batches of an epoch of the task before; `source` as in `Counts`."""
+    """Ids (16 bytes) of some batches of an epoch of the task above; `source` as in `Counts`."""
 
     epoch: int
     ids: list[bytes]
@@ -106,7 +105,7 @@ def _to_json(record: Record) -> dict[str, Any]:
         return head | ({} if record.clock is None else {"clock": record.clock})
     if isinstance(record, TaskState):
         state = {"task": record.task.to_json(), "closed": record.closed, "open_from": record.open_from}
-        # Pairs, not an object, whose keys would be texts.
+        # Pairs, because the keys of an object would be strings.
         releases = {"decided": record.decided, "released": sorted(record.released.items())}
         return state | (releases if record.decided else {})
     source = {} if record.source is None else {"source": record.source}
@@ -116,9 +115,9 @@ def _to_json(record: Record) -> dict[str, Any]:
 
 
 def read_export(file: TextIO, name: str) -> Iterator[Record]:
-    """Yield the records of a file, which errors refer to as `name`.
+    """Yield the records of a file, which errors call `name`.
 
-    Raises `ParameterError` when the file is no export, or its end is missing.
+    Raises `ParameterError` when the file is not an export, or its end is missing.
     """
     task: Task | None = None
     sources: set[str] = set()
@@ -147,7 +146,7 @@ def read_export(file: TextIO, name: str) -> Iterator[Record]:
         elif isinstance(record, Counts):
             missing -= exact_sum(record.counts)
         yield record
-    raise ParameterError(f"{name} is incomplete, it ends after {number} lines: copy it again")
+    raise ParameterError(f"{name} is incomplete: it ends after {number} lines; copy it again")
 
 
 def _from_json(fields: dict[str, Any], task: Task | None, sources: Container[str], *, first: bool) -> Record:

@@ -1,6 +1,6 @@
-"""The rules that records must pass before a store takes them over: those of what comes by HTTP.
+"""The checks on records before a store merges them; they are as strict as those of requests over HTTP.
 
-Of every record, from a file or from another store: somebody else may have written either.
+Every record is checked, from a file or from another store, because somebody else may have written it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ def checked_incoming(records: Iterable[Record], now: int) -> Generator[Record, N
 
 
 def taken_clock(clock: int | None, now: int) -> int:
-    """Return the clock that a store without one takes over from one that releases epochs.
+    """Return the clock that a store without one takes over from a store that releases epochs.
 
-    None later than `now`, and none earlier than what makes a server withhold all that closed since: from an
-    older one the believed time would need months to reach the present.
+    It is never later than `now`, and at most `GAP_SECONDS` + 1 earlier: a server then withholds everything
+    that closed since, and the believed time does not need months to reach the present.
     """
     return min(max(clock or 0, now - GAP_SECONDS - 1), now)
 
 
 class _Incoming:
-    """What the records so far leave to be compared with the next ones."""
+    """The state of the records so far, for checks of the next ones."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -71,10 +71,10 @@ class _Incoming:
 
     def _check_header(self, header: Header) -> None:
         if self._header is not None:
-            raise _refused("an export has one header, at its beginning")
+            raise _refused("an export must have one header, at its beginning")
         self._header = header
         if not header.origins or any(type(each) is not bytes or len(each) != 16 for each in header.origins):
-            raise _refused("an export must name the stores that its reports are of, by ids of 16 bytes")
+            raise _refused("an export must name the origins of its reports, by ids of 16 bytes")
         names = [checked_name(name) for name, _ in header.sources]
         self._sources |= set(names)
         if len(set(header.origins)) < len(header.origins) or len(set(names)) < len(names):
@@ -82,7 +82,7 @@ class _Incoming:
         for name, replaced in header.sources:
             self._check_time(replaced, f"source {name} was replaced")
         if header.clock is not None:
-            self._check_time(header.clock, "its servers' clock stood")
+            self._check_time(header.clock, "its servers' clock was read")
 
     def _check_task(self, state: TaskState) -> None:
         self._state = state
@@ -92,7 +92,7 @@ class _Incoming:
         self._seen.add(task.id)
         if state.closed is not None:
             self._check_time(state.closed, f"task {task.id} was closed")
-        # An epoch of tomorrow may have had reports, which were deleted: then it is closed, too.
+        # An epoch of tomorrow may have had reports that were deleted; then it is closed, too.
         if not _is_whole(state.open_from, opens):
             raise _refused(
                 f"task {task.id} must not have closed epochs from {opens} on, which are not over; its first "
@@ -102,8 +102,8 @@ class _Incoming:
         decided = min(max(last_open_from(task, self._now), 0), state.open_from)
         if not _is_whole(state.decided, decided):
             raise _refused(
-                f"task {task.id} may have decided what is released of epochs before {decided}, which are "
-                f"closed; it has of those before {shown(state.decided)}",
+                f"task {task.id} can have decided releases only of epochs before {decided}, which are "
+                f"closed; it has decided those before {shown(state.decided)}",
                 clock=True,
             )
         for epoch, reports in state.released.items():
@@ -121,8 +121,8 @@ class _Incoming:
         task, last, cell = self._state.task, last_taken(self._state.task, self._now), (record[0], record[2])
         if not _is_whole(record.epoch, last):
             raise _refused(
-                f"task {task.id} has reports of epoch {shown(record.epoch)}; the newest that a server takes "
-                f"now is {last}",
+                f"task {task.id} has reports of epoch {shown(record.epoch)}; the newest that a server "
+                f"accepts now is {last}",
                 clock=True,
             )
         if record.source not in self._sources:
@@ -140,7 +140,7 @@ class _Incoming:
             raise _refused("batch ids must be bytes, and announced by the header")
         if {len(name) for name in record.ids} - {BATCH_ID_BYTES}:
             raise _refused(f"a batch id must be {BATCH_ID_BYTES} bytes")
-        # An id without a report would have a device's batch of that id taken for one that was counted.
+        # With an id but no report, a device's batch with that id would be treated as counted.
         batches = self._batches[cell] = self._batches.get(cell, 0) + len(record.ids)
         if batches > (reports := self._reports.get(cell, 0)):
             raise _refused(
@@ -148,7 +148,7 @@ class _Incoming:
             )
 
     def end_task(self) -> None:
-        """Raise `ParameterError` unless the released epochs of the task hold what they were released with."""
+        """Raise `ParameterError` unless released epochs have the reports that they were released with."""
         state, self._state = self._state, None
         found: dict[int, int] = {}
         for (epoch, _), reports in self._reports.items():
@@ -164,7 +164,7 @@ class _Incoming:
 
     def _check_time(self, time: int, what: str) -> None:
         if not _is_whole(time, self._now + DAY):
-            raise _refused(f"{what} at {shown(time)}, which is no Unix time before now", clock=True)
+            raise _refused(f"{what} at {shown(time)}, which is not a Unix time before now", clock=True)
 
 
 def _is_whole(number: object, most: int) -> bool:
@@ -173,7 +173,7 @@ def _is_whole(number: object, most: int) -> bool:
 
 def _refused(what: str, *, clock: bool = False) -> ParameterError:
     cure = (
-        " Check this machine's clock; if it is right, what is to be merged is damaged or forged."
+        " Check this machine's clock; if it is right, the data to be merged is damaged or forged."
         if clock
         else ""
     )

@@ -1,7 +1,7 @@
 """Migrations: the numbered SQL files of a store, one for each version of its schema.
 
-``migrations/0002_keys.sql`` brings a store from schema 1 to schema 2; its first line is a comment that says
-what it does. How the files are applied is each store's own affair.
+``migrations/0002_keys.sql`` brings a store from schema 1 to schema 2; the first line of the file is a comment
+with its title. Each store applies the files in its own way.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Migration(NamedTuple):
     version
         The schema that it leads to.
     title
-        What it does, in words.
+        Its effect, in words.
     script
-        The statements, in SQL.
+        The SQL statements.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""What every store refuses to merge or to keep, and what `check` finds in it."""
+"""The refusals that all stores share for merges and entries, and the problems that `check` finds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 MOST_REPORTS = 2**53
-"""Of a task. Floats hold whole numbers up to here exactly, and far beyond it sums wrap. No server takes as
-many: they are a thousand million reports a second for a hundred days."""
+"""Most reports of a task. Floats hold whole numbers up to here exactly, and sums wrap only far beyond it. No
+server gets as many: this is a thousand million reports a second for a hundred days."""
 
 MOST_MERGED = MOST_REPORTS // 2
-"""The rest is left to reports that devices send afterwards."""
+"""The rest is left for reports that devices send afterwards."""
 
 
 class Brought:
-    """The reports of the tasks that are brought, added up before anything of the store is changed."""
+    """The reports that a merge brings to each task, added up before anything in the store is changed."""
 
     def __init__(self) -> None:
         self._reports: dict[str, int] = {}
@@ -43,7 +43,7 @@ class Brought:
 
 
 def refuse_more_than_most(task_id: str, reports: int) -> None:
-    """Raise `ParameterError` when a task would have more reports than can be added up."""
+    """Raise `ParameterError` when a task would have more reports than a merge may bring."""
     if reports > MOST_MERGED:
         raise ParameterError(
             f"task {task_id} would have {reports:,} reports; a merge may bring a task to at most "
@@ -52,7 +52,7 @@ def refuse_more_than_most(task_id: str, reports: int) -> None:
 
 
 def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | None]) -> None:
-    """Raise `ParameterError` when the reports of one of the origins are in the store already.
+    """Raise `ParameterError` when reports of one of the origins are already in the store.
 
     `known` says when the reports of each origin were merged, in Unix seconds, or None for the store's own.
     """
@@ -60,7 +60,7 @@ def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | N
         if origin in known:
             merged = known[origin]
             if merged is None:
-                raise ParameterError("these reports come from this very store and would count twice")
+                raise ParameterError("these reports come from this same store and would count twice")
             date = datetime.fromtimestamp(merged, timezone.utc).date()
             raise ParameterError(
                 f"reports of store {origin.hex()} were merged on {date}; merging them again would count them "
@@ -69,37 +69,37 @@ def refuse_known_origins(origins: Iterable[bytes], known: Mapping[bytes, int | N
 
 
 def refuse_known_batches(known: int) -> None:
-    """Raise `ParameterError` when some of the batches to be merged are in the store already."""
+    """Raise `ParameterError` when some of the batches to be merged are already in the store."""
     if known:
         raise ParameterError(
-            f"at least {known:,} batches are in both stores: devices sent them to both. Nothing was merged. "
-            "A merge without batch ids counts them twice"
+            f"at least {known:,} batches are in both stores, because devices sent them to both. Nothing was "
+            "merged. A merge without batch ids counts them twice"
         )
 
 
 def key_exists(key: StoredKey) -> ParameterError:
-    """Return the error of a key whose id is taken."""
+    """Return the error for a key with an id that is taken."""
     return ParameterError(f"the store already has a key {key.id!r}; make one with another id")
 
 
 def refuse_taken_name(task: Task, opened: Iterable[Task]) -> None:
-    """Raise `ParameterError` when another of the open tasks has the name of a task."""
+    """Raise `ParameterError` when another open task has the name of this task."""
     if any(each.name == task.name and each.id != task.id for each in opened):
-        raise ParameterError(f"another open task has the name {task.name!r}; close it first, or rename this")
+        raise ParameterError(f"another open task has the name {task.name!r}; close it or rename this task")
 
 
 def load_task(key: bytes, definition: bytes) -> Task:
-    """Return the task of a definition; raise `StoreError` when this arcwise cannot load it."""
+    """Return the task with a definition; raise `StoreError` when this arcwise cannot load it."""
     try:
         return Task.from_bytes(definition)
     except ArcwiseError as error:
         raise StoreError(
-            f"task {key.hex()} in the store cannot be loaded, perhaps a newer arcwise made it: {error}"
+            f"task {key.hex()} in the store cannot be loaded, a newer arcwise may have made it: {error}"
         ) from error
 
 
 def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]]:
-    """Return the task of a definition, None when it is none, and what is wrong with it."""
+    """Return the task with a definition, or None if it cannot be loaded, and its problems."""
     try:
         task = Task.from_bytes(definition)
     except ArcwiseError as error:
@@ -110,7 +110,7 @@ def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]
 
 
 def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int) -> list[str]:
-    """Return what is wrong with the counts of a task: epochs with their counts, and reports in all."""
+    """Return the problems of a task's counts, from its epochs with their counts and its stored total."""
     problems = []
     reports = 0
     for epoch, counts in rows:
@@ -127,20 +127,20 @@ def counts_problems(task: Task, rows: Iterable[tuple[int, IntArray]], total: int
 def time_problems(
     task: Task, closed: int | None, open_from: int, newest: int | None, now: float
 ) -> list[str]:
-    """Return a problem for each time of a task that is yet to come, as only a wrong clock leaves it.
+    """Return a problem for each time of a task that lies in the future, which only a wrong clock causes.
 
     `closed`, `open_from` and `newest` are as in `StoredTask`, and `now` is in Unix seconds.
     """
     last = last_taken(task, now)
     problems = []
     if closed is not None and closed > now + DAY:
-        problems.append(f"task {task.id} was closed at Unix time {closed}, which is yet to come")
+        problems.append(f"task {task.id} was closed at Unix time {closed}, which lies in the future")
     if open_from > last + 1:
         problems.append(
-            f"task {task.id}: epochs before {open_from} are closed, but those from {last} on are yet to come"
+            f"task {task.id}: epochs before {open_from} are closed, but epochs after {last} are in the future"
         )
     if newest is not None and newest > last:
         problems.append(
-            f"task {task.id} has reports of epoch {newest}, but those after {last} are yet to come"
+            f"task {task.id} has reports of epoch {newest}, but epochs after {last} lie in the future"
         )
     return problems

@@ -1,4 +1,4 @@
-"""What a store returns beside counts: keys, tasks and sources, as they stand in its tables."""
+"""Records of a store besides counts, as its tables hold them: keys, tasks and sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredKey:
-    """A key as a store keeps it: never the key itself. Stores know nothing of how the digest is made.
+    """A key as a store keeps it: never the key itself. Stores do not depend on how the digest is made.
 
     Attributes
     ----------
@@ -22,11 +22,11 @@ class StoredKey:
     scope
         "ingest", "read", "metrics" or "admin".
     tasks
-        Ids (hex) of the tasks that it is good for; None: all.
+        Ids (hex) of the tasks that it is valid for; None means all.
     label
-        Words for people.
+        Text for people.
     created, revoked
-        Unix seconds; `revoked` is None while the key is good.
+        Unix seconds; `revoked` is None while the key is valid.
     """
 
     id: str
@@ -40,18 +40,18 @@ class StoredKey:
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A session as a store keeps it: never the token that the browser has.
+    """A session as a store keeps it: never the browser's token itself.
 
     Attributes
     ----------
     digest
         SHA-256 of the token, 32 bytes, unique in the store.
     key_id
-        Id of the key that it was begun with.
+        Id of the key that began it.
     created, seen
         When it began and when it was last used, in Unix seconds.
     ends
-        When it ends, however much it is used, in Unix seconds.
+        When it ends, even if it is in use, in Unix seconds.
     """
 
     digest: bytes
@@ -63,16 +63,16 @@ class StoredSession:
 
 @dataclass(frozen=True)
 class DeletedData:
-    """What `Store.delete_data` deleted.
+    """The numbers of things that `Store.delete_data` deleted.
 
     Attributes
     ----------
     reports
-        How many reports the counts were of, those of sources among them.
+        Number of reports in the counts, including those of sources.
     batch_ids
-        How many ids of batches.
+        Number of batch ids.
     staged
-        How many batches that waited for an archive.
+        Number of batches that were waiting for an archive.
     """
 
     reports: int
@@ -89,13 +89,13 @@ class StoredAction:
     time
         Unix seconds.
     key_id
-        Id of the key of who did it; "" for commands on the store itself.
+        Id of the key that was used; "" for commands on the store itself.
     action
-        What was done, such as "revoke key".
+        The action, such as "revoke key".
     subject
-        To what: the id of a task or of a key.
+        The id of the task or key that the action changed.
     outcome
-        What became of it, such as "done".
+        The outcome, such as "done".
     """
 
     time: int
@@ -116,9 +116,9 @@ class StoredTask:
     closed
         When it was closed, in Unix seconds; None while it is open.
     open_from
-        The first epoch whose batches are taken; the ids of earlier ones are forgotten.
+        The first epoch that accepts batches; the ids of earlier ones are deleted.
     newest
-        The newest epoch that has reports; None where there are none.
+        The newest epoch that has reports; None without reports.
     """
 
     task: Task
@@ -128,18 +128,18 @@ class StoredTask:
 
 
 class SourceTask(NamedTuple):
-    """What a source has of a task.
+    """The reports that a source has of a task.
 
     Attributes
     ----------
     task_id
-        In hex.
+        Id of the task, in hex.
     first, last
         Its oldest and its newest epoch with reports.
     epochs
-        How many epochs have reports.
+        Number of epochs with reports.
     reports
-        How many there are.
+        Number of reports.
     """
 
     task_id: str
@@ -151,7 +151,7 @@ class SourceTask(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredSource:
-    """A source that a store has counts of.
+    """A source whose counts are in a store.
 
     Attributes
     ----------
@@ -160,7 +160,7 @@ class StoredSource:
     replaced
         When its counts were last replaced, in Unix seconds.
     tasks
-        What it has of each task, in the order of `Store.tasks`; those without reports are left out.
+        Its reports of each task, in the order of `Store.tasks`; tasks without reports are left out.
     """
 
     name: str
@@ -169,16 +169,16 @@ class StoredSource:
 
 
 class SourceChange(NamedTuple):
-    """An epoch of a task whose counts from a source are not what they were.
+    """An epoch of a task in which the counts of a source changed.
 
     Attributes
     ----------
     task_id
-        In hex.
+        Id of the task, in hex.
     epoch
         The number of the epoch.
     before, after
-        Reports from the source. Counts can change without them.
+        Reports from the source. Counts can change even if these are equal.
     """
 
     task_id: str
@@ -189,19 +189,18 @@ class SourceChange(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceReport:
-    """What became of the counts of a source.
+    """The result of replacing the counts of a source.
 
     Attributes
     ----------
     name
-        Of the source.
+        Name of the source.
     changed
-        The epochs that have other counts now.
+        The epochs with new counts.
     unchanged
-        How many epochs have the counts that they had.
+        Number of epochs with the same counts as before.
     closed
-        The epochs whose counts stay as they were, because they or their task are closed, and would have
-        changed.
+        The epochs that would have changed, but stay as they were because they or their task are closed.
     """
 
     name: str
@@ -211,7 +210,7 @@ class SourceReport:
 
     @property
     def added(self) -> int:
-        """By how many reports the store has more than before; negative where it has fewer."""
+        """Reports that the store has more than before; negative if it has fewer."""
         return sum(change.after - change.before for change in self.changed)
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
-"""Which epochs are released: decided when they close, and never again.
+"""Which epochs are released: this is decided when they close, and never changes.
 
-The first functions hold for every store, those with a `SqlConnection` for stores with tables.
+The first functions are for every store, those with a `SqlConnection` for stores with tables.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Decided(NamedTuple):
     """The progress of a store in deciding which epochs of a task are released.
 
-    `before` is the first epoch that is not decided, 0 where none is. `changes` is how often the released
-    epochs have changed otherwise, by a merge or by deleting the data of the task.
+    `before` is the first epoch that is not decided, 0 if none is decided. `changes` is how often the released
+    epochs have changed in other ways, by a merge or by deleting the data of the task.
     """
 
     before: int
@@ -27,10 +27,10 @@ class Decided(NamedTuple):
 
 
 class Closing(NamedTuple):
-    """The numbers of epochs with reports that were closed, by what became of them.
+    """The numbers of epochs with reports that were closed, by their outcome.
 
-    Epochs that are `small` have too few reports, and an earlier state of the store may have released those
-    that are `unsure`; neither are ever shown.
+    `small` epochs have too few reports, and `unsure` ones may have been released by an earlier state of the
+    store; neither are ever shown.
     """
 
     released: int = 0
@@ -52,18 +52,18 @@ def decide(reports: Mapping[int, int], least: int, unsure_before: int) -> tuple[
 def brought_releases(
     brought: Mapping[int, int], released: Collection[int], held: Collection[int]
 ) -> dict[int, int]:
-    """Return those releases of a merge that are released in this store from then on.
+    """Return the releases of a merge that this store takes over.
 
-    An epoch that has reports here, too, would have other counts here than where it was released, and the
-    difference would be shown: it is never released. `brought` has the reports of the epochs released in the
-    other store. `released` are the epochs released here, to which a merge adds nothing, and `held` are those
-    with reports here.
+    An epoch that also has reports here would get other counts than it was released with, and the difference
+    would be shown; so it is never released. `brought` has the reports of the epochs released in the other
+    store. `released` are the epochs released here, to which a merge adds nothing, and `held` are those with
+    reports here.
     """
     return {epoch: n for epoch, n in brought.items() if epoch not in released and epoch not in held}
 
 
 def least_released(task: Task) -> int:
-    """Return how many reports an epoch of a task must have to be released."""
+    """Return the least number of reports of a released epoch of a task."""
     return max(task.least_reports, 1)
 
 
@@ -87,14 +87,14 @@ def release_problems(
 
 
 def closes(connection: SqlConnection, number: int, before: int) -> bool:
-    """Return whether there seem to be epochs to close; only `close`, with the lock, knows."""
+    """Return whether there seem to be epochs to close; `close` decides that under the lock."""
     (has_reports,) = connection.row("SELECT EXISTS (SELECT 1 FROM counts WHERE task = :task)", task=number)
     return bool(has_reports) and before > _decided(connection, number).before
 
 
 def close(connection: SqlConnection, number: int, before: int, least: int, unsure_before: int) -> Closing:
     """Close epochs and decide which are released, in a transaction that has the lock; see `Store.release`."""
-    known = _decided(connection, number)  # another process may have been first
+    known = _decided(connection, number)  # another process may have closed them first
     found = connection.rows(
         "SELECT epoch, cast(sum(reports) AS bigint) FROM counts"
         " WHERE task = :task AND epoch >= :first AND epoch < :before GROUP BY epoch",
@@ -109,9 +109,9 @@ def close(connection: SqlConnection, number: int, before: int, least: int, unsur
 
 
 def bring(connection: SqlConnection, number: int, record: TaskState) -> frozenset[int]:
-    """Take over the releases of a merged task; return the epochs whose counts are not to be added.
+    """Take over the releases of a merged task; return the epochs whose counts must not be added.
 
-    Within the transaction of the merge, while nobody else writes, before its counts.
+    Call it in the transaction of the merge, while nobody else writes, before the counts are added.
     """
     known, released = _decided(connection, number), state(connection, number)[1]
     if record.decided:
@@ -123,7 +123,7 @@ def bring(connection: SqlConnection, number: int, record: TaskState) -> frozense
 
 
 def state(connection: SqlConnection, number: int) -> tuple[int, dict[int, int]]:
-    """Return up to where it is decided what is released, and what is: what a `TaskState` has of it."""
+    """Return the first undecided epoch and the released epochs, as a `TaskState` holds them."""
     rows = connection.rows(
         "SELECT epoch, reports FROM released WHERE task = :task ORDER BY epoch", task=number
     )
@@ -136,7 +136,7 @@ def _decided(connection: SqlConnection, number: int) -> Decided:
 
 
 def _set_decided(connection: SqlConnection, number: int, to: Decided) -> None:
-    """Decide up to an epoch, before which no batch is taken from then on."""
+    """Decide the epochs before another one, and accept no more batches of them."""
     connection.change(
         "INSERT INTO decided (task, before, changes) VALUES (:task, :before, :changes)"
         " ON CONFLICT (task) DO UPDATE SET before = excluded.before, changes = excluded.changes",

@@ -1,7 +1,7 @@
-"""How a source is replaced or dropped: checks, and which epochs change.
+"""Replacing and dropping a source: the checks, and the epochs that change.
 
-The functions hold for every store; `SqlSource` has the statements of stores with tables, each of which has a
-layout of counts of its own.
+The functions hold for every store; `SqlSource` has the statements of stores with tables. Each of these stores
+has its own layout of counts.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _MOST_NAMED = 5
 class Plan(NamedTuple):
     """The changes that replacing a source will make.
 
-    `open` are the epochs that are replaced, changed or not: they need the ids of their batches. `changed` has
-    the new counts, shape (K,), of those that change, and `added` the reports that each task with changes
-    gains, by its id. `report` is for the caller.
+    `open` are the replaced epochs, changed or not: they need the ids of their batches. `changed` has the new
+    counts, shape (K,), of the epochs that change, and `added` the reports that each task with changes gains,
+    by its id. `report` is for the caller.
     """
 
     open: set[Cell]
@@ -50,7 +50,7 @@ class Plan(NamedTuple):
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a source; raise `ParameterError` when it cannot be one."""
+    """Return the name of a source; raise `ParameterError` when it is not valid."""
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise ParameterError(
             "the name of a source must be 1 to 64 letters, digits, dots, dashes or underscores, and begin "
@@ -64,7 +64,7 @@ def checked_counts(
 ) -> dict[Cell, IntArray]:
     """Return the counts of a source as 64-bit integers.
 
-    Raises `ParameterError` when a task is unknown, no server takes an epoch at `now` (Unix seconds), or
+    Raises `ParameterError` when a task is unknown, no server accepts an epoch at `now` (Unix seconds), or
     counts have the wrong shape or values.
     """
     sizes = {bytes.fromhex(stored.task.id): stored.task for stored in tasks}
@@ -80,7 +80,7 @@ def checked_counts(
             raise ParameterError(f"epoch must be from 0 to 2^32 - 1, got {epoch} of task {task.id}")
         if epoch > (last := last_taken(task, now)):
             raise ParameterError(
-                f"epoch must be at most {last}, the newest that a server takes now, got {epoch} of task "
+                f"epoch must be at most {last}, the newest that a server accepts now, got {epoch} of task "
                 f"{task.id}: leave its reports out, or check this machine's clock. Nothing was changed"
             )
         array = np.asarray(given)
@@ -117,11 +117,11 @@ def left_epochs(
     counts: Mapping[Cell, IntArray],
     states: Mapping[bytes, tuple[int, int | None]],
 ) -> dict[Cell, IntArray]:
-    """Return zeros for the epochs that the source leaves: all their batches are in other epochs now.
+    """Return zeros for the epochs that the source leaves because all their batches are now in other epochs.
 
-    Of batches with one id a lake counts the one with the smallest epoch, so a new file can move a batch out
-    of an epoch that then has none. An epoch that would keep some of its batches stays: `counts` says nothing
-    of these, and one sender that uses an old id again must not empty it.
+    If batches share an id, a lake counts the one with the smallest epoch, so a new file can move a batch out
+    of an epoch, which may then be empty. An epoch that would keep some of its batches stays as it is:
+    `counts` does not mention it, and one sender that reuses an old id must not empty it.
 
     `moved` describes the batches that the source has in one epoch and is given in another: the task, the
     given epoch, the epoch so far, and their number. `batches` is the number of batches that the source has so
@@ -180,11 +180,11 @@ def plan_changes(
 
 
 def refuse_twice(twice: int) -> None:
-    """Raise `ParameterError` when the batch ids of a source hold some of them twice."""
+    """Raise `ParameterError` when the batch ids of a source are not all different."""
     if twice:
         raise ParameterError(
-            f"{twice:,} batch ids are given twice: a batch counts once in its task, whatever its epoch. "
-            "Nothing was changed"
+            f"{twice:,} batch ids are given twice: a batch counts once in its task, in one epoch. Nothing "
+            "was changed"
         )
 
 
@@ -211,7 +211,7 @@ def refuse_ids_without_counts(plan: Plan, counts: Mapping[Cell, IntArray], ids: 
 
 
 def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str) -> ParameterError:
-    """Return the error for batches of a source that are counted already, elsewhere.
+    """Return the error for batches of a source that are already counted elsewhere.
 
     Each row holds who counted them (the name of a source, None for the server), the task and the epoch that
     the source has them under, and their number.
@@ -228,14 +228,14 @@ def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str)
         )
         more = f"; {len(cells) - _MOST_NAMED:,} more epochs" if len(cells) > _MOST_NAMED else ""
         parts.append(f"{sum(cell[2] for cell in cells):,} batches are counted by {who} ({where}{more})")
-    cure = "Take them out of the source"
+    cure = "Remove them from the source"
     if any(row[0] == name for row in found):
         cure += ", or count it together with the files of those epochs"
     return ParameterError(f"{' and '.join(parts)}, and would count twice. {cure}. Nothing was changed")
 
 
 def refuse_known_sources(names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise `ParameterError` when a store that is to be merged has a source with the name of a known one."""
+    """Raise `ParameterError` when a store to be merged has a source with a known name."""
     for name in sorted(set(names) & set(known)):
         raise ParameterError(
             f"both stores have a source {name}, which may hold the same reports. Drop it in one of them with "
@@ -244,16 +244,16 @@ def refuse_known_sources(names: Iterable[str], known: Iterable[str]) -> None:
 
 
 def unknown_source(name: str) -> ParameterError:
-    """Return the error of a source that is not there."""
+    """Return the error for a source that does not exist."""
     return ParameterError(f"the store has no source {name!r}; `arcwise store sources` lists its sources")
 
 
 def refuse_to_drop_closed(name: str, epochs: int) -> None:
-    """Raise `ParameterError` when dropping a source would remove counts that cannot be counted again."""
+    """Raise `ParameterError` when dropping a source would delete counts that cannot be counted again."""
     if epochs:
         raise ParameterError(
-            f"source {name} has counts in {epochs:,} closed epochs, which no source can bring back: drop "
-            "them with --closed-too (closed_too=True). Nothing was changed"
+            f"source {name} has counts in {epochs:,} closed epochs, which no source can bring back: to drop "
+            "them, too, use --closed-too (closed_too=True). Nothing was changed"
         )
 
 
@@ -261,14 +261,14 @@ def refuse_to_drop_released(name: str, epochs: int) -> None:
     """Raise `ParameterError` when dropping a source would change released epochs."""
     if epochs:
         raise ParameterError(
-            f"source {name} has counts in {epochs:,} released epochs, which never change: who has seen them "
-            "before would see what the source had. `arcwise store delete-data` deletes all that a task has. "
-            "Nothing was changed"
+            f"source {name} has counts in {epochs:,} released epochs, which never change: readers who "
+            "saw them before could work out the source's counts. `arcwise store delete-data` deletes all "
+            "data of a task. Nothing was changed"
         )
 
 
 def stored_sources(rows: Iterable[Sequence[Any]]) -> list[StoredSource]:
-    """Return the sources of rows: name, replaced, and the fields of a `SourceTask` or as many None."""
+    """Return the sources from rows: name, replaced, and the fields of a `SourceTask` or None for each."""
     found: dict[tuple[str, int], list[SourceTask]] = {}
     for name, replaced, key, first, last, epochs, reports in rows:
         tasks = found.setdefault((name, replaced), [])
@@ -277,7 +277,7 @@ def stored_sources(rows: Iterable[Sequence[Any]]) -> list[StoredSource]:
     return [StoredSource(name, replaced, tuple(tasks)) for (name, replaced), tasks in found.items()]
 
 
-# Table `incoming` has the ids that are given, and `replaced` the epochs that are replaced.
+# Table `incoming` has the given ids, and `replaced` the epochs that are replaced.
 _KNOWN = """
     SELECT (SELECT name FROM source WHERE number = b.source), i.task, i.epoch, count(*)
     FROM incoming i JOIN replaced r ON r.key = i.task AND r.epoch = i.epoch
@@ -313,7 +313,7 @@ class SqlSource(ABC):
     forget: ClassVar[str]
     """The statement that deletes the ids of replaced epochs that are not given again."""
     insert: ClassVar[str]
-    """The statement that inserts the given ids of replaced epochs that are not there yet."""
+    """The statement that inserts the given ids of replaced epochs that are not stored yet."""
 
     def __init__(self, connection: SqlConnection, name: str, *, make: bool = False) -> None:
         if make:
@@ -332,7 +332,7 @@ class SqlSource(ABC):
     def replace(
         self, counts: Mapping[Cell, IntArray], ids: Mapping[Cell, int], tasks: Sequence[TaskRow]
     ) -> Plan:
-        """Replace counts and ids of batches; `ids` has the number of ids that are given for each epoch."""
+        """Replace counts and ids of batches; `ids` has the number of given ids for each epoch."""
         states = {task.id: (task.open_from, task.closed) for task in tasks}
         moved = self.connection.rows(_MOVED, source=self.source)
         batches = self.batches({(key, before) for key, _, before, _ in moved})
@@ -346,7 +346,7 @@ class SqlSource(ABC):
                 "SELECT cast(sum(reports) AS bigint) FROM total WHERE task = :task", task=numbers[key]
             )
             refuse_more_than_most(key.hex(), total)
-        self._replace_ids(plan, numbers)  # last: senders of these ids wait from here
+        self._replace_ids(plan, numbers)  # last, because senders of these ids wait from here on
         return plan
 
     @abstractmethod
@@ -372,18 +372,18 @@ class SqlSource(ABC):
         if rows := self.connection.rows(_KNOWN, source=self.source):
             raise known_batches(rows, self.name)
 
-    def analyze(self) -> None:  # noqa: B027 (SQLite need not be told)
-        """Tell the planner how large the table of replaced epochs is."""
+    def analyze(self) -> None:  # noqa: B027 (SQLite does not need this)
+        """Update the planner's statistics of the table of replaced epochs."""
 
     def end_replacing(self, now: int) -> None:
-        """Note that the source was replaced at a time, in Unix seconds."""
+        """Record that the source was replaced at a time, in Unix seconds."""
         self.connection.change(
             "UPDATE source SET replaced = :now WHERE number = :source", now=now, source=self.source
         )
         self.connection.change("UPDATE state SET replaced = replaced + 1")
 
     def drop_data(self, *, closed_too: bool) -> int:
-        """Delete counts and ids of batches, or raise where they must stay; return how many reports."""
+        """Delete counts and batch ids, or raise if they must stay; return the number of deleted reports."""
         closed, released = (
             self.connection.row(
                 "SELECT count(*) FROM ("  # noqa: S608 (words of ours)
@@ -407,6 +407,6 @@ class SqlSource(ABC):
         return int(reports)
 
     def end_dropping(self) -> None:
-        """Forget the source, whose data is gone."""
+        """Delete the entry of the source after its data."""
         self.connection.change("DELETE FROM source WHERE number = :source", source=self.source)
         self.connection.change("UPDATE state SET replaced = replaced + 1")

@@ -1,4 +1,4 @@
-"""What SQLite and PostgreSQL share: a statement that both understand is written here, once."""
+"""The statements that SQLite and PostgreSQL share, and the store methods that use them."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ _OPEN = "UPDATE task SET closed = NULL WHERE id = :id AND closed IS NOT NULL"
 
 
 class SqlStore(StagingStore):
-    """The operations whose statements are the same for both databases; `Store` documents them.
+    """The operations that have the same statements in both databases; `Store` documents them.
 
     A subclass provides transactions and locks, and everything that depends on the layout of counts.
     """
 
     _database: _Database
     _tasks: dict[bytes, Task]
-    """By id. Loading a task checks its certificate: once is enough."""
+    """Tasks by id. Loading a task checks its certificate, so each is loaded only once."""
     _counts_of_source: ClassVar[str]
     """The condition that joins a row `c` of counts to its source `s`."""
 
     @abstractmethod
     def _read(self, work: Callable[[SqlConnection], _Result]) -> _Result:
-        """Do work that reads what is committed."""
+        """Do work that reads committed data."""
 
     def _count(self, work: Callable[[SqlConnection], _Result]) -> _Result:
         """Do work that reads counts, which can take seconds."""
@@ -79,14 +79,14 @@ class SqlStore(StagingStore):
 
     @abstractmethod
     def _changing_long(self) -> AbstractContextManager[SqlConnection]:
-        """Do as `_changing` for work that may take long: reports should not wait for it."""
+        """Like `_changing`, for work that may take long: reports should not wait for it."""
 
     @abstractmethod
     def _changing_counts(self) -> AbstractContextManager[SqlConnection]:
-        """Do as `_changing_long`; nobody changes sources or moves counts meanwhile."""
+        """Like `_changing_long`; meanwhile nobody else changes sources or moves counts."""
 
     def _change(self, statement: str, /, **values: object) -> int:
-        """Run one statement that changes something; return how many rows it changed."""
+        """Run one statement that changes something; return the number of changed rows."""
         with self._changing() as connection:
             return connection.change(statement, **values)
 
@@ -124,10 +124,10 @@ class SqlStore(StagingStore):
 
     @abstractmethod
     def _set_closed(self, task_id: str, statement: str, **values: object) -> bool:
-        """Run a statement that closes or opens a task while nobody adds; return whether it changed it."""
+        """Run a statement that closes or opens a task while nobody adds; return whether it had an effect."""
 
     def _open_alone(self, connection: SqlConnection, task: Task, *, again: bool) -> bool:
-        """Do `open_alone` within a transaction in which nobody else opens a task."""
+        """Implement `open_alone` within a transaction in which nobody else opens a task."""
         key = bytes.fromhex(task.id)
         opened = connection.rows("SELECT id, definition FROM task WHERE closed IS NULL")
         refuse_taken_name(task, (self._task(*row) for row in opened))
@@ -194,7 +194,7 @@ class SqlStore(StagingStore):
 
     def delete_data(self, task_id: str) -> DeletedData:
         with self._changing_counts() as connection:
-            # Since it was closed, nobody adds to it.
+            # Nobody adds reports to a closed task.
             row = connection.row(
                 "SELECT number, closed, open_from FROM task WHERE id = :id FOR NO KEY UPDATE",
                 id=bytes.fromhex(task_id),
@@ -204,7 +204,7 @@ class SqlStore(StagingStore):
             number, closed, open_from = row
             if closed is None:
                 raise ParameterError(
-                    f"task {task_id} is open: close it first, so that nothing comes meanwhile"
+                    f"task {task_id} is open: close it first, so that no reports arrive meanwhile"
                 )
             *deleted, counted, known = connection.row(
                 "SELECT (SELECT cast(coalesce(sum(reports), 0) AS bigint) FROM total WHERE task = :task),"
@@ -286,17 +286,17 @@ class SqlStore(StagingStore):
             connection.change("DELETE FROM archive_file")
 
     def _require_archive(self, connection: SqlConnection, archive: bytes | None) -> None:
-        """Raise `StoreError` unless this is the folder's id; it stays so until the transaction ends."""
+        """Raise `StoreError` unless this is the folder's id; the id stays until the transaction ends."""
         (found,) = connection.row("SELECT archive FROM state FOR SHARE")
         if found != archive:
             raise StoreError(
                 "the store has forgotten this archive (`arcwise store forget-archive`), and its batches go "
-                "to another one: restart this worker with the folder of that one"
+                "to another one: restart this worker with the folder of the new archive"
             )
 
     def forget_archive(self, *, begun_too: bool = True) -> bool:
         with self._changing_long() as connection:
-            connection.row("SELECT 1 FROM state FOR UPDATE")  # before the look: nobody begins a file then
+            connection.row("SELECT 1 FROM state FOR UPDATE")  # first, so that nobody begins a file meanwhile
             (begun,) = connection.row("SELECT count(*) FROM archive_file")
             if begun and not begun_too:
                 return False
@@ -317,10 +317,10 @@ class SqlStore(StagingStore):
 
     @abstractmethod
     def _tasks_of_key(self, kept: Any) -> Iterable[str]:
-        """Return the ids of tasks as they are kept with a key."""
+        """Return the ids of the tasks that are stored with a key."""
 
     def _add_key(self, connection: SqlConnection, key: StoredKey, kept: object) -> None:
-        """Keep a key, with the ids of its tasks as this database keeps them."""
+        """Store a key, with the ids of its tasks in this database's format."""
         added = connection.change(
             "INSERT INTO api_key (id, digest, scope, tasks, label, created, revoked)"
             " VALUES (:id, :digest, :scope, :tasks, :label, :created, :revoked) ON CONFLICT DO NOTHING",
@@ -336,7 +336,7 @@ class SqlStore(StagingStore):
         connection.change("DELETE FROM session WHERE api_key = :id", id=key_id)
         return revoked == 1
 
-    # The clock, sessions, the audit log, and what is remembered
+    # The clock, sessions, the audit log, and stored numbers
 
     def clock(self) -> int | None:
         (clock,) = self._row("SELECT clock FROM state")
@@ -358,7 +358,7 @@ class SqlStore(StagingStore):
                 " VALUES (:digest, :key_id, :created, :seen, :ends)",
                 **vars(session),
             )
-            # Two logins with one key at the same moment may both leave one too many, which the next one ends.
+            # Two simultaneous logins with one key may both leave one session too many; the next one ends it.
             connection.change(
                 "DELETE FROM session WHERE api_key = :key AND digest NOT IN ("
                 "SELECT digest FROM session WHERE api_key = :key"
@@ -432,8 +432,8 @@ def exported(
 ) -> Generator[Record, None, None]:
     """Yield the records of `Store.export`, in a transaction that sees one moment.
 
-    `counts` returns those of a task, by its number, and `id_chunks` rows of epoch, source ("" for servers)
-    and id of its batches, some thousand at a time.
+    `counts` returns the counts of a task, by its number. `id_chunks` returns rows of epoch, source ("" for
+    servers) and id of its batches, some thousand at a time.
     """
     origins = connection.rows("SELECT id FROM origin ORDER BY own DESC, id")
     (reports,) = connection.row("SELECT cast(coalesce(sum(reports), 0) AS bigint) FROM total")
@@ -456,12 +456,12 @@ def exported(
 def checked_tasks(
     connection: SqlConnection, counts: Callable[[int, Task, list[str]], Iterable[tuple[int, IntArray]]]
 ) -> list[str]:
-    """Return what is wrong with tasks, their counts and releases, in a transaction that sees one moment.
+    """Return the problems of tasks, their counts and releases, in a transaction that sees one moment.
 
-    `counts` yields the epochs of a task, by its number, with their counts, and adds what is wrong with its
-    rows to the problems.
+    `counts` yields the epochs of a task, by its number, with their counts, and adds the problems of its rows
+    to the list that it is given.
     """
-    # Numbers of PostgreSQL come as decimals: they may be out of the range of a bigint.
+    # Numbers of PostgreSQL come as decimals, because they may be out of the range of a bigint.
     totals = dict(connection.rows("SELECT task, sum(reports) FROM total GROUP BY task"))
     problems: list[str] = []
     for number, key, closed, open_from, definition in connection.rows(

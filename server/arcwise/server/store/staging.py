@@ -1,4 +1,4 @@
-"""What a store must do beside counting, so that batches get into an archive: each of them, once."""
+"""The interface of stores that keep batches for an archive, each of them exactly once."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from arcwise.wire import Batch
 
 ROW_BYTES = 100
-"""What a staged batch takes beside its codes, rounded up."""
+"""Bytes of a staged batch besides its codes, rounded up."""
 
 
 class Staged(NamedTuple):
-    """A batch that waits for the archive, and the number under which it waits."""
+    """A batch that waits for the archive, and its number in the queue."""
 
     number: int
     batch: Batch
 
 
 class StagedSize(NamedTuple):
-    """How many batches wait for the archive, and about how many bytes they take."""
+    """The number of batches that wait for the archive, and about how many bytes they take."""
 
     batches: int
     bytes: int
@@ -43,37 +43,37 @@ class ArchiveFile(NamedTuple):
 class StagingStore(Store):
     """A store that can keep the batches that it counts until they are in a file.
 
-    A file is begun before it gets its name, and ended when it has it for good. Whoever finds a file that was
-    begun, after a crash, looks whether it is there: then what is in it waits no more.
+    A file is begun before it gets its name, and ended when it is durable. After a crash, each begun file is
+    looked for: if it exists, the batches in it no longer wait.
     """
 
     @abstractmethod
     def add_staged(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """Do as `add`, and keep the batches that are counted, in the same transaction."""
+        """Like `add`, and keep the counted batches, in the same transaction."""
 
     @abstractmethod
     def staged(self, after: int, most: int, most_bytes: int) -> list[Staged]:
-        """Return batches that wait, from the first number above `after` on.
+        """Return waiting batches, from the first number above `after` on.
 
-        At most so many, and no more once their codes take so many bytes.
+        Returns at most `most` batches, and none after their codes take `most_bytes` bytes.
         """
 
     @abstractmethod
     def staged_size(self) -> StagedSize:
-        """Return how much waits."""
+        """Return the size of the waiting batches."""
 
     @abstractmethod
     def unstage(self, numbers: Sequence[int], archive: bytes | None) -> None:
-        """Forget batches that are in a file which is there for good.
+        """Delete batches that are in a durable file from the waiting ones.
 
         This, `begin_files` and `end_files` raise `StoreError` unless `archive` is the id of the store's
-        folder: whoever still writes to one that was forgotten must not touch what goes to the next, and
-        numbers are used again.
+        folder: a process that still writes to a forgotten folder must not touch the batches of the next one,
+        because numbers are used again.
         """
 
     @abstractmethod
     def begin_files(self, files: Iterable[ArchiveFile], archive: bytes | None) -> None:
-        """Take note, durably, that files are about to get their names."""
+        """Record, durably, that files are about to get their names."""
 
     @abstractmethod
     def begun_files(self) -> list[ArchiveFile]:
@@ -81,17 +81,17 @@ class StagingStore(Store):
 
     @abstractmethod
     def end_files(self, archive: bytes | None) -> None:
-        """Take note that none of the files that were begun is needed any more: nothing of theirs waits."""
+        """Delete the records of all begun files: none of their batches waits any more."""
 
     @abstractmethod
     def archive_id(self, new: bytes | None = None) -> bytes | None:
-        """Return the random id of the folder that the batches go to; it becomes `new` where there is none."""
+        """Return the random id of the archive folder; if it is not set, set it to `new` first."""
 
     @abstractmethod
     def forget_archive(self, *, begun_too: bool = True) -> bool:
-        """Forget the id of the folder and the files that were begun in it; batches go on waiting.
+        """Delete the id of the folder and the records of files begun in it; batches go on waiting.
 
-        With `begun_too=False` nothing is changed while files are begun. Returns whether it was forgotten.
+        With `begun_too=False` nothing is changed while files are begun. Returns whether it was deleted.
         """
 
 

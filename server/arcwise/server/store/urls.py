@@ -1,4 +1,4 @@
-"""URLs of stores without what is secret in them, for logs, messages and pages."""
+"""URLs of stores without secrets, for logs, messages and pages."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from arcwise.errors import ParameterError
 from arcwise.urls import without_password
 
 _LIKE_A_URL = re.compile(r"^\w{2,}(\+\w+)?(:|//)|@|password", re.IGNORECASE)
-"""What begins with a scheme, of more than the letter of a drive, or has what comes before a host."""
+"""Matches text with a scheme longer than a drive's letter, or with text that comes before a host."""
 
 
 def checked_path(text: str) -> str:
-    """Return the path of a file; raise `ParameterError` where it is rather a mistyped URL, of a database.
+    """Return the path of a file; raise `ParameterError` if it looks like the mistyped URL of a database.
 
-    The message does not hold it, because it may have a password.
+    The message does not repeat the text, because it may hold a password.
     """
     if _LIKE_A_URL.search(text) and not Path(text).exists():
         raise ParameterError(
-            "this is neither a file that exists nor sqlite:///FILE nor postgresql://USER@HOST/DATABASE"
+            "this is not an existing file, and neither sqlite:///FILE nor postgresql://USER@HOST/DATABASE"
         )
     return text
 
 
 def shown_url(url: str) -> str:
-    """Return the URL of any store without secrets; only its scheme where it cannot be taken apart."""
+    """Return the URL of any store without secrets, or only its scheme if it cannot be parsed."""
     if url.startswith("sqlite:"):
-        return url  # a path, which may look like anything
+        return url  # a path, which may look like a URL
     try:
         return without_password(url)
     except ValueError:

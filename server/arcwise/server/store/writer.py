@@ -1,12 +1,13 @@
 """Group commit: batches that arrive while a transaction is being written share the next one.
 
-One thread writes, never the event loop. It commits as soon as it is idle, with no artificial wait: under
-load, groups grow by themselves to whatever arrived during the commit before. The loop hands over what it
-has when it has served all that is ready, not one batch after the other: waking a thread costs as much as a
-request.
+One thread writes, never the event loop. It commits as soon as it is idle, without an artificial wait. Under
+load, groups grow by themselves: each has the batches that arrived during the commit before. The loop hands
+over batches when it has served everything that is ready, not one by one, because waking a thread costs as
+much as a request.
 
-A group is bounded by what it makes a store do, and small batches go first: one code waits for no queue of
-batches of 100,000. That nothing waits for ever, every second group begins with what came first.
+A group is limited by the work that it causes in a store, and small batches go first, so that one code does
+not wait behind batches of 100,000. To keep every wait finite, every second group begins with the oldest
+batch.
 """
 
 from __future__ import annotations
@@ -34,24 +35,24 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("arcwise.server")
 
-# One group stays small enough that its commit does not hold up the requests behind it for long: PostgreSQL
-# takes 4 microseconds for each sum of a task, epoch and code. SQLite keeps the sums of an epoch in one row,
-# and writes it as fast as PostgreSQL writes a 64th of them.
+# The limits keep the commit of a group short for the requests behind it: PostgreSQL takes 4 microseconds for
+# each sum of a task, epoch and code. SQLite keeps the sums of an epoch in one row, and writes it as fast as
+# PostgreSQL writes a 64th of them.
 _MAX_GROUP = 4096
 _MAX_SUMS = 1 << 14
 _SUMS_PER_ROW = 64
 _MAX_BYTES = 8 << 20
 
 _SMALL_BYTES = 16 << 10
-"""Batches with more codes than this leave half the room for those that have less."""
+"""Batches with more bytes of codes leave half of the waiting room for those with fewer."""
 
 
 class Busy(Exception):  # noqa: N818 (a state, not an error)
-    """More is waiting for the store than the server holds; try again later."""
+    """Too many bytes wait for the store; try again later."""
 
 
 class _Put(NamedTuple):
-    """A batch that waits, how many codes its task has, and who waits for what becomes of it."""
+    """A waiting batch, the number of codes of its task, and the callback for its outcome."""
 
     batch: Batch
     codes: int
@@ -59,33 +60,33 @@ class _Put(NamedTuple):
 
 
 class Adds(Protocol):
-    """What batches are handed to: a store, or who stages them in one."""
+    """The receiver of batches: a store, or an archiver that stages them in one."""
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count batches; see `Store.add`."""
 
 
 class Watcher(Protocol):
-    """Is told, on the writer's thread, what became of groups."""
+    """Is notified, on the writer's thread, of the outcome of groups."""
 
     def added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
-        """Take note of a group that the store took, and how long it took it."""
+        """Note a group that the store accepted, and the seconds that it took."""
 
     def failed(self) -> None:
-        """Take note of a group that the store did not take."""
+        """Note a group that the store did not accept."""
 
 
 class Writer:
-    """Hands batches from an event loop to a store on a thread of its own.
+    """Hands batches from an event loop to a store, on its own thread.
 
     Parameters
     ----------
     store
-        Where the batches go.
+        Receiver of the batches.
     max_waiting_bytes
         Bytes that batches may take while they wait; beyond that `add` raises `Busy`.
     watcher
-        Who is told about groups.
+        Object that is notified of groups.
     """
 
     def __init__(self, store: Adds, *, max_waiting_bytes: int, watcher: Watcher | None = None) -> None:
@@ -101,16 +102,16 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """Batches that wait for the store."""
+        """Number of batches that wait for the store."""
         return self._waiting
 
     @property
     def waiting_bytes(self) -> int:
-        """What they take in memory, of which `max_waiting_bytes` is the bound."""
+        """Memory that these batches take, at most `max_waiting_bytes`."""
         return self._waiting_bytes
 
     def add(self, batch: Batch, codes: int) -> asyncio.Future[Outcome]:
-        """Queue a batch; the future is done when it is durable, with what became of it; raises as `put`."""
+        """Queue a batch; the future gets its outcome when it is durable; raises as `put` does."""
         future: asyncio.Future[Outcome] = self._loop.create_future()
         self.put(batch, codes, partial(_settle, future))
         return future
@@ -121,17 +122,17 @@ class Writer:
         Parameters
         ----------
         batch
-            Checked against its task.
+            A batch that was checked against its task.
         codes
-            How many codes its task has.
+            Number of codes of the task.
         done
-            Is called on the event loop with what became of the batch, when that is durable, or with the error
-            of the store.
+            Called on the event loop with the outcome of the batch, when it is durable, or with the store's
+            error.
 
         Raises
         ------
         Busy
-            When too much is waiting; nothing was queued.
+            When too many bytes wait; nothing was queued.
         """
         size = batch_bytes(len(batch.codes))
         if self._waiting_bytes + size > self._max_waiting:
@@ -179,11 +180,11 @@ class Writer:
             _log.error("failed to store a group of %d batches: %s", len(group), error)
             outcomes = error
         except Exception as error:
-            # The thread must outlive a defect: every waiting request would hang without it.
+            # The thread must survive a defect; without it every waiting request would hang.
             _log.exception("failed to store a group of %d batches", len(group))
             outcomes = StoreError(f"the store failed: {type(error).__name__}")
         seconds = time.perf_counter() - start
-        # Before the answers: who reads the metrics after an answer finds its batch in them.
+        # Before the answers, so that the metrics include a batch once it is answered.
         self._tell(batches, outcomes, seconds)
         self._loop.call_soon_threadsafe(self._finish, group, outcomes)
 
@@ -211,24 +212,24 @@ class Writer:
 
 
 class _Lines:
-    """What waits for the writer's thread, in order of arrival: a line for each power of two of its size."""
+    """The batches that wait for the writer's thread, in order of arrival: a line per power of two of size."""
 
     def __init__(self) -> None:
         self._lines: dict[int, deque[tuple[int, _Put]]] = {}
         self._arrivals = count()
-        self._is_turn = False  # of what came first, in every second group
+        self._is_turn = False  # whether the next group begins with the oldest batch
 
     def __bool__(self) -> bool:
         return bool(self._lines)
 
     def put(self, group: _Group) -> None:
-        """Let batches wait, each at the end of the line of its size."""
+        """Add batches, each to the end of the line of its size."""
         for put in group:
             line = self._lines.setdefault(len(put.batch.codes).bit_length(), deque())
             line.append((next(self._arrivals), put))
 
     def group(self) -> _Group:
-        """Take out the smallest that a group has room for; in every second one first the oldest."""
+        """Take out the smallest batches that fit into a group; every second group begins with the oldest."""
         self._is_turn = not self._is_turn
         if self._is_turn:
             first = min(self._lines.values(), key=lambda line: line[0][0])
@@ -245,7 +246,7 @@ class _Lines:
 
 
 class _Room:
-    """What a group has room for: bytes of codes, and sums of a task, epoch and code."""
+    """The remaining room of a group: bytes of codes, and sums of a task, epoch and code."""
 
     def __init__(self) -> None:
         self._bytes = _MAX_BYTES
@@ -253,12 +254,12 @@ class _Room:
         self._of_epoch: dict[tuple[bytes, int], int] = {}
 
     def take(self, put: _Put) -> bool:
-        """Take the room that a batch needs, or return False. The first one may take more than there is."""
+        """Take the room that a batch needs, or return False. The first batch always fits."""
         key = (put.batch.task_id, put.batch.epoch)
         size = len(put.batch.codes)
         taken = self._of_epoch.get(key, 0)
         row = put.codes // _SUMS_PER_ROW
-        # At most: a code has a byte or more, and may stand twice.
+        # An upper bound: a code has a byte or more, and may occur twice.
         sums = min(max(taken, row) + size, put.codes)
         if self._of_epoch and (size > self._bytes or sums - taken > self._sums):
             return False
@@ -271,7 +272,7 @@ class _Room:
 def _call(done: Done, outcome: Outcome | StoreError) -> None:
     try:
         done(outcome)
-    except Exception:  # of one request: the others have their answers to come
+    except Exception:  # of one request: the others still get their answers
         _log.exception("failed to answer a request")
 
 
@@ -285,5 +286,5 @@ def _settle(future: asyncio.Future[Outcome], outcome: Outcome | StoreError) -> N
 
 
 def batch_bytes(packed: int) -> int:
-    """Return what a waiting batch with so many bytes of codes takes in memory, with the objects around it."""
+    """Return the memory of a waiting batch with `packed` bytes of codes, with the objects around it."""
     return packed + 1024

@@ -1,4 +1,4 @@
-// What moves on the dashboard's pages: values under the pointer, fresh figures, copies, files. All works without it.
+// The moving parts of the dashboard: values under the pointer, fresh figures, copies, files. Pages work without it.
 "use strict";
 
 const body = document.body;
@@ -32,7 +32,7 @@ document.addEventListener("pointerdown", (event) => { // a finger does not move 
 });
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") tip.hidden = true; });
 
-// A page that the browser kept, as it was before somebody logged out.
+// A page from the browser's cache may show what it showed before a logout.
 addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });
 
 // Copies.
@@ -54,14 +54,14 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 2000);
 });
 
-// A file's text into the field that is sent.
+// Put the text of a chosen file into the field that is sent.
 document.addEventListener("change", async (event) => {
   const field = event.target.closest?.("[data-file-for]");
   const file = event.target.files?.[0];
   if (field && file) document.getElementById(field.dataset.fileFor).value = await file.text();
 });
 
-// Fresh figures: the same page again, which answers 304 while nothing has changed.
+// Fresh figures: fetch the same page again; the answer is 304 while nothing has changed.
 const seconds = Number(body.dataset.refresh);
 let etag = body.dataset.etag;
 let usual = seconds;
@@ -89,7 +89,7 @@ function merge(page) {
   }
 }
 
-// Not while somebody writes in it, or has opened a form in it.
+// Leave a part alone while somebody writes in it or has opened a form in it.
 function isBusy(part) {
   const active = document.activeElement;
   return (part.contains(active) && active.matches("input, textarea, select"))
@@ -128,11 +128,11 @@ async function refresh() {
     } else if (answer.status !== 304) {
       throw new Error(String(answer.status));
     }
-    every = isPending ? Math.min(2 * every, 10) : usual; // figures that take long are not asked for in a hurry
+    every = isPending ? Math.min(2 * every, 10) : usual; // ask less often for figures that take long
     say("");
   } catch {
     every = Math.min(Math.max(every, 2) * 2, 120);
-    say("The server does not answer; the figures may be old. Trying again.");
+    say("The server does not answer, so the figures may be old. Trying again.");
   }
   schedule();
 }

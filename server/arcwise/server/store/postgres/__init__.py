@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from arcwise.errors import MissingExtraError
 
-# Before the modules of this package, each of which imports it.
+# Before the other modules of this package, which all import psycopg.
 try:
     import psycopg as _psycopg  # noqa: F401
-except ImportError:  # also where it has no libpq
+except ImportError:  # also raised if psycopg finds no libpq
     raise MissingExtraError("a PostgreSQL store needs psycopg: pip install 'arcwise[postgres]'") from None
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""numpy arrays as PostgreSQL's arrays on the wire: psycopg's lists take most of the time of a large group."""
+"""numpy arrays in PostgreSQL's binary format: psycopg's lists take most of the time of a large group."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _INTEGER, _BIGINT, _BYTEA = (
     (23, 1007),
     (20, 1016),
     (17, 1001),
-)  # type ids of an element and of its array, fixed for ever
+)  # type ids of an element and of its array, which never change
 
 
 class Array:
-    """One dimension of so many elements, none of them NULL, in PostgreSQL's binary format."""
+    """An array of one dimension and `length` elements, without NULLs, in PostgreSQL's binary format."""
 
     def __init__(self, types: tuple[int, int], elements: bytes, length: int) -> None:
         self.oid = types[1]
@@ -60,7 +60,7 @@ def bodies_array(values: list[bytes]) -> Array:
 
 
 def register_arrays(connection: Connection) -> None:
-    """Let a connection take `Array` as a parameter, in places marked ``%b``."""
+    """Let a connection accept `Array` as a parameter, in places marked ``%b``."""
     connection.adapters.register_dumper(Array, _ArrayDumper)
 
 

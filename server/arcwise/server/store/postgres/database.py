@@ -1,4 +1,4 @@
-"""The PostgreSQL database: connections that come back after it was away, its errors, and its schema."""
+"""The PostgreSQL database: connections that are restored after an outage, its errors, and its schema."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MIGRATIONS = read_migrations(__package__)
 
-# What a broken network leaves waiting ends within half a minute. A URL may say otherwise.
+# Waits on a broken network end within half a minute. A URL may set other values.
 _DEFAULTS = {
     "application_name": "arcwise",
     "connect_timeout": "5",
@@ -33,9 +33,9 @@ _DEFAULTS = {
 }
 _STATEMENT_SECONDS = 30
 LOCK_SECONDS: Final = 10
-"""For how long a statement waits for a lock."""
-# A database that is set to lose the last commits in a crash is told not to; stronger settings stay. At any
-# isolation but this a statement after a lock would not see what was committed while it waited for the lock.
+"""Seconds that a statement waits for a lock."""
+# synchronous_commit is turned on if it is off, because a crash would lose the last commits; stronger settings
+# stay. At other isolation levels a statement would not see data committed while it waited for a lock.
 _SETUP = f"""
     SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off';
     SET default_transaction_isolation = 'read committed';
@@ -58,7 +58,7 @@ class Connection(SqlConnection, psycopg.Connection[tuple["Any", ...]]):
         self.cursor().executemany(_translated(statement), values)
 
     def insert(self, statement: str, /, **values: object) -> int:
-        """Insert a row into a table that numbers its rows; return the number."""
+        """Insert a row into a table with numbered rows; return the number."""
         return int(self.row(f"{statement} RETURNING number", **values)[0])
 
 
@@ -68,7 +68,7 @@ def _translated(statement: str) -> bytes:
 
 
 class Link:
-    """A connection for one thread at a time, made anew when it was lost or leads to a primary no more."""
+    """A connection for one thread at a time, replaced when it is lost or no longer leads to a primary."""
 
     def __init__(self, database: Database, connect: Callable[[], Connection]) -> None:
         self._database = database
@@ -80,9 +80,9 @@ class Link:
 
     @contextmanager
     def use(self) -> Iterator[Connection]:
-        """Lend the connection; it is dropped when the block left it broken."""
+        """Lend the connection; it is dropped if the block leaves it broken."""
         with self._lock:
-            if self._closed:  # who comes late, such as a thread that reads keys, must not connect again
+            if self._closed:  # a late thread, such as one that reads keys, must not connect again
                 raise psycopg.InterfaceError("the store is closed")
             if self._connection is not None and self._switches != self._database.switches:
                 self._connection.close()
@@ -96,11 +96,11 @@ class Link:
                 self._database.switches += 1
                 raise
             finally:
-                if self._connection.closed:  # broken connections are closed ones
+                if self._connection.closed:  # broken connections count as closed
                     self._connection = None
 
     def close(self) -> None:
-        """Close the connection for good. May be repeated."""
+        """Close the connection finally. May be repeated."""
         with self._lock:
             self._closed = True
             if self._connection is not None:
@@ -109,11 +109,11 @@ class Link:
 
 
 class Database:
-    """The access to the database of a store, whatever its schema.
+    """The access to the database of a store, with any schema.
 
     `name` is its URL without the password, for messages. With `read_only`, PostgreSQL refuses every change.
     With `primary`, connecting to a standby is refused: a connection to one would be kept after a failover.
-    `switches` counts how often a connection turned out not to be to the primary any more.
+    `switches` counts how often a connection no longer led to the primary.
     """
 
     def __init__(self, url: str, *, read_only: bool = False, primary: bool = False) -> None:
@@ -135,17 +135,17 @@ class Database:
         try:
             yield
         except psycopg.Error as error:
-            # The server's own sentence, without the statement that it adds.
+            # The server's own sentence, without the statement that it appends.
             told = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
             raise StoreError(f"cannot {doing} {self.name}: {told}") from error
 
     def connect(self, *, patient: bool = False) -> Connection:
-        """Return a new connection with autocommit; a patient one lets statements take for ever."""
+        """Return a new connection with autocommit; if `patient`, statements have no time limit."""
         seconds = 0 if patient else _STATEMENT_SECONDS
         connection = Connection.connect(self._conninfo, autocommit=True)
         try:
             connection.execute(f"{self._setup} SET statement_timeout = '{seconds}s'")
-            # Asked, not read from what was sent on connecting: PgBouncer sends what a server said before.
+            # A query, not a parameter sent on connecting: PgBouncer repeats what a server sent earlier.
             if self._primary and connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
                 raise psycopg.OperationalError("the database is read-only, as a standby is")
         except BaseException:
@@ -155,7 +155,7 @@ class Database:
 
     @contextmanager
     def session(self, doing: str) -> Iterator[Connection]:
-        """Lend a connection of its own without a limit on statements: for what takes long."""
+        """Lend a separate connection without a time limit on statements, for long work."""
         with self.errors(doing):
             if self._closed:
                 raise psycopg.InterfaceError("the store is closed")
@@ -163,9 +163,9 @@ class Database:
                 yield connection
 
     def prepare(self, *, create: bool) -> None:
-        """Make the tables when there are none and `create` says so; require the newest schema otherwise."""
+        """Make missing tables if `create` is true; require the newest schema of existing ones."""
         with self.session("open") as connection:
-            # In this order: another process that makes the tables in between makes them with their version.
+            # In this order, because another process makes the tables and their version in one step.
             (taken,) = connection.row("SELECT to_regclass('task') IS NOT NULL")
             version = _version(connection)
         if version == 0 and taken:
@@ -194,7 +194,7 @@ class Database:
         return steps
 
     def exists(self) -> bool:
-        """Tell whether the database holds a store."""
+        """Return whether the database holds a store."""
         with self.session("open") as connection:
             return _version(connection) > 0
 

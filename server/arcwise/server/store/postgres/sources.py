@@ -1,4 +1,4 @@
-"""Sources of a PostgreSQL store: replaced and dropped. The counts of source n lie in shard -n."""
+"""Replacing and dropping the sources of a PostgreSQL store. The counts of source n are in shard -n."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-class _Closed(Exception):  # noqa: N818 (takes back a change)
-    """A task or an epoch was closed meanwhile."""
+class _Closed(Exception):  # noqa: N818 (undoes a change)
+    """A task or an epoch was closed in the meantime."""
 
 
 _INCOMING = """
@@ -44,8 +44,8 @@ _TOTALS = """
 
 class _Source(SqlSource):
     where = "c.shard = :place AND c.shard < 0"
-    # What is there already stays: of a lake that has grown, only the new ids are written, in the order in
-    # which everybody inserts ids.
+    # Stored ids stay: when a lake has grown, only the new ids are written, in the same order in which every
+    # process inserts ids.
     forget = """
         DELETE FROM batch b USING replaced r
         WHERE b.source = :source AND b.task = r.task AND b.epoch = r.epoch AND NOT EXISTS (
@@ -111,10 +111,10 @@ def replace(
     batch_ids: Iterable[tuple[bytes, int, bytes]],
     now: int,
 ) -> SourceReport:
-    """Take over checked counts; see `Store.replace_source`."""
+    """Replace the counts of a source by checked counts; see `Store.replace_source`."""
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        ids = _bring(connection, batch_ids)  # before anybody waits: it may take long
+        ids = _bring(connection, batch_ids)  # before taking locks, because it may take long
         lock_sources(connection, patient=True)
         source = _Source(connection, name, make=True)
         plan = _while_open(
@@ -127,10 +127,10 @@ def replace(
 def _while_open(
     connection: Connection, used: Collection[bytes], change: Callable[[Sequence[TaskRow]], _Result]
 ) -> _Result:
-    """Make a change that uses tasks (their ids) as they are; whoever closes one of them need not wait for it.
+    """Make a change that relies on the state of tasks (ids `used`), without delaying their closing.
 
-    It is made again when somebody did, and the next is kept waiting; or when it was in the way of reports
-    with the ids that it forgets and brings, which insert them in another order.
+    The change is repeated if a task was closed meanwhile, with further closings waiting. It is also repeated
+    if it blocked reports with the same batch ids, which are inserted in another order.
     """
     before = _tasks(connection, used)
     try:
@@ -156,7 +156,7 @@ def _tasks(connection: Connection, used: Collection[bytes]) -> list[TaskRow]:
 
 
 def _bring(connection: Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]) -> dict[Cell, int]:
-    """Put the ids into a temporary table; return how many each epoch has."""
+    """Put the ids into a temporary table; return the number of ids of each epoch."""
     connection.execute(_INCOMING)
     with connection.cursor() as cursor, cursor.copy("COPY incoming FROM STDIN (FORMAT binary)") as copy:
         copy.set_types(["bytea", "int8", "bytea"])
@@ -171,7 +171,7 @@ def _bring(connection: Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]
 
 
 def drop(connection: Connection, name: str, *, closed_too: bool) -> int:
-    """Forget a source; see `Store.drop_source`."""
+    """Delete a source; see `Store.drop_source`."""
     with connection.transaction():
         lock_sources(connection)
         source = _Source(connection, name)

@@ -1,4 +1,4 @@
-"""The store of several workers: PostgreSQL, to which each adds in shard rows of its own."""
+"""The store for several workers: PostgreSQL, where each worker adds in its own shard rows."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ _NO_SUMS = (integer_array([]), integer_array([]), integer_array([]))
 class PostgresStore(SqlStore):
     """Counts in the tables of a PostgreSQL database, which are made if missing unless `create` is False.
 
-    Any number of processes may open one database. Each adds to counts under a shard of its own, which it
-    draws when it opens the store: nothing is ever overwritten by what a process remembers, so a commit whose
-    reply was lost stays counted, once. Raises `MissingExtraError` when psycopg is not installed, and
-    `StoreError` when the database cannot be reached or holds something else.
+    Any number of processes may open one database. Each adds counts under its own shard, which it draws when
+    it opens the store. No process overwrites counts from memory, so a commit whose reply was lost stays
+    counted, once. Raises `MissingExtraError` when psycopg is not installed, and `StoreError` when the
+    database cannot be reached or holds something else.
     """
 
     _counts_of_source = "c.shard = -s.number AND c.shard < 0"
     _database: Database
 
     def __init__(self, url: str, *, create: bool = True) -> None:
-        self._begin(Database(url, primary=create), create=create)  # without it, a command may only read
+        self._begin(Database(url, primary=create), create=create)  # if False, a command may only read
 
     @classmethod
     def open_read_only(cls, url: str) -> PostgresStore:
@@ -109,7 +109,7 @@ class PostgresStore(SqlStore):
             return _again_when_lost(link or self._reader, work)
 
     def _count(self, work: Callable[[Connection], _Result]) -> _Result:
-        """Read counts on a connection of its own: nobody who looks up a key waits for it."""
+        """Read counts on a separate connection, so that looking up a key does not wait for it."""
         return self._read(work, self._counter)
 
     @contextmanager
@@ -166,30 +166,30 @@ class PostgresStore(SqlStore):
     def _add(self, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
         if not batches:
             return []
-        # Ids make it safe to try again when a lost connection leaves open whether the first try was
-        # committed.
+        # Ids make it safe to try again when a connection is lost and it is unknown whether the first attempt
+        # was committed.
         with self._database.errors("write to"):
             if _again_when_lost(self._writer, lambda link: self._add_new(link, batches, stage=stage)):
                 return [Outcome.COUNTED] * len(batches)
             return _again_when_lost(self._writer, lambda link: self._add_each(link, batches, stage=stage))
 
     def _add_new(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> bool:
-        """Count batches that are all new; return False, having changed nothing, when some are not."""
-        # In one order everywhere, or two workers with the same batches deadlock.
+        """Count batches that are all new; return False, without a change, if some are not."""
+        # In the same order everywhere, or two workers with the same batches deadlock.
         rows = sorted(self._numbered(connection, batches))
         packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
         values = (self._shard, *_ids(rows), *self._sums(connection, batches), *packed)
         return _is_done(connection, _STAGE_NEW if stage else _ADD_NEW, values)
 
     def _add_each(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
-        """Count those of the batches that are new; return what became of each."""
+        """Count the batches that are new; return the outcome of each."""
         rows = self._numbered(connection, batches)
         packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
         call = _STAGE if stage else _ADD
         outcomes = [Outcome.REPLAYED] * len(batches)
         with connection.transaction():
             self._check_numbers(connection, batches)
-            # First without their codes: they are added up when it is known which batches are new.
+            # First without codes: codes are added up once it is known which batches are new.
             values = (self._shard, *_ids(rows), *_NO_SUMS, *packed)
             for place, counted in connection.execute(call, values, prepare=True, binary=True).fetchall():
                 outcomes[place - 1] = Outcome.COUNTED if counted else Outcome.CLOSED
@@ -212,7 +212,7 @@ class PostgresStore(SqlStore):
         ]
 
     def _check_numbers(self, connection: Connection, batches: Iterable[Batch]) -> None:
-        """Raise `StoreError` if a task of the batches has another number by now, or none."""
+        """Raise `StoreError` if the database no longer has a task of the batches under its known number."""
         known = {batch.task_id: self._number(connection, batch.task_id) for batch in batches}
         rows = connection.execute("SELECT id, number FROM task WHERE id = ANY(%s)", (list(known),))
         if known != {bytes(key): int(number) for key, number in rows.fetchall()}:
@@ -220,7 +220,7 @@ class PostgresStore(SqlStore):
             raise StoreError("the database has lost a task: it has gone back to an earlier state")
 
     def _sums(self, connection: Connection, batches: Iterable[Batch]) -> tuple[Array, Array, Array, Array]:
-        """Return the numbers of tasks, epochs, codes and reports of what batches add up to."""
+        """Return the sums over batches: the numbers of tasks, epochs, codes and reports."""
         groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
             groups.setdefault((batch.task_id, batch.epoch), []).append(batch)
@@ -272,7 +272,7 @@ class PostgresStore(SqlStore):
 
         def add_up(connection: Connection) -> IntArray:
             total = np.zeros((rows, codes), np.int64)
-            # A cursor on the server: a result of many rows is as large again as tuples, many times over.
+            # A cursor on the server: a result with many rows would take many times the memory as tuples.
             with connection.transaction(), connection.cursor("sums", binary=True) as cursor:
                 cursor.execute(
                     f"SELECT {places}, code, sum(reports)::bigint FROM counts {chosen}"  # noqa: S608 (words)
@@ -287,11 +287,11 @@ class PostgresStore(SqlStore):
         return self._count(add_up)
 
     def prune(self, task: Task, before: int) -> int:
-        # A connection of its own: deleting millions of ids takes longer than a statement of `add` may.
+        # A separate connection: deleting millions of ids takes longer than a statement of `add` may.
         with self._database.session("prune") as connection:
             number = _number_of(connection, task)
             upkeep.fold(connection, number)
-            # Before the lock: what comes meanwhile can only make the newest newer.
+            # Before the lock: reports that come meanwhile can only make the newest epoch newer.
             ((open_from, newest),) = connection.execute(
                 "SELECT open_from, (SELECT max(epoch) FROM counts WHERE task = number) FROM task"
                 " WHERE number = %s",
@@ -301,13 +301,13 @@ class PostgresStore(SqlStore):
             if before <= open_from:
                 return 0
             with connection.transaction():
-                # Nobody adds meanwhile, or a batch could be counted again whose id is deleted below.
+                # Nobody may add meanwhile, or a batch whose id is deleted below could be counted again.
                 alone(connection, number)
                 closed = connection.execute(
                     "UPDATE task SET open_from = %s WHERE number = %s AND open_from < %s",
                     (before, number, before),
                 )
-            if not closed.rowcount:  # another process did, and deletes: to do the same would wait for it
+            if not closed.rowcount:  # another process closed them and deletes the ids
                 return 0
             # By now the epochs are closed for everybody.
             return upkeep.forget_ids(connection, number, before)
@@ -380,7 +380,7 @@ class PostgresStore(SqlStore):
             return transfer.merge(connection, records, now)
 
     def try_writing(self) -> None:
-        # A row that is overwritten has room on a full disk, too.
+        # On a full disk, a row that is overwritten still finds room.
         with self._writing() as connection:
             upkeep.grow(connection)
         super().try_writing()
@@ -406,7 +406,7 @@ class PostgresStore(SqlStore):
 
 
 def _again_when_lost(link: Link, work: Callable[[Connection], _Result]) -> _Result:
-    """Do `work`, and once more where the connection was lost, or the work was in the way of another's."""
+    """Do `work`, and repeat it if the connection was lost or the work was in the way of other work."""
     with link.use() as connection:
         try:
             return work(connection)
@@ -437,6 +437,6 @@ def _number_of(connection: Connection, task: Task) -> int:
 
 
 def _is_done(connection: Connection, call: str, values: tuple[int | Array, ...]) -> bool:
-    """Call a function that says whether it did its work."""
+    """Call a function that returns whether it did its work."""
     row = connection.execute(call, values, prepare=True, binary=True).fetchone()
     return row is not None and bool(row[0])

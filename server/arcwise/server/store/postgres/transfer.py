@@ -1,4 +1,4 @@
-"""A PostgreSQL store as records, and records into a PostgreSQL store."""
+"""Export from a PostgreSQL store, and merging records into one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
             yield Counts(epoch, per_code, source)
 
     def id_chunks(number: int) -> Iterator[list[tuple[int, str, bytes]]]:
-        with connection.cursor("ids") as cursor:  # on the server: there may be hundreds of millions
+        with connection.cursor("ids") as cursor:  # on the server, as there may be hundreds of millions
             cursor.execute(
                 "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
                 " WHERE task = %s",
@@ -62,10 +62,10 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
 
 
 def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
-    """Add what records hold to shard 0 or those of sources, all or nothing; see `Store.merge`.
+    """Add records to shard 0 or those of sources, all or nothing; see `Store.merge`.
 
-    Everything is brought into tables of this transaction alone first, while workers go on. They wait only for
-    the statements at the end, and answer "later" where these take longer than they wait.
+    First everything is put into temporary tables of this transaction, while workers go on. They wait only for
+    the statements at the end, and answer "later" if these take too long.
     """
     origins: list[bytes] = []
     sources: list[tuple[str, int]] = []
@@ -80,7 +80,7 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                 origins += record.origins
                 sources += record.sources
                 clock = record.clock
-                _refuse_known(connection, origins, sources)  # early: the rest may take an hour
+                _refuse_known(connection, origins, sources)  # fail early, as the rest may take an hour
             elif isinstance(record, TaskState):
                 states.append(record)
                 _bring_task(connection, len(states), record, now)
@@ -93,7 +93,7 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                     (len(states), record.epoch, record.source, record.ids),
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
-        # From here on nobody imports, folds or adds, locked in this order: no report waits for a fold.
+        # From here on nobody imports, folds or adds. The locks are in this order: no report waits for a fold.
         lock_sources(connection, patient=True)
         lock_folding(connection)
         alone(connection)
@@ -164,7 +164,7 @@ _BATCHES = """
 
 
 def _bring_releases(connection: Connection, states: Iterable[TaskState]) -> tuple[int, int]:
-    """Take over releases; return how many reports and batch ids are of epochs that are released here."""
+    """Take over releases; return the numbers of reports and batch ids of epochs that are released here."""
     left_out = without_ids = 0
     for place, record in enumerate(states, start=1):
         ((number,),) = connection.execute(
@@ -189,7 +189,7 @@ def _refuse_known(
 
 def _bring_task(connection: Connection, place: int, record: TaskState, now: int) -> None:
     task, open_from = record.task, record.open_from
-    known_from = min(open_from, last_open_from(task, now))  # where the task is here: it may be open
+    known_from = min(open_from, last_open_from(task, now))  # for a task that is here, and may be open
     connection.execute(
         "INSERT INTO incoming_task VALUES (%s, %s, %s, %s, %s, %s)",
         (place, bytes.fromhex(task.id), task.to_bytes(), record.closed, open_from, known_from),

@@ -1,4 +1,4 @@
-"""What an operator asks of a PostgreSQL store: is it whole, how large is it, can it be smaller."""
+"""Maintenance of a PostgreSQL store: folding, pruning, its size, vacuuming and checks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def grow(connection: Connection) -> None:
-    """Let a table grow by a page on the disk, and shrink again: a full disk makes that an error.
+    """Let a table grow by a page on the disk, and shrink again: this raises an error if the disk is full.
 
-    The table is this connection's own. A role that may make none is not refused for it.
+    The table belongs to this connection. A role that may not create temporary tables raises no error.
     """
     with suppress(InsufficientPrivilege), connection.transaction():
         connection.execute(
@@ -34,10 +34,10 @@ def grow(connection: Connection) -> None:
 
 
 def fold(connection: Connection, task: int | None = None) -> None:
-    """Add the shards of processes that have ended to shard 0, of one task (its number) or of all.
+    """Add the shards of ended processes to shard 0, for one task (its number) or all tasks.
 
-    A process holds a lock under its shard's number while it is connected. Should one be away for a moment
-    only, nothing is lost: it adds to new rows of its shard afterwards.
+    A process holds a lock under its shard's number while it is connected. If a process is only disconnected
+    for a moment, nothing is lost: it then adds to new rows of its shard.
     """
     with connection.transaction():
         lock_folding(connection)
@@ -55,7 +55,7 @@ def fold(connection: Connection, task: int | None = None) -> None:
 def forget_ids(connection: Connection, task: int, before: int) -> int:
     """Delete the ids of a task's closed epochs; return how many there were.
 
-    While no source changes: who replaces one deletes ids in another order, and the two would deadlock.
+    No source may change meanwhile: replacing a source deletes ids in another order, which would deadlock.
     """
     with connection.transaction():
         lock_sources(connection, patient=True)
@@ -98,24 +98,24 @@ def size(connection: Connection) -> int:
 
 
 def vacuum(connection: Connection) -> None:
-    """Fold the shards of ended processes, and let PostgreSQL use again what deleted rows took."""
+    """Fold the shards of ended processes, and let PostgreSQL reuse the space of deleted rows."""
     fold(connection)
     connection.execute(b"VACUUM (ANALYZE) " + _TABLES)
 
 
 def check(connection: Connection) -> list[str]:
-    """Return what is wrong with the store; see `Store.check`."""
+    """Return the problems of the store; see `Store.check`."""
     problems: list[str] = []
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")  # all of one moment
         for table in (b"batch", b"counts", b"total"):
             query = b"SELECT DISTINCT task FROM %s WHERE task NOT IN (SELECT number FROM task)" % table
             problems += [
-                f"table {table.decode()} names task {number}, which is not there"
+                f"table {table.decode()} names task {number}, which does not exist"
                 for (number,) in connection.execute(query).fetchall()
             ]
         problems += [
-            f"table {table} names source {number}, which is not there"
+            f"table {table} names source {number}, which does not exist"
             for table, number in connection.execute(_STRANGE_SOURCES).fetchall()
         ]
         return problems + checked_tasks(connection, partial(_counts, connection))
@@ -134,13 +134,13 @@ _STRANGE_SOURCES = """
 def _counts(
     connection: Connection, number: int, task: Task, problems: list[str]
 ) -> Iterator[tuple[int, IntArray]]:
-    """Yield the epochs of a task with their counts; add what is wrong with its rows to `problems`."""
+    """Yield the epochs of a task with their counts; add the problems of its rows to `problems`."""
     codes = task.mechanism.kernel.codes
     strange = connection.execute(
         "SELECT DISTINCT code FROM counts WHERE task = %s AND (code < 0 OR code >= %s)", (number, codes)
     ).fetchall()
     problems += [f"task {task.id}: counts of code {code}, which it does not have" for (code,) in strange]
-    # Of single rows: those of several shards could hide one another.
+    # Row by row, because errors in several shards could hide one another.
     strange = connection.execute(
         "SELECT DISTINCT epoch FROM counts WHERE task = %s AND reports NOT BETWEEN 0 AND %s ORDER BY epoch",
         (number, MOST_REPORTS),

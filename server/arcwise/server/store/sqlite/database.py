@@ -1,4 +1,4 @@
-"""The SQLite file: its two connections, transactions that one thread at a time writes, and its schema."""
+"""The SQLite file: its two connections, transactions that one thread writes at a time, and its schema."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 BUSY_SECONDS = 10.0
 _TRY_MILLISECONDS = 5
 LOG_PAGES = 8000
-"""Pages of 4 KiB after which the write-ahead log is written back. Random ids touch a page each, and a page
-that many groups touched is written back once: with SQLite's 1000 a report takes half as long again."""
+"""Pages of 4 KiB after which the write-ahead log is written back. Each random id touches a page, and a page
+touched by many groups is written back once: with SQLite's 1000, a report takes half as long again."""
 
 
 _DIALECT = (
     (r" FOR (NO KEY UPDATE|UPDATE|SHARE)$", ""),
     (r"IS DISTINCT FROM", "IS NOT"),
-    # Then SQLite joins tables in the order in which they stand: another one could be quadratic.
+    # With CROSS JOIN, SQLite joins tables in the order of the statement: another order could be quadratic.
     (r"(?<!LEFT )JOIN", "CROSS JOIN"),
 )
-"""What is written otherwise for SQLite than in shared statements, as patterns and replacements."""
+"""Differences between shared statements and those for SQLite, as patterns and replacements."""
 
 
 class Connection(SqlConnection, sqlite3.Connection):
@@ -52,7 +52,7 @@ class Connection(SqlConnection, sqlite3.Connection):
         self.executemany(_translated(statement), values)
 
     def insert(self, statement: str, /, **values: object) -> int:
-        """Insert a row into a table that numbers its rows; return the number."""
+        """Insert a row into a table with numbered rows; return the number."""
         return int(self.execute(statement, values).lastrowid or 0)
 
 
@@ -70,7 +70,7 @@ class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an erro
 class Database:
     """A store's file in WAL mode with synchronous=FULL, of any schema until `require_newest` is called.
 
-    `path` is the file itself, whatever links lead to it. Changes use `writer`, within `transaction`; `read`
+    `path` is the file itself, after following all links. Changes use `writer`, within `transaction`; `read`
     uses `reader`, which never waits for the writer. Raises `StoreError` when the file cannot be opened, or is
     a database of another program.
     """
@@ -78,7 +78,7 @@ class Database:
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.url = f"sqlite:///{path}"
         self._given = path.absolute()
-        # SQLite names its log after the file itself, and so does `size`.
+        # SQLite names its log after the real file, and so does `size`.
         self.path = Path(os.path.realpath(self._given))
         if not self.path.exists():
             if not create:
@@ -119,7 +119,7 @@ class Database:
         self.writer.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk (macOS)
         self.writer.execute("PRAGMA checkpoint_fullfsync = ON")
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        # What the log has grown to while reads overlapped is cut off when it is begun anew.
+        # Cuts the log back to this size when it begins again, after overlapping reads made it larger.
         self.writer.execute(f"PRAGMA journal_size_limit = {LOG_PAGES * 4096}")
         _create_functions(self.writer)
         version, tables = self._state()
@@ -127,17 +127,17 @@ class Database:
             if tables:
                 raise StoreError(f"{self.path} is a SQLite database, but not one of arcwise")
             self._keep_a_log()
-            # Of two processes that start at the same moment the second finds nothing to do.
+            # If two processes start at the same moment, the second one finds nothing to do.
             self.migrate()
         else:
-            self._keep_a_log()  # some ways to make a copy forget it
+            self._keep_a_log()  # some kinds of copy lose the setting
 
     def _keep_a_log(self) -> None:
-        """Change to a write-ahead log. SQLite does not wait when another process does so at the same time."""
+        """Change to a write-ahead log. SQLite does not wait if another process is doing so, too."""
         self._try("PRAGMA journal_mode = WAL", 0.005)
 
     def _try(self, statement: str, pause: float = 0.0) -> None:
-        """Execute a statement again and again while another process has locked the file."""
+        """Execute a statement repeatedly while another process has locked the file."""
         deadline = time.monotonic() + BUSY_SECONDS
         while not self._executed(statement, last_try=time.monotonic() > deadline):
             time.sleep(pause)
@@ -189,11 +189,11 @@ class Database:
     def errors(self, doing: str) -> Iterator[None]:
         """Turn SQLite's errors into `StoreError`.
 
-        While somebody reads, so are those of values that are not as arcwise writes them: SQLite keeps any.
+        While reading, errors of values that arcwise did not write are turned, too: SQLite keeps any value.
         """
         try:
             yield
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a damaged file
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter comes from a damaged file
             raise StoreError(f"cannot {doing} {self.path}: {error}") from error
         except (TypeError, ValueError, OverflowError) as error:
             if doing not in {"read", "export"} or isinstance(error, ArcwiseError):
@@ -205,7 +205,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write: other threads and processes wait, and everything or nothing is kept."""
+        """Write in a transaction: other threads and processes wait, and everything or nothing is kept."""
         with self._writing:
             self._begin()
             try:
@@ -219,9 +219,10 @@ class Database:
                 raise
 
     def _files(self) -> list[os.stat_result]:
-        """Return what is at the paths of the file, its log and the log's index; nothing if one is missing.
+        """Return the state of the paths of the file, its log and the log's index; empty if one is missing.
 
-        A link at a path is not what was opened: who follows it next looks for the log at its other end.
+        A link at a path is not the file that was opened: the next process that follows it looks for the log
+        next to the link's target.
         """
         try:
             return [os.lstat(f"{self.path}{part}") for part in ("", "-wal", "-shm")]
@@ -229,31 +230,31 @@ class Database:
             return []
 
     def require_place(self) -> None:
-        """Raise `StoreError` when what was opened is not at its path: who opens it next would not find it.
+        """Raise `StoreError` when the opened file is no longer at its path: others would not find it there.
 
-        It costs some microseconds, and SQLite looks at no path again.
+        This costs some microseconds; SQLite itself does not look at the path again.
         """
         found = self._files()
         if self._opened and not (found and all(map(os.path.samestat, found, self._opened))):
             raise StoreError(
                 f"{self.path}, its -wal or its -shm was removed or replaced while it was in use, so nothing "
                 "is written: stop every server of the store, put the file back together with its -wal, or a "
-                "backup without one, and start them again"
+                "backup without one, and start the servers again"
             )
         if self._opened and not self._is_led_to():
             raise StoreError(
-                f"{self._given} does not lead to {self.path} any more, which is in use, so nothing is "
-                "written: let it lead there again, or stop every server of the store and start them with "
-                "what is there now, which may lack reports that this file has"
+                f"{self._given} no longer leads to {self.path}, which is in use, so nothing is written: make "
+                "it lead there again, or stop every server of the store and start them with the present "
+                "file, which may lack reports that the old file has"
             )
 
     def _is_led_to(self) -> bool:
-        """Return whether the path that was given, over whatever links, leads to the file that was opened."""
+        """Return whether the given path, after following all links, leads to the opened file."""
         try:
             found = os.stat(self._given)  # noqa: PTH116 (before each commit)
         except OSError:
             return False
-        # An open file's number is no other's, and one of a single name is at no other path: a stat is enough.
+        # No other file has an open file's number, and a file with one name has no other path: stat is enough.
         return os.path.samestat(found, self._opened[0]) and (
             found.st_nlink == 1 or os.path.realpath(self._given) == str(self.path)
         )
@@ -261,7 +262,7 @@ class Database:
     def _begin(self) -> None:
         """Begin to write when no other process does.
 
-        SQLite pauses for longer and longer between its tries: beside others that write again and again it
+        SQLite waits longer and longer between its attempts: next to others that write again and again it
         would hardly ever find the file free.
         """
         self.writer.execute(f"PRAGMA busy_timeout = {_TRY_MILLISECONDS}")
@@ -271,9 +272,9 @@ class Database:
             self.writer.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
 
     def add_counts(self, number: int, epoch: int, counts: IntArray, source: int = 0) -> None:
-        """Add to the counts of an epoch of the task of this number, and to its total; in a transaction.
+        """Add to the counts of an epoch of the task with this number, and to its total, in a transaction.
 
-        `source` is the number of the source whose counts they are; 0: those of servers.
+        `source` is the number of the source of the counts; 0 stands for servers.
         """
         reports = int(counts.sum())
         row = self.writer.execute(
@@ -302,29 +303,29 @@ class Database:
 
     @contextmanager
     def alone(self) -> Iterator[Connection]:
-        """Use the writer outside a transaction, while no other thread of this process writes."""
+        """Lend the writer outside a transaction, while no other thread of this process writes."""
         with self._writing:
             yield self.writer
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Read what is committed, one thread at a time."""
+        """Lend a connection that reads committed data, to one thread at a time."""
         with self.errors("read"), self._reading:
             yield self.reader
 
     def close(self) -> None:
-        """Close both connections; the last one to close folds the write-ahead log into the file."""
+        """Close both connections; the last one to close moves the write-ahead log into the file."""
         with self._reading:
             self.reader.close()
-        with self._writing:  # what is being pruned ends its step first, and then with an error
+        with self._writing:  # a running prune first ends its step, and then fails
             self.writer.close()
 
 
 class ReadOnlyDatabase(Database):
     """A store's file, opened for each reading and closed after it.
 
-    A connection that stays open would keep the last server from folding its log into the file. Without a log
-    beside it nobody writes the file, and SQLite is told that it is immutable: otherwise it would make a log.
+    An open connection would keep the last server from moving its log into the file. Without a log next to it
+    nobody writes the file, so SQLite opens it as immutable: otherwise it would make a log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -345,9 +346,9 @@ class ReadOnlyDatabase(Database):
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Lend a connection that reads what is committed, to one thread at a time.
+        """Lend a connection that reads committed data, to one thread at a time.
 
-        Raises `StoreError` also when a server begins to write the file meanwhile, because the data may then
+        Also raises `StoreError` when a server begins to write the file meanwhile, because the data may then
         be of two moments.
         """
         with self.errors("read"), self._reading:
@@ -355,10 +356,10 @@ class ReadOnlyDatabase(Database):
             with closing(self.connect()) as connection:
                 yield connection
             if before is not None and before != self._moment():
-                raise StoreError(f"a server began to write {self.path} while it was read; try again")
+                raise StoreError(f"a server began to write {self.path} while it was being read; try again")
 
     def _moment(self) -> tuple[int, int] | None:
-        """Return what changes when the file is written; None where somebody keeps a log."""
+        """Return the size and time of the file, which change when it is written; None if there is a log."""
         if self._log.exists():
             return None
         try:
@@ -381,15 +382,15 @@ class ReadOnlyDatabase(Database):
     alone = transaction
 
     def close(self) -> None:
-        """Nothing is open between two readings."""
+        """Do nothing: no connection is open between two readings."""
 
 
 def _make_private(path: Path) -> None:
     """Make an empty file that only its owner may read, unless there is one.
 
-    A file that SQLite makes would obey the umask alone, and its log gets the mode of the file. An obstacle to
-    making the file also keeps SQLite from opening it, and SQLite reports it; only a missing folder raises
-    `StoreError` here.
+    SQLite would make the file with the permissions of the umask; the log gets those of the file. If the file
+    cannot be made, SQLite cannot open it either and reports why; only a missing folder raises `StoreError`
+    here.
     """
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     with suppress(OSError):
@@ -400,25 +401,25 @@ def _make_private(path: Path) -> None:
                 f"cannot make a store at {path}: the folder {path.parent} does not exist"
             ) from None
         try:
-            # To close a descriptor of the file itself would give up the locks of who opened it meanwhile.
+            # Closing a descriptor of the file itself would release the locks of processes that opened it.
             os.link(draft, path)
         except FileExistsError:
             pass
         except OSError:  # a file system without links, such as FAT
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         finally:
-            draft.unlink(missing_ok=True)  # who opened the file meanwhile may have removed it
+            draft.unlink(missing_ok=True)  # a process that opened the file may have removed it already
 
 
 def _refuse_links(path: Path) -> None:
     """Raise when a file has a second name.
 
-    Who opened it under that one would keep another log beside it, and each would overwrite what the other
-    wrote.
+    A process that opened it under the second name would keep another log there, and each process would
+    overwrite the data of the other.
     """
-    with suppress(FileNotFoundError):  # SQLite says why it could not be made
+    with suppress(FileNotFoundError):  # SQLite reports why it could not be made
         if path.stat().st_nlink > 1:
-            for draft in path.parent.glob(f".{escape(path.name)}.*.new"):  # its maker may have been killed
+            for draft in path.parent.glob(f".{escape(path.name)}.*.new"):  # left by a killed process
                 with suppress(FileNotFoundError):
                     if draft.samefile(path):
                         draft.unlink()
@@ -429,8 +430,8 @@ def _refuse_names(path: Path) -> None:
     """Raise `StoreError` when a file that exists has a second name."""
     if (names := path.stat().st_nlink) > 1:
         raise StoreError(
-            f"{path} has {names} names (hard links), and SQLite takes each for a file of its own: remove "
-            "the others; a copy is made with VACUUM INTO"
+            f"{path} has {names} names (hard links), and SQLite treats each as a separate file: remove the "
+            "others; to make a copy, use VACUUM INTO"
         )
 
 
@@ -442,7 +443,7 @@ def build(connection: sqlite3.Connection) -> None:
 
 
 def _create_functions(connection: sqlite3.Connection) -> None:
-    """Create what the scripts of migrations call."""
+    """Create the functions that the scripts of migrations call."""
     for function in (_reports_in, _codes_in, _per_code_in):
         connection.create_function(function.__name__[1:], 1, function, deterministic=True)
 

@@ -1,4 +1,4 @@
-"""Rows of counts: the codes that were reported and how often, or all codes once that takes fewer bytes."""
+"""Rows of counts: the reported codes with their numbers, or the numbers of all codes if that is smaller."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NUMBER = np.dtype("<i8")
 
 
 class Row(NamedTuple):
-    """The columns of the same names: packed codes, None for all of them, and the packed reports of each."""
+    """Columns of these names: packed codes, or None for all codes, and the packed reports of each code."""
 
     codes: bytes | None
     per_code: bytes
 
 
 def pack(counts: IntArray, *, dense: bool = False) -> Row:
-    """Return reports per code, shape (K,), as the smaller row; `dense`: as one with all codes."""
+    """Return reports per code, shape (K,), as the smaller kind of row; if `dense`, as one with all codes."""
     if not dense:
         found = np.flatnonzero(counts)
         if len(found) * (_CODE.itemsize + _NUMBER.itemsize) < len(counts) * _NUMBER.itemsize:
@@ -33,7 +33,7 @@ def pack(counts: IntArray, *, dense: bool = False) -> Row:
 
 
 def unpack(codes: bytes | None, per_code: bytes) -> tuple[NDArray[np.uint16] | slice, IntArray]:
-    """Return where the numbers of a row belong in an array of shape (K,), and the numbers."""
+    """Return the places of a row's numbers in an array of shape (K,), and the numbers."""
     place = slice(None) if codes is None else np.frombuffer(codes, _CODE)
     return place, np.frombuffer(per_code, _NUMBER)
 
@@ -47,9 +47,9 @@ def spread(size: int, codes: bytes | None, per_code: bytes) -> IntArray:
 
 
 def row_problem(size: int, codes: object, per_code: object) -> str | None:
-    """Return what is wrong with a row of a task with so many codes; None when `spread` can read it."""
+    """Return the problem of a row of a task with `size` codes, or None if `spread` can read the row."""
     if not isinstance(per_code, bytes) or not isinstance(codes, (bytes, NoneType)):
-        return "its counts are no bytes"
+        return "its counts are not bytes"
     numbers = len(per_code) / _NUMBER.itemsize
     expected = size if codes is None else len(codes) / _CODE.itemsize
     if numbers != expected or numbers % 1:

@@ -1,4 +1,4 @@
-"""Sources of a SQLite file: replaced and dropped."""
+"""Replacing and dropping the sources of a SQLite file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INCOMING = (
 
 class _Source(SqlSource):
     where = "c.source = :place"
-    # What is there already stays: of a lake that has grown, only the new ids are written.
+    # Stored ids stay: when a lake has grown, only the new ids are written.
     forget = """
         DELETE FROM batch WHERE source = :source AND EXISTS (
             SELECT 1 FROM replaced r WHERE r.task = batch.task AND r.epoch = batch.epoch AND NOT EXISTS (
@@ -87,9 +87,9 @@ def replace(
     batch_ids: Iterable[tuple[bytes, int, bytes]],
     now: int,
 ) -> SourceReport:
-    """Take over checked counts; see `Store.replace_source`.
+    """Replace the counts of a source by checked counts; see `Store.replace_source`.
 
-    On a connection of its own, whose temporary tables take the ids while servers go on.
+    This uses its own connection, whose temporary tables take the ids while servers go on.
     """
     with database.errors("write to"), closing(database.connect()) as connection:
         connection.execute("PRAGMA synchronous = FULL")
@@ -104,7 +104,7 @@ def replace(
 
 
 def _bring(connection: Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]) -> dict[Cell, int]:
-    """Put the ids into a temporary table; return how many each epoch has."""
+    """Put the ids into a temporary table; return the number of ids of each epoch."""
     for statement in _INCOMING:
         connection.execute(statement)
     twice = 0
@@ -121,7 +121,7 @@ def _bring(connection: Connection, batch_ids: Iterable[tuple[bytes, int, bytes]]
 
 
 def drop(connection: Connection, name: str, *, closed_too: bool) -> int:
-    """Forget a source; see `Store.drop_source`."""
+    """Delete a source; see `Store.drop_source`."""
     source = _Source(connection, name)
     reports = source.drop_data(closed_too=closed_too)
     source.end_dropping()

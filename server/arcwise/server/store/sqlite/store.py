@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _LAST_EPOCH = (1 << 63) - 1
 _MOST_IDS, _MOST_STAGED = 512, 256
-"""Of one statement: SQLite before 3.32 takes 999 variables."""
+"""Rows in one statement: SQLite before 3.32 takes 999 variables."""
 _UNSTAGED = 10_000
 """Rows that are deleted in one transaction: a few milliseconds of the disk's time."""
 _NAMES = ("task", "epoch", *(f"id{number}" for number in range(_MOST_IDS)))
-"""Of its variables."""
+"""Names of the variables of the statement that inserts ids."""
 
 
 class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an error)
@@ -52,8 +52,8 @@ class _NotAllNew(Exception):  # noqa: N818 (a way out of a transaction, not an e
 class SQLiteStore(SqlStore):
     """Counts in a SQLite file, which is made if missing unless `create` is False.
 
-    Several processes may open one file: every change reads and writes within one immediate transaction, so
-    they wait for one another and never overwrite one another's counts. Raises `StoreError` when the file
+    Several processes may open one file. Every change reads and writes within one immediate transaction, so
+    they wait for one another and never overwrite each other's counts. Raises `StoreError` when the file
     cannot be opened, or is a database of another program or version.
     """
 
@@ -117,10 +117,10 @@ class SQLiteStore(SqlStore):
                 return self._add_each(batches, stage=stage)
 
     def _add_new(self, batches: Sequence[Batch], *, stage: bool) -> None:
-        """Count batches that are all new, as those of nearly all groups are.
+        """Count batches that are all new, as in nearly all groups.
 
         Raises `_NotAllNew` when some are not, or their task or epoch is closed; the transaction must then be
-        undone.
+        rolled back.
         """
         groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
@@ -137,15 +137,15 @@ class SQLiteStore(SqlStore):
                 self._stage(number, epoch, group)
 
     def _insert_ids(self, number: int, epoch: int, ids: list[bytes]) -> int:
-        """Insert those of the ids that are new; return how many.
+        """Insert the ids that are new; return how many.
 
-        The interpreter goes to the event loop at each statement and must be waited for afterwards: one
-        statement for a thousand ids is what keeps a busy loop from slowing down the writer.
+        At each statement the writer gives the interpreter to the event loop and must wait to get it back.
+        With one statement for many ids, a busy loop does not slow down the writer.
         """
         new = 0
         for start in range(0, len(ids), _MOST_IDS):
             part = ids[start : start + _MOST_IDS]
-            # Filled up with one that is known by then, so that few statements have to be prepared.
+            # Padded with an id that is known by then, so that only few statements have to be prepared.
             size = 1 << (len(part) - 1).bit_length()
             part += part[-1:] * (size - len(part))
             values = dict(zip(_NAMES, (number, epoch, *part), strict=False))
@@ -155,7 +155,7 @@ class SQLiteStore(SqlStore):
     def _stage(self, number: int, epoch: int, batches: Sequence[Batch]) -> None:
         """Keep batches of an epoch for the archive, in the transaction that counts them."""
         start, left = 0, len(batches)
-        while left:  # in few statements, as in `_insert_ids`, of few sizes
+        while left:  # few statements of few sizes, as in `_insert_ids`
             size = min(_MOST_STAGED, 1 << (left.bit_length() - 1))
             part = batches[start : start + size]
             values: dict[str, bytes | int] = {"task": number, "epoch": epoch}
@@ -165,7 +165,7 @@ class SQLiteStore(SqlStore):
             start, left = start + size, left - size
 
     def _add_each(self, batches: Sequence[Batch], *, stage: bool) -> list[Outcome]:
-        """Count those of the batches that are new, in their order; return what became of each."""
+        """Count the batches that are new, in order; return the outcome of each."""
         outcomes: list[Outcome] = []
         states: dict[bytes, tuple[int, int, int | None]] = {}
         groups: dict[tuple[bytes, int], list[Batch]] = {}
@@ -213,7 +213,7 @@ class SQLiteStore(SqlStore):
                 " ORDER BY epoch",
                 (bytes.fromhex(task.id),),
             ).fetchall()
-            for epoch, *row in rows:  # an epoch has a row for the server, and one for each source
+            for epoch, *row in rows:  # an epoch has a row for servers, and one for each source
                 counts = spread(task.mechanism.kernel.codes, *row)
                 found[epoch] = found[epoch] + counts if epoch in found else counts
         return found
@@ -316,7 +316,7 @@ class SQLiteStore(SqlStore):
 
     def try_writing(self) -> None:
         self._database.require_place()
-        # A log that is there takes a small change on a full disk, too.
+        # On a full disk, an existing log still takes a small change.
         upkeep.require_room(self._database)
         super().try_writing()
 
@@ -336,7 +336,7 @@ class SQLiteStore(SqlStore):
         upkeep.vacuum(self._database)
 
     def close(self) -> None:
-        """Close both connections; the last one to close folds the write-ahead log into the file."""
+        """Close both connections; the last one to close moves the write-ahead log into the file."""
         self._database.close()
 
 
@@ -349,8 +349,8 @@ def _path(url: str) -> Path:
 
 @cache
 def _insert_statement(ids: int) -> str:
-    # IGNORE on the whole statement, not ON CONFLICT: what cannot fail half-way keeps no journal of its own.
-    # Not "?1" twice: Python 3.12.0 to 3.12.3 take it for a name, and warn.
+    # IGNORE instead of ON CONFLICT, because a statement that cannot fail half-way needs no journal. Names
+    # instead of "?1" twice, because Python 3.12.0 to 3.12.3 would take that for a name, and warn.
     values = ", ".join(f"(:task, :{name}, :epoch)" for name in _NAMES[2 : 2 + ids])
     return f"INSERT OR IGNORE INTO batch (task, id, epoch) VALUES {values}"  # noqa: S608 (numbers)
 

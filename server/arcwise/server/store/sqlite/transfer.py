@@ -1,4 +1,4 @@
-"""A SQLite file as records, and records into a SQLite file."""
+"""Export from a SQLite file, and merging records into one."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def export(database: Database, *, ids: bool) -> Generator[Record, None, None]:
 
 
 def merge(database: Database, records: Iterable[Record], now: int) -> int:
-    """Add what records hold, all or nothing; see `Store.merge`."""
+    """Merge records, all or nothing; see `Store.merge`."""
     number = left_out = 0
     frozen: frozenset[int] = frozenset()
     key = b""

@@ -1,4 +1,4 @@
-"""What an operator asks of a SQLite file: is it whole, how large is it, can it be smaller."""
+"""Maintenance of a SQLite file: pruning, its size, vacuuming and checks."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 _ROOM = LOG_PAGES * 4096
-"""Bytes that the write-ahead log grows to before it is written back."""
+"""Bytes that the write-ahead log reaches before it is written back."""
 
 _STEP = 10_000
-"""Ids that are looked at in one transaction of pruning: a few milliseconds of the disk's time."""
+"""Ids that are examined in one transaction of pruning: a few milliseconds of the disk's time."""
 _BEYOND = b"\xff" * (BATCH_ID_BYTES + 1)
 
 
 def prune(
     database: Database, task: Task, before: int, *, pause: Callable[[float], object] = time.sleep
 ) -> int:
-    """Forget the ids of batches of old epochs, while others add; see `Store.prune`.
+    """Delete the ids of batches of old epochs, while others add; see `Store.prune`.
 
     `pause` is called with the seconds between two steps. Raises `KeyError` when the store does not know the
     task.
@@ -49,7 +49,7 @@ def prune(
         if row is None:
             raise KeyError(task.id)
         number, open_from, newest = row
-        # Before the lock is taken: what comes meanwhile can only make the newest newer.
+        # Before the lock: reports that come meanwhile can only make the newest epoch newer.
         before = open_from if newest is None else min(before, last_closable(task, newest))
         if before <= open_from:
             return 0
@@ -57,8 +57,8 @@ def prune(
             database.writer.execute(
                 "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number)
             )
-        # By now the epochs are closed for everybody, so their ids may go one after the other. What an end of
-        # the process leaves of them goes with the next epoch.
+        # By now the epochs are closed for everybody, so their ids can be deleted step by step. If the process
+        # ends before that, the rest is deleted with the next epoch.
         return forget_ids(database, connection, number, before, pause)
 
 
@@ -72,8 +72,8 @@ def forget_ids(
     """Delete the ids of a task's closed epochs, in steps between which others add; return how many."""
     forgotten, last = 0, b""
     while True:
-        # In the order of ids, which are random: a step's rows lie side by side, its epochs do not. An index
-        # on the epoch would cost every report.
+        # In the order of ids, which are random: the rows of a step are adjacent, though their epochs differ.
+        # An index on the epoch would make every report slower.
         row = connection.execute(
             "SELECT id FROM batch WHERE task = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?",
             (number, last, _STEP - 1),
@@ -87,7 +87,7 @@ def forget_ids(
             ).rowcount
         if row is None:
             return forgotten
-        # A lock goes to whoever asks first; who writes reports must not always come second.
+        # SQLite gives the lock to the first that asks; pause so that writers of reports get it, too.
         pause(time.monotonic() - start)
 
 
@@ -98,14 +98,14 @@ def size(database: Database) -> int:
 
 
 def require_room(database: Database) -> None:
-    """Raise `StoreError` where the disk has less room than the write-ahead log may take."""
+    """Raise `StoreError` if the disk has less room than the write-ahead log may take."""
     try:
         free = shutil.disk_usage(database.path.parent).free
     except OSError as error:
-        raise StoreError(f"cannot tell the room on the disk of {database.path}: {error.strerror}") from error
+        raise StoreError(f"cannot read the free space of {database.path}: {error.strerror}") from error
     if free < _ROOM:
         raise StoreError(
-            f"the disk of {database.path} has {free / 1e6:.1f} MB free, and the log of the store may take "
+            f"the disk of {database.path} has {free / 1e6:.1f} MB free, but the log of the store may take "
             f"{_ROOM / 1e6:.1f} MB: free space"
         )
 
@@ -113,54 +113,54 @@ def require_room(database: Database) -> None:
 def vacuum(database: Database) -> None:
     """Rewrite the file without its free pages, and empty the write-ahead log.
 
-    Raises `StoreError` when somebody read the store for so long that the file could not be replaced.
+    Raises `StoreError` when somebody read the store for too long, so that the log could not be emptied.
     """
     with database.errors("vacuum"), database.alone() as connection:
         connection.execute("VACUUM")
         (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    if busy:  # for which SQLite raises nothing
+    if busy:  # SQLite itself raises nothing in this case
         raise StoreError(
-            f"{database.path} or its log still holds what was deleted: somebody reads the store, such as a "
-            "backup or an export. Vacuum it again when they are done"
+            f"{database.path} or its log still holds deleted data, because a backup, an export or something "
+            "else is reading the store. Vacuum again when it is done"
         )
 
 
 def check(database: Database) -> list[str]:
-    """Return what is wrong with the file; see `Store.check`."""
-    # A connection of its own: a large file takes minutes, and `read` must not wait for them.
+    """Return the problems of the file; see `Store.check`."""
+    # On its own connection: checking a large file takes minutes, and `read` must not wait for them.
     with database.errors("check"), closing(database.connect()) as connection:
         connection.execute("BEGIN")  # all of one moment
         damage = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
         if damage:
             return damage
         problems = [
-            f"row {row} of table {table} names no row of table {parent}"
+            f"row {row} of table {table} refers to a missing row of table {parent}"
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check")
         ]
         if strange := list(_strangers(connection)):
-            return [*problems, *strange]  # a table of others has names and types that nobody knows
+            return [*problems, *strange]  # a foreign table has unknown names and types
         if strange := list(_strange_types(connection)):
             return [*problems, *strange]
         problems += [
-            f"table {table} names source {source}, which is not there"
+            f"table {table} names source {source}, which does not exist"
             for table, source in connection.execute(_STRANGE_SOURCES)
         ]
         return problems + checked_tasks(connection, partial(_counts, connection))
 
 
 _NOT_SQLITES = "substr(name, 1, 7) <> 'sqlite_'"
-"""Nobody else can give such names; LIKE would take its _ for any letter."""
+"""Only SQLite can use such names; LIKE would match any character for the underscore."""
 
 
 def _strangers(connection: Connection) -> Iterator[str]:
-    """Yield what the schema has beside ours: a trigger changes what is written, as somebody else meant it."""
+    """Yield differences from arcwise's schema: a foreign trigger, for example, could change written data."""
     statement = f"SELECT type, name, sql FROM sqlite_schema WHERE {_NOT_SQLITES} ORDER BY 1, 2"  # noqa: S608
     with closing(sqlite3.connect(":memory:")) as ours:
         build(ours)
         known = {(kind, name): sql for kind, name, sql in ours.execute(statement)}
     for kind, name, sql in connection.execute(statement).fetchall():
         if (kind, name) not in known:
-            yield f"{kind} {name!r} is not of arcwise: drop it"
+            yield f"{kind} {name!r} does not belong to arcwise: drop it"
         elif sql != known.pop((kind, name)):
             yield f"{kind} {name!r} is not defined as arcwise defines it"
     for kind, name in known:
@@ -168,7 +168,7 @@ def _strangers(connection: Connection) -> Iterator[str]:
 
 
 def _strange_types(connection: Connection) -> Iterator[str]:
-    """Yield which columns hold values of another type than theirs, which SQLite lets anybody write."""
+    """Yield the columns that hold values of another type than their own, which SQLite allows."""
     tables = connection.execute(
         f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {_NOT_SQLITES}"  # noqa: S608
     ).fetchall()
@@ -178,7 +178,7 @@ def _strange_types(connection: Connection) -> Iterator[str]:
         (counts,) = connection.execute(f"SELECT {wrong} FROM {table}")  # noqa: S608 (names of our schema)
         for (name, kind), count in zip(columns, counts, strict=True):
             if count:
-                yield f"{count} rows of table {table} hold something else than {kind} in column {name}"
+                yield f"{count} rows of table {table} hold values that are not {kind} in column {name}"
 
 
 _STRANGE_SOURCES = """
@@ -192,7 +192,7 @@ _STRANGE_SOURCES = """
 def _counts(
     connection: Connection, number: int, task: Task, problems: list[str]
 ) -> Iterator[tuple[int, IntArray]]:
-    """Yield the epochs of a task with their counts; add what is wrong with its rows to `problems`."""
+    """Yield the epochs of a task with their counts; add the problems of its rows to `problems`."""
     rows = connection.execute("SELECT epoch, reports, codes, per_code FROM counts WHERE task = ?", (number,))
     for epoch, reports, *row in rows:
         wrong = row_problem(task.mechanism.kernel.codes, *row)
@@ -201,5 +201,5 @@ def _counts(
             continue
         counts = spread(task.mechanism.kernel.codes, *row)
         if (found := exact_sum(counts)) != reports:
-            problems.append(f"task {task.id}, epoch {epoch}: {found:,} reports, its row says {reports:,}")
+            problems.append(f"task {task.id}, epoch {epoch}: {found:,} reports, but its row says {reports:,}")
         yield epoch, counts
