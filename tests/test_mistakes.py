@@ -160,7 +160,7 @@ MISTAKES = [
     ("Client(URL, tasks=[heading], caps='unlimited', key='my-key')", "key must be None or a key from `arcwise key new --scope ingest`"),
     ("Client(URL, tasks=[heading], caps='unlimited', key=KEY[:-1])", "with 12 and 64 hexadecimal digits; got something else"),
     ("Client(URL, tasks=[heading], caps='unlimited', key=KEY.replace('ingest', 'read'))", "got a key with the scope read"),
-    ("Reader(URL, key=KEY)", "what `arcwise key new --scope read` prints, arcwise_read_ID_SECRET"),
+    ("Reader(URL, key=KEY)", "a key from `arcwise key new --scope read`, arcwise_read_ID_SECRET"),
 ]  # fmt: skip
 
 
