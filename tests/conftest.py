@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-# Before numpy is imported. Threads on small matrices wait for one another, ten times as long.
+# Set before numpy is imported. Threads on small matrices wait for one another and take ten times as long.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from hypothesis import settings
@@ -30,13 +30,13 @@ settings.load_profile("same each time")
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Say what runs the tests that are coroutines."""
+    """Name the runner of tests that are coroutines."""
     return "asyncio"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the garbage collector the collected tests: there are ten thousand, and they stay to the end."""
+    """Keep the ten thousand collected tests, which live to the end, out of garbage collection."""
     gc.disable()
     try:
         return (yield)

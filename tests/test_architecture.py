@@ -1,6 +1,6 @@
 """docs/contributing/architecture.md: its picture is drawn from the imports, and the modules it names exist.
 
-``python -m tests.test_architecture`` draws the picture anew.
+``python -m tests.test_architecture`` draws the picture again.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def package(name: str) -> str | None:
 
 
 def picture() -> str:
-    """Return the packages and the imports between them, but those of shared, which every package makes.
+    """Return the packages and the imports between them, except those of shared, which every package makes.
 
-    Without those of methods `plot`: a picture imports what it draws.
+    Imports in methods `plot` are left out, because a picture imports what it draws.
     """
     boxes: set[str] = set()
     arrows: set[tuple[str, str]] = set()
@@ -67,7 +67,7 @@ def picture() -> str:
 
 
 def shown(name: str | None, packages: set[str]) -> str | None:
-    """Return a room as it is in the picture: modules that lie in analysis itself are of no folder."""
+    """Return a package as the picture shows it: modules directly in analysis have no folder."""
     if name is None or not name.startswith("analysis"):
         return name
     return name if name in packages else None

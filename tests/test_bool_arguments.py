@@ -1,4 +1,4 @@
-"""Every public function that takes a bool refuses anything else: "no" is true to Python."""
+"""Every public function with a bool argument refuses anything else, because "no" is true to Python."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_is_not_a_bool_is_refused_and_nothing_is_made(
 
 
 def test_every_bool_argument_of_the_public_surface_is_tried() -> None:
-    """Options of clients and settings of an app are declared elsewhere than in a signature."""
+    """Options of clients and settings of an app are not declared in a signature."""
     found = set()
     for facade in (*FACADES, "arcwise.analysis.design"):
         module = importlib.import_module(facade)

@@ -1,7 +1,7 @@
 """The layout: three source roots under one namespace, imports that run one way, explicit public names.
 
-Read from the syntax trees, so an import inside a function or under TYPE_CHECKING counts too. What a method
-`plot` imports when it is called does not close a circle.
+It is read from the syntax trees, so an import inside a function or under TYPE_CHECKING counts too. Imports in
+a method `plot` do not make a cycle.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ RANKS = {
 """Within shared, a part imports only parts of lower rank, and itself."""
 
 MAY_ONLY_IMPORT = {"arcwise.wire": {"arcwise.errors", "arcwise.values"}, "arcwise.errors": set[str]()}
-"""Parts that stand beside the ranks."""
+"""Parts outside the ranks."""
 
 PARTS = {
     "analysis": set[str](),
@@ -60,7 +60,7 @@ PARTS = {
     "command": {"cli"},
     "__main__": {"command"},
 }
-"""What lies under the root `server`, and which parts each may import beside shared and itself."""
+"""The parts under the root `server`, and the parts that each may import besides shared and itself."""
 
 
 def module_name(path: Path, root: Path) -> str:
@@ -75,7 +75,7 @@ DRAWING = ("plot", "_repr_html_")
 def imports(source: str, module: str, *, package: bool, plots: bool = True) -> Iterator[str]:
     """Yield the absolute names of all modules (or their members) that a source imports.
 
-    Without `plots`, not what methods that draw import when they are called: pictures know what they draw.
+    With `plots` False, imports in methods that draw are left out, because pictures import what they draw.
     """
     for node in nodes(ast.parse(source), plots=plots):
         if isinstance(node, ast.Import):
@@ -165,7 +165,7 @@ def test_the_parts_beside_the_client_import_one_way() -> None:
 def test_imports_within_shared_run_one_way() -> None:
     for name, imported in modules("shared").items():
         own = part(name)
-        assert own in RANKS, f"{own} has no rank in this file: say where it stands"
+        assert own in RANKS, f"{own} has no rank in this file: add it to RANKS"
         for other in imported - {"arcwise"}:
             target = part(other)
             assert target in RANKS, f"{name} imports {other}, which is no part of shared"
@@ -200,7 +200,7 @@ def resolved(graph: Mapping[str, set[str]]) -> dict[str, set[str]]:
             name = name.rpartition(".")[0]
         return name
 
-    # `imports` yields a package beside each of its submodules that are taken from it by name.
+    # `imports` yields a package besides each of its submodules that are imported from it by name.
     taken = {
         own: {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
         for own, names in graph.items()
@@ -226,7 +226,7 @@ def test_imports_are_resolved_to_modules() -> None:
 
 
 def test_no_modules_import_one_another() -> None:
-    """Not at run time, and not for the type checker: who reads one file of a circle has to read all."""
+    """Neither at run time nor for the type checker: to read one file of a cycle, one must read all."""
     graph = {name: found for root in ROOTS for name, found in modules(root, plots=False).items()}
     assert circles(resolved(graph)) == []
 
@@ -261,12 +261,12 @@ def test_types_are_published(path: str) -> None:
 def packages() -> list[Path]:
     """Return every folder with Python files below the namespace, and the modules of shared itself."""
     found = {path.parent for root in ROOTS for path in (REPOSITORY / root / "arcwise").rglob("*.py")}
-    found -= {REPOSITORY / root / "arcwise" for root in ("shared", "server")}  # which has a __main__ alone
+    found -= {REPOSITORY / root / "arcwise" for root in ("shared", "server")}  # which has only a __main__
     return sorted(found)
 
 
 def public_names(path: Path) -> list[str] | None:
-    """Return `__all__` as it is written, or None where a module has none."""
+    """Return `__all__` as it is written, or None if a module has none."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         targets = (
             node.targets
@@ -290,7 +290,7 @@ def test_every_package_says_what_is_public() -> None:
 
 
 def test_no_other_module_does() -> None:
-    """What a module keeps to itself begins with an underscore."""
+    """Private names of a module begin with an underscore."""
     modules = [path for root in ROOTS for path in (REPOSITORY / root / "arcwise").rglob("*.py")]
     listing = {
         module.relative_to(REPOSITORY).as_posix()
@@ -335,7 +335,7 @@ def test_one_report_needs_no_heavy_library() -> None:
 
 
 def test_a_server_loads_no_scipy_before_an_estimate() -> None:
-    """A third of a second of each start, and 40 MB of each worker, for what a process apart computes."""
+    """It would cost a third of a second per start and 40 MB per worker, for work of another process."""
     assert printed("import sys, arcwise.server.app; print('scipy' in sys.modules)") == "False"
 
 
@@ -354,9 +354,9 @@ print(len(names), sorted(unwanted & set(sys.modules)))
 
 
 def test_the_analysis_needs_no_server() -> None:
-    """A bare array of counts is enough, in a notebook or beside a data lake: no FastAPI, no command line.
+    """An array of counts is enough, in a notebook or with a data lake: no FastAPI, no command line.
 
-    `.ci/wheel.py` shows it where none of these is installed.
+    `.ci/wheel.py` checks it in an environment without these packages.
     """
     files = list((REPOSITORY / "server" / "arcwise" / "analysis").rglob("*.py"))
     assert printed(ANALYSIS) == f"{len(files) - 1} []"  # all but the package itself

@@ -1,7 +1,7 @@
-"""What newcomers get wrong, in Python and on the command line: each message says what to change, to what.
+"""Mistakes of newcomers, in Python and on the command line: each message says what to change, to what.
 
 Each case is an expression, or the arguments of `arcwise`, and a part of the message. A test of one argument's
-bounds belongs beside the other tests of what takes it.
+bounds belongs with the other tests of its function.
 """
 
 # ruff: noqa: E501 (one mistake a line)
@@ -160,7 +160,7 @@ MISTAKES = [
     ("Client(URL, tasks=[heading], caps='unlimited', key='my-key')", "key must be None or a key from `arcwise key new --scope ingest`"),
     ("Client(URL, tasks=[heading], caps='unlimited', key=KEY[:-1])", "with 12 and 64 hexadecimal digits; got something else"),
     ("Client(URL, tasks=[heading], caps='unlimited', key=KEY.replace('ingest', 'read'))", "got a key with the scope read"),
-    ("Reader(URL, key=KEY)", "what `arcwise key new --scope read` prints, arcwise_read_ID_SECRET"),
+    ("Reader(URL, key=KEY)", "a key from `arcwise key new --scope read`, arcwise_read_ID_SECRET"),
 ]  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def test_a_good_key_is_taken() -> None:
 
 
 def public_callables() -> list[tuple[str, Any]]:
-    """Return what people call: the classes and functions that the packages for apps and analysts name."""
+    """Return the public callables: the classes and functions in packages for apps and analysts."""
     found = {}
     for name in ("client", "domains", "tasks", "analysis", "server"):
         module = importlib.import_module(f"arcwise.{name}")
@@ -208,7 +208,7 @@ RETURNED = {
     "Audit", "Tradeoff", "PostgresLedger", "AsyncTransport", "Transport", "Charge", "Domain", "Environment", "micro_epsilon",
     "AsyncHttpxTransport", "HttpxTransport",
 }  # fmt: skip
-"""What calls return, others implement, or has checks of its own; the options of the last two are httpx's."""
+"""Return types, interfaces for others, or callables with their own checks (the last two: httpx's)."""
 
 
 @pytest.mark.parametrize(("name", "thing"), public_callables(), ids=[name for name, _ in public_callables()])

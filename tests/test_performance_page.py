@@ -1,4 +1,4 @@
-"""docs/reference/performance.md and docs/howto/scaling.md show what `benchmarks/speed/results.json` holds."""
+"""docs/reference/performance.md and docs/howto/scaling.md agree with `benchmarks/speed/results.json`."""
 
 from __future__ import annotations
 

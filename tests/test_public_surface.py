@@ -1,6 +1,6 @@
-"""The public names and their parameters, in `public_surface.txt`: a change of them is seen in a review.
+"""The public names and their parameters, in `public_surface.txt`, so that reviews show every change.
 
-``python -m tests.test_public_surface`` writes the file anew.
+``python -m tests.test_public_surface`` writes the file again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def parameters(function: Any) -> str:
 
 
 def members(cls: type, listed: set[type]) -> dict[str, Any]:
-    """Return the public attributes and methods of a class, but for those of a base that is listed itself."""
+    """Return the public attributes and methods of a class, except those of a base that is listed itself."""
     found = {}
     for name in sorted(dir(cls)):
         owner = next((base for base in cls.__mro__ if name in vars(base)), None)
@@ -56,7 +56,7 @@ def members(cls: type, listed: set[type]) -> dict[str, Any]:
 
 
 def home(cls: type, facade: str) -> str:
-    """Return the facade whose package a class lies in, or this one where it lies in none."""
+    """Return the facade of the package that defines a class, or this one if none does."""
     module = cls.__module__
     return max((each for each in FACADES if f"{module}.".startswith(f"{each}.")), key=len, default=facade)
 

@@ -1,6 +1,6 @@
 """README.md: short, with the program of `arcwise quickstart`, two commands, and true badges.
 
-``python -m tests.test_readme`` writes docs/pictures/badges.svg anew: badges are one picture, made from
+``python -m tests.test_readme`` writes docs/pictures/badges.svg again: badges are one picture, made from
 pyproject.toml, so that no service has to be asked.
 """
 
@@ -18,7 +18,7 @@ _LETTER, _PAD, _GAP = 6.6, 8, 6
 
 
 def badges() -> list[tuple[str, str]]:
-    """Return the name and the text of each badge: only what pyproject.toml says."""
+    """Return the name and the text of each badge: only facts of pyproject.toml."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
 
     def said(pattern: str) -> list[str]:
@@ -34,7 +34,7 @@ def badges() -> list[tuple[str, str]]:
 
 
 def words() -> str:
-    """Return the badges as text: what README.md says of the picture."""
+    """Return the badges as text: README.md's description of the picture."""
     return ", ".join(f"{name} {text}" for name, text in badges())
 
 

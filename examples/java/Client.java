@@ -3,8 +3,8 @@
 //     java Client.java                            answer the lines of the conformance kit
 //     java Client.java URL TASK.json VALUE...     report values to a server
 //
-// It shows what a client in another language needs, and how little that is. An app would keep the account and the queue
-// in a database (charge and code in one transaction), where this example keeps them in memory.
+// It shows how little a client in another language needs. This example keeps the account and the queue in memory; an
+// app would keep them in a database, and write charge and code in one transaction.
 
 import java.io.BufferedReader;
 import java.io.ByteArrayOutputStream;
@@ -45,7 +45,7 @@ import java.util.Set;
 import java.util.TreeMap;
 
 public final class Client {
-    /** What this client will not take: not a task, a value outside the domain, a certificate that does not hold. */
+    /** A refused input: an invalid task, a value outside the domain, a certificate that does not hold. */
     @SuppressWarnings("serial")
     static final class Refused extends RuntimeException {
         Refused(String message) {
@@ -126,7 +126,7 @@ public final class Client {
         for (int shift = 8 * (size - 1); shift >= 0; shift -= 8) out.write((int) (bits >>> shift) & 0xff);
     }
 
-    /** Read one item; whether it had the only form that it may have shows when it is encoded again. */
+    /** Read one item. Encoding it again shows whether it had its only valid form. */
     static Object decode(byte[] data) {
         ByteBuffer in = ByteBuffer.wrap(data);
         try {
@@ -171,7 +171,7 @@ public final class Client {
     }
 
     static String readText(ByteBuffer in, int length) {
-        try { // a decoder reports what is not UTF-8, where new String replaces it
+        try { // a decoder reports invalid UTF-8, while new String replaces it
             return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(readBytes(in, length))).toString();
         } catch (CharacterCodingException error) {
             throw new Refused("a string is not UTF-8");
@@ -204,7 +204,7 @@ public final class Client {
 
     // ---- Epsilon: the certificate and the charge, in integers
 
-    /** A float as the smaller of its exact value and of the decimal as which it prints; see Certificate. */
+    /** A float as the smaller of its exact value and the decimal that it prints as; see Certificate. */
     static final class Epsilon {
         final BigInteger p;
         final BigInteger q;
@@ -217,7 +217,7 @@ public final class Client {
             q = smaller.scale() > 0 ? BigInteger.TEN.pow(smaller.scale()) : BigInteger.ONE;
         }
 
-        /** The shortest decimal that reads back. Double.toString gives a longer one at times before Java 19. */
+        /** The shortest decimal that reads back. Before Java 19, Double.toString sometimes gives a longer one. */
         static BigDecimal shortest(double value) {
             BigDecimal exact = new BigDecimal(value);
             for (int digits = 1; digits < 17; digits++) {
@@ -227,7 +227,7 @@ public final class Client {
             return exact.round(new MathContext(17, RoundingMode.HALF_EVEN));
         }
 
-        /** E: at most 2^192 e^epsilon, and below it by less than 2^-50 of it. */
+        /** E: at most 2^192 e^epsilon, and below that by less than 2^-50 of it. */
         BigInteger bound() {
             BigInteger sum = BigInteger.ZERO;
             BigInteger term = TWO_192;
@@ -250,7 +250,7 @@ public final class Client {
 
         int nodes();
 
-        /** Half the width of a window, which a position on the circle or a clamped one begins before the value. */
+        /** The width of a window; a position on the circle, or a clamped one, begins half of it before the value. */
         int window();
 
         /** Whether no code's largest weight is more than E / 2^192 times its smallest. */
@@ -299,7 +299,7 @@ public final class Client {
         }
     }
 
-    /** The rows of a table, or the one row of a circulant, in running sums: the code is the first above u. */
+    /** Invert a row of a table, or the one row of a circulant: the code is the first whose running sum is above u. */
     static int inverse(BigInteger[] weights, BigInteger u) {
         BigInteger sum = BigInteger.ZERO;
         for (int code = 0; code < weights.length; code++) {
@@ -472,7 +472,7 @@ public final class Client {
             return rounding != null;
         }
 
-        /** Whether each value of the lattice has a node of its own. */
+        /** Whether each value of the lattice has its own node. */
         boolean isNumbered() {
             return isLattice() && size <= 1024;
         }
@@ -586,7 +586,7 @@ public final class Client {
             return (Map<?, ?>) field;
         }
 
-        /** Check what is promised to those who see released counts alone, and the caps that keep the promise. */
+        /** Check the promise to readers who see only released counts, and the caps that keep it. */
         static void checkCentral(Map<?, ?> central, Caps caps, long micro, long epochSeconds) {
             double delta = real(central.get("delta"), "the central delta");
             double honest = real(central.get("honest"), "the honest share");
@@ -602,7 +602,7 @@ public final class Client {
                 "the rolling cap must allow at most reports_each reports, for a whole epoch");
         }
 
-        /** How many charges a cap is, rounded up: their product may be more than a long holds. */
+        /** The number of charges in a cap, rounded up; their product might overflow a long. */
         static long charges(long cap, long micro) {
             return (cap + micro - 1) / micro;
         }
@@ -624,7 +624,7 @@ public final class Client {
             return Circulant.of(list(rest, "a circulant", 2));
         }
 
-        /** Read the parsed file of a task: encode what it says and compare the id. */
+        /** Read the parsed file of a task: encode its content and compare the id. */
         static Task ofFile(Map<?, ?> file) {
             Map<?, ?> domain = Json.object(file, "domain");
             Map<?, ?> caps = Json.object(file, "caps");
@@ -685,7 +685,7 @@ public final class Client {
             return (long) Math.floor(unixTime / epochSeconds);
         }
 
-        /** The node of a value, real-valued until r rounds it. */
+        /** The node of a value as a real number, which r rounds later. */
         double position(double value) {
             int codes = kernel.codes();
             int window = kernel.window();
@@ -718,7 +718,7 @@ public final class Client {
 
     // ---- Charges
 
-    /** What reports have spent, by task. */
+    /** The spending of reports, by task. */
     static final class Ledger {
         private static final class Account {
             long spent;
@@ -760,7 +760,7 @@ public final class Client {
 
     enum Action { SENT, RETRY, PAUSE, KEEP, DROP }
 
-    /** What an answer requires; status 0 is no answer. */
+    /** The action that an answer requires; status 0 means that there was no answer. */
     static Action action(int status) {
         return switch (status) {
             case 204 -> Action.SENT;
@@ -774,13 +774,13 @@ public final class Client {
 
     static final double DAY = 86_400;
 
-    /** Seconds from 0 to a day for which the server asks to wait; 0 without a header of seconds. A date would tell our clock. */
+    /** The server's wait in seconds, from 0 to a day; 0 without a header of seconds. A date would reveal our clock. */
     static double retryAfter(String header) {
         String text = header == null ? "" : header.strip();
         return text.matches("[0-9]+") ? new BigDecimal(text).min(BigDecimal.valueOf(DAY)).doubleValue() : 0;
     }
 
-    /** For how long to wait then: a minute, an hour or a day, times 1 + U, so that no number names a device. */
+    /** The seconds to wait then: a minute, an hour or a day, times 1 + U, so that no number identifies a device. */
     static double asked(double named, double uniform) {
         return named == 0 ? 0 : (named <= 60 ? 60 : named <= 3600 ? 3600 : DAY) * (1 + uniform);
     }
@@ -789,7 +789,7 @@ public final class Client {
         return Math.min(3600, Math.pow(2, failures - 1)) * uniform;
     }
 
-    /** When what is queued may be sent, given the answers so far. Times are seconds of any one clock. */
+    /** When the queue may be sent, given the answers so far. Times are seconds of any one clock. */
     static final class Schedule {
         private static final class Wait {
             int failures;
@@ -798,7 +798,7 @@ public final class Client {
 
         private Wait all = new Wait();
         private final Map<String, Wait> tasks = new HashMap<>();
-        // Of everything: waits of single tasks would together be a number by which the server knows the device again.
+        // For all tasks: waits of single tasks would together be a number by which the server recognises the device.
         private double asked = Double.NEGATIVE_INFINITY;
 
         double readyAt(String task) {
@@ -825,7 +825,7 @@ public final class Client {
             }
         }
 
-        /** End the client's own waits, when an app asks to send at once. */
+        /** End the client's own waits, when an app asks to send immediately. */
         void hurry() {
             all = new Wait();
             tasks.clear();
@@ -857,7 +857,7 @@ public final class Client {
         this.task = task;
     }
 
-    /** Charge, randomise and queue one value; false if a cap forbids it. A value that is refused costs nothing. */
+    /** Charge, randomise and queue one value; false if a cap forbids it. Refused values are not charged. */
     boolean report(double value) {
         double now = System.currentTimeMillis() / 1000.0;
         task.position(value);
@@ -871,11 +871,11 @@ public final class Client {
 
     private static byte[] random(int length) {
         byte[] bytes = new byte[length];
-        RANDOM.nextBytes(bytes); // of the operating system: NativePRNG on Unix
+        RANDOM.nextBytes(bytes); // from the operating system: NativePRNG on Unix
         return bytes;
     }
 
-    /** Send what is queued, one batch for each epoch, for so many seconds; return what became of the reports. */
+    /** Send the queue for this many seconds, one batch per epoch; return the numbers of sent and dropped reports. */
     private final Map<String, Integer> counts = new TreeMap<>(Map.of("sent", 0, "dropped", 0));
 
     Map<String, Integer> flush(double seconds) throws InterruptedException {
@@ -892,7 +892,7 @@ public final class Client {
             Thread.sleep((long) Math.ceil(1000 * Math.max(0, schedule.readyAt(task.id) - seconds())));
             Sealed first = sealed.element();
             Action action = post(first.body);
-            sealed.remove(); // not before: an attempt that is interrupted leaves it
+            sealed.remove(); // not earlier: an interrupted attempt leaves it in the queue
             if (action == Action.SENT) counts.merge("sent", first.count, Integer::sum);
             else if (action == Action.DROP) counts.merge("dropped", first.count, Integer::sum);
             else sealed.add(first); // behind the others
@@ -910,7 +910,7 @@ public final class Client {
         int status = 0;
         double asked = 0;
         try {
-            // The timeout is the head's. A body is left alone, however long it is.
+            // The timeout covers the head. The body is not read, however long it is.
             HttpResponse<InputStream> answer = http.send(request.build(), HttpResponse.BodyHandlers.ofInputStream());
             answer.body().close();
             status = answer.statusCode();
@@ -922,12 +922,12 @@ public final class Client {
         return action(status);
     }
 
-    /** Seconds of a clock that nobody sets. */
+    /** Seconds of a monotonic clock. */
     private static double seconds() {
         return System.nanoTime() / 1e9;
     }
 
-    // ---- JSON, of which Java has none
+    // ---- JSON, which Java does not include
 
     static final class Json {
         private final String text;
@@ -954,7 +954,7 @@ public final class Client {
             return (List<?>) value;
         }
 
-        /** A number as a float: JSON has one kind of number, and 360 may stand for 360.0. */
+        /** A number as a float: JSON has one kind of number, and 360 may mean 360.0. */
         static Object real(Object value) {
             return value instanceof BigInteger integer ? (Object) integer.doubleValue() : value;
         }
@@ -1138,7 +1138,7 @@ public final class Client {
                         try {
                             client.report(number(value));
                         } catch (Refused outside) {
-                            // at no cost
+                            // refused values are not charged
                         }
                     }
                     if (!values.isEmpty()) counts = client.flush(number(line.get("seconds")));
@@ -1153,7 +1153,7 @@ public final class Client {
 
     private record Waiting(int number, String task) {}
 
-    /** Which batch of a queue is sent when, with these answers. */
+    /** Return which batch of a queue is sent when, with these answers. */
     private static List<List<Object>> simulate(Map<?, ?> line) {
         Schedule schedule = new Schedule();
         List<Waiting> queue = new ArrayList<>();

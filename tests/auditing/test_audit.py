@@ -1,4 +1,4 @@
-"""`audit`: right mechanisms raise no alarm, wrong ones do, and its bounds are exact."""
+"""`audit`: correct mechanisms raise no alarm, wrong ones do, and its bounds are exact."""
 
 import json
 import math
@@ -20,10 +20,10 @@ from tests.support.audited import RIGHT, UNIT, WRONG, Audited, naive_laplace, ri
 from tests.support.commands import run
 
 LEVEL = 1 - 1e-5
-"""Each audit of a right mechanism raises a false alarm with a probability of at most 1e-5."""
+"""Each audit of a correct mechanism raises a false alarm with a probability of at most 1e-5."""
 
 SOME = [0.0, 0.6180339887498949, 1.0]
-"""Fewer inputs than an audit tries of itself, and so fewer calls."""
+"""Fewer inputs than an audit chooses by default, so that it makes fewer calls."""
 
 
 def audited(case: Audited, samples: int, **options: object) -> Audit:
@@ -39,7 +39,7 @@ def test_nothing_is_found_in_right_mechanisms(name: str) -> None:
 
 @pytest.mark.slow
 def test_nothing_is_found_in_all_right_mechanisms() -> None:
-    """Audits with fixed seeds; the probability of a false alarm is at most 1e-5 for each."""
+    """Audits with fixed seeds; each raises a false alarm with a probability of at most 1e-5."""
     cases = right()
     assert len(cases) == len(MECHANISMS) + len(RIGHT)
     above = {name: str(found) for name, case in cases.items() if (found := audited(case(), 60_000)).above}
@@ -59,7 +59,7 @@ def test_wrong_mechanisms_are_above_their_claims(name: str, inputs: list[float] 
 
 
 def test_the_leak_of_floats_is_in_their_lowest_bits() -> None:
-    """The noise is right over the reals: ranges of its outputs say nothing against the claim."""
+    """The noise is right over the reals, so ranges of its outputs do not contradict the claim."""
     found = audited(WRONG["float Laplace"], 60_000, inputs=SOME)
     kinds = {each.kind: each.epsilon for each in found.findings}
     assert kinds["low bits"] > 5.0
@@ -104,7 +104,7 @@ def test_inputs_are_in_the_domain() -> None:
 
 
 def test_what_is_read_of_an_output_does_not_depend_on_the_others() -> None:
-    """Else the outputs of a chunk together would say more than one of them."""
+    """Otherwise, all outputs of a chunk together would reveal more than one of them does."""
     outputs = [0.5, 3, "yes", (1, 2.5), (1, 2), None, -0.0, 0.0, math.nan, (0.5, "no"), True, 2**70, [1.0, 2]]
     alone = [read_outputs([each], 1) for each in outputs]
     together = read_outputs(outputs, len(outputs))
@@ -155,7 +155,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = ("--samples", "1e4", "--seed", "1")
     some = ("own_noise:noisy", *claim, "--vectorised", "--input", "0", "--input", "1", *few)
     heading = ("--task", "heading.json")
-    # What is given, the exit status (1 says that epsilon is above the claim) and words.
+    # Arguments, exit status (1 means that epsilon is above the claim) and printed words.
     cases: list[tuple[tuple[str, ...], int, str]] = [
         (some, 1, "support leak: the lowest bits of floats distinguish input"),
         *(

@@ -1,4 +1,4 @@
-"""The hypothesis-testing region: against every subset of codes, and against what privacy alone allows."""
+"""The hypothesis-testing region, compared with all subsets of codes and with the bound from privacy alone."""
 
 import itertools
 import math
@@ -25,7 +25,7 @@ def random_table(seed: int, nodes: int, codes: int, zeros: float) -> TableKernel
 
 
 def of_subsets(first: list[int], second: list[int]) -> list[tuple[Fraction, Fraction]]:
-    """Return both errors of every test without chance, one for each set of codes that reject the first."""
+    """Return both errors of every deterministic test, one for each set of codes that reject the first."""
     return [
         (Fraction(sum(first[j] for j in chosen), UNIT), 1 - Fraction(sum(second[j] for j in chosen), UNIT))
         for size in range(len(first) + 1)
@@ -50,7 +50,7 @@ def test_region_is_the_convex_hull_of_all_subsets(kernel: Kernel) -> None:
         points = of_subsets(kernel.row(s), kernel.row(t))
         corners = list(zip(region.false_alarm, region.missed_detection, strict=True))
         assert set(corners) <= set(points)  # each corner is a test
-        assert all(region.least_missed_detection(a) <= b for a, b in points)  # and no test is below
+        assert all(region.least_missed_detection(a) <= b for a, b in points)  # and no test lies below
         assert corners[0][0] == corners[-1][1] == 0
         assert corners[-1][0] == 1 or corners[-1][1] == 0
         slopes = [(d - b) / (c - a) for (a, b), (c, d) in itertools.pairwise(corners)]

@@ -1,4 +1,4 @@
-"""The certificate beside the truth: every input of every device, every count, in integers."""
+"""The certificate compared with the truth: every input of every device and every count, in integers."""
 
 import math
 from fractions import Fraction
@@ -30,7 +30,7 @@ def with_report(law: Law, row: list[int]) -> Law:
 
 
 def true_deltas(kernel: Kernel, n: int, bounds: list[Fraction]) -> list[Fraction]:
-    """Return the largest delta at every E, over what all others may have and the pairs of device 1."""
+    """Return the largest delta at every E over all values of the others and all value pairs of device 1."""
     rows = [kernel.row(node) for node in range(kernel.nodes)]
     largest = [0] * len(bounds)
     for others in combinations_with_replacement(range(kernel.nodes), n - 1):
@@ -49,7 +49,7 @@ def true_deltas(kernel: Kernel, n: int, bounds: list[Fraction]) -> list[Fraction
 
 
 def row(*parts: float) -> tuple[int, ...]:
-    """Return integer weights in proportion to some parts."""
+    """Return integer weights in the given proportions."""
     weights = [int(UNIT * Fraction(part) / sum(map(Fraction, parts))) for part in parts]
     weights[0] += UNIT - sum(weights)
     return tuple(weights)
@@ -98,18 +98,18 @@ KERNELS: list[tuple[Kernel, int]] = [
     (CirculantKernel(row(20, 5, 0, 5)), 4),
     (TableKernel((row(1000, 500, 1, 0), row(500, 1000, 0, 1))), 6),
 ]
-"""Thirty kernels and more of all kinds, each with the most reports whose laws are quick to enumerate."""
+"""More than thirty kernels of all kinds, each with the most reports that are quick to enumerate."""
 
 EPSILONS = [0.0, 0.1, 0.4, 0.9, 1.6]
 
 
 def check(kernel: Kernel, n: int) -> None:
-    """The bound is above the truth, and the witness below, at several epsilons."""
+    """Check at several epsilons that the bound is above the truth and the witness below it."""
     bounds = [Fraction(math.exp(epsilon)) for epsilon in EPSILONS]
     for epsilon, truth in zip(EPSILONS, true_deltas(kernel, n, bounds), strict=True):
         above = central(kernel, n, epsilon=epsilon).delta
         assert truth <= Fraction(above), (epsilon, float(truth), above)
-        dominating = blanket_of(kernel).log_delta(epsilon, n, 0)  # without a look at pairs
+        dominating = blanket_of(kernel).log_delta(epsilon, n, 0)  # without looking at pairs
         assert truth <= Fraction(math.exp(dominating)) * (1 + Fraction(1, 10**12)), (epsilon, dominating)
         below = central_witness(kernel, n, epsilon=epsilon)
         assert Fraction(below) <= truth * (1 + Fraction(1, 10**12)), (epsilon, float(truth), below)

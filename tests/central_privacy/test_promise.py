@@ -1,4 +1,4 @@
-"""The promise of a task: which local epsilon keeps it, what commands make of it, what a device charges."""
+"""The promise of a task: which local epsilon keeps it, how commands use it, what a device charges."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def kernel(epsilon: float) -> Any:
 def test_the_largest_local_epsilon_is_as_worked_out_elsewhere(
     epsilon: float, reports: int, expected: float
 ) -> None:
-    """On grids that grow with epsilon; the figures are for 128 and 256 nodes, so within 1 %."""
+    """The grids grow with epsilon and the figures are for 128 and 256 nodes, so they agree within 1 %."""
     assert largest_local(CentralStatement(epsilon, 1e-8, reports), kernel) == pytest.approx(
         expected, rel=0.01
     )

@@ -1,4 +1,4 @@
-"""The central certificate: figures worked out elsewhere, composition, groups, liars, and what it says."""
+"""The central certificate: independent figures, composition, groups, liars, and its words."""
 
 import math
 import tracemalloc
@@ -48,7 +48,7 @@ def inset(epsilon: float) -> Task:
     ],
 )
 def test_figures_that_another_program_found(epsilon: float, n: int, expected: float) -> None:
-    """From sums by FFT, which erred upward by up to 0.4 % beside their rounding."""
+    """The figures are from sums by FFT, which were too high by up to 0.4 %, besides their rounding."""
     found = central(inset(epsilon), n, delta=1e-8).epsilon
     assert expected * 0.993 < found < expected * 1.004
 
@@ -206,7 +206,7 @@ def test_what_is_wrong_is_named(given: dict[str, float], words: str) -> None:
 @pytest.mark.parametrize("n", [10**7, 10**12])
 @pytest.mark.parametrize("releases", [1, 2, 10**6])
 def test_many_reports_need_no_more_memory(n: int, releases: int) -> None:
-    """At 10^12 reports and two releases, sums of 10^9 terms used to be asked for."""
+    """With 10^12 reports and two releases, an earlier version asked for sums of 10^9 terms."""
     task = Task("age", Interval(0, 100), 2.0)
     tracemalloc.start()
     found = central(task, n, delta=1e-8, releases=releases).epsilon
@@ -221,7 +221,7 @@ def test_many_reports_need_no_more_memory(n: int, releases: int) -> None:
 def test_the_work_is_bounded_for_tables_of_any_size(
     nodes: int, codes: int, releases: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In frequencies times values: 2^16 take about 2 ms. A wide table used to ask for 2^21 at once."""
+    """Work is counted in frequencies times values: 2^16 take about 2 ms. A wide table once needed 2^21."""
     work = []
     integral = inversion._integral
 
@@ -257,14 +257,14 @@ def test_a_large_circulant_is_not_written_out() -> None:
 
 
 def test_one_pair_of_laws_dominates_the_mechanisms_pairs_closely() -> None:
-    """The figures are of a search through all pairs of nodes, which took up to 22 s."""
+    """The figures are from a search through all pairs of nodes, which took up to 22 s."""
     hybrid = Hybrid(Interval(0, 1), 1.0).kernel
     assert central(hybrid, 10**4, delta=1e-8).epsilon == pytest.approx(0.0547, rel=2e-3)
     assert central(hybrid, 10**4, delta=1e-8, releases=30).epsilon <= 0.3453
 
 
 def test_the_least_difference_of_two_rows_is_seen() -> None:
-    """Logarithms of the two weights would be equal."""
+    """In floats, the logarithms of the two weights are equal."""
     least = TableKernel(((2**63 + 2**13, 2**63 - 2**13), (2**63, 2**63)))
     truth = Fraction(2**13, UNIT)
     assert Fraction(central(least, 1, epsilon=0.0).delta) >= truth

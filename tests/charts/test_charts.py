@@ -1,4 +1,4 @@
-"""Charts as SVG: what they say equals the estimate, texts lie apart and are legible, names are text."""
+"""Charts as SVG: they agree with the estimate, texts are legible and do not overlap, names are escaped."""
 
 import math
 import re
@@ -52,7 +52,7 @@ def an_estimate(label: str, *, bands: bool = True) -> Estimate:
 
 
 def a_series(points: int, *, circular: bool = False, gaps: bool = True) -> Series:
-    """Return a series of days; every seventh has no reports."""
+    """Return a series of days in which every seventh day has no reports."""
     domain = Circle(360) if circular else Interval(0, 60)
     of = an_estimate("direction" if circular else "distribution")
     made = []
@@ -105,7 +105,7 @@ def boxes(picture: ElementTree.Element) -> list[tuple[float, float, float, float
 
 
 def check_texts(chart: Chart) -> None:
-    """Check that no text lies over another, or beyond the picture."""
+    """Check that no text overlaps another or leaves the picture."""
     for picture in parsed(chart).iter(f"{SVG}svg"):
         width, height = map(float, picture.get("viewBox", "").split()[2:])
         texts = boxes(picture)
@@ -250,7 +250,7 @@ def test_texts_are_as_wide_as_they_are_taken_to_be() -> None:
 
 
 def wide_estimate(nodes: int) -> Estimate:
-    """Return an estimate with a histogram and a band of so many cells."""
+    """Return an estimate with a histogram and a band of this many cells."""
     of = an_estimate("distribution")
     rng = np.random.default_rng(1)
     law = rng.dirichlet(np.ones(nodes)).tolist()
@@ -297,7 +297,7 @@ def test_texts_stand_out_from_their_background() -> None:
 
     schemes = re.findall(r":root \{(.*?)\}", stylesheet(), re.DOTALL)
     assert len(schemes) == 4
-    for scheme in schemes[:3]:  # the fourth has the reader's own
+    for scheme in schemes[:3]:  # the fourth uses the reader's own scheme
         colours = dict(re.findall(r"--chart-(\w+): (#\w+);", scheme))
         paper = luminance(colours["paper"])
         for name, least in {"ink": 4.5, "soft": 4.5, "fit": 3.0, "mark": 3.0, "none": 2.9}.items():

@@ -1,4 +1,4 @@
-"""Tasks, a recording transport, and quicker clocks."""
+"""Tasks, a recording transport, and faster clocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recorder() -> Recorder:
 
 @pytest.fixture(params=["sync", "async"])
 def twin(request: pytest.FixtureRequest) -> Iterator[Twin]:
-    """Give each kind of client: what is tested with it holds for both."""
+    """Give each kind of client, so that a test covers both."""
     with closing(Twin(request.param)) as twin:
         yield twin
 
@@ -45,7 +45,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def restless() -> Iterator[None]:
-    """Let threads take turns as often as they can, so that a missing lock shows."""
+    """Let threads switch as often as possible, so that a missing lock shows."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -54,13 +54,13 @@ def restless() -> Iterator[None]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the first backoffs short; their real lengths are tested where nothing waits."""
+    """Shorten the first backoffs; tests that do not wait check the real lengths."""
     monkeypatch.setattr(delivery, "FIRST_BACKOFF", 0.002)
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """Give an environment in which time stands still."""
+    """Give an environment in which time does not pass by itself."""
     return Clock()
 
 
@@ -71,7 +71,7 @@ def ledger_of(kind: str, folder: Path) -> Iterator[Ledger]:
 
 @pytest.fixture(params=["memory", "file", pytest.param("postgres", marks=pytest.mark.slow)])
 def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    """Give a new ledger of each kind: what is tested with it holds for all."""
+    """Give a new ledger of each kind, so that a test covers all of them."""
     yield from ledger_of(request.param, tmp_path)
 
 
@@ -85,7 +85,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["memory", "file"])
 def device_ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
-    """Give a new ledger of each kind whose queue is a single device's."""
+    """Give a new ledger of each kind that queues for a single device."""
     yield from ledger_of(request.param, tmp_path)
 
 
@@ -101,7 +101,7 @@ def delay() -> Task:
 
 @pytest.fixture(scope="session")
 def noisy() -> Task:
-    """Return a task that spends a delta of 2**-20 at epsilon 0: two rows that differ by so much."""
+    """Return a task that spends a delta of 2**-20 at epsilon 0: its two rows differ by that amount."""
     part = UNIT >> 20
     rows = ((UNIT // 2 + part, UNIT // 2 - part), (UNIT // 2, UNIT // 2))
     return Task("noisy", Interval(0, 1), 0.0, mechanism=Spender(Interval(0, 1), rows), caps=Caps(rolling=1.0))

@@ -1,4 +1,4 @@
-"""The async twins. The policy is the sync one's and is tested there; this is about the event loop."""
+"""The async twins on the event loop. They share their policy with the sync client, whose tests cover it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def transport(recorder: Recorder) -> AsyncRecorder:
 async def test_reports_are_sent_in_no_context_of_who_reports_first(
     recorder: Recorder, transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tracer would send what that one has put there with the reports of all."""
+    """Otherwise, a tracer would attach the context of the first reporter to everybody's reports."""
     user, seen = ContextVar[str]("user", default="nobody"), []
     post = transport.post
 
@@ -49,7 +49,7 @@ async def test_reports_are_sent_in_no_context_of_who_reports_first(
 async def test_a_request_that_somebody_else_cancels_is_network_trouble(
     recorder: Recorder, transport: AsyncRecorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a connection that a transport shares with the app may be."""
+    """This can happen to a connection that a transport shares with the app."""
     post, calls = transport.post, 0
 
     async def cancelled_first(*request: Any) -> tuple[int, str | None]:
@@ -73,7 +73,7 @@ async def test_a_request_that_somebody_else_cancels_is_network_trouble(
 def test_an_uplink_outlives_a_loop_that_ended(
     recorder: Recorder, transport: AsyncRecorder, heading: Task
 ) -> None:
-    """`asyncio.run` cancels the sender; the next loop sends what it had taken, with the same bytes."""
+    """`asyncio.run` cancels the sender; the next loop sends the batch that was taken, with the same bytes."""
     uplink = AsyncUplink(URL, transport=transport, interval=0)
     client = AsyncClient(uplink, tasks=[heading])
 
@@ -97,18 +97,18 @@ def test_an_uplink_outlives_a_loop_that_ended(
 async def test_a_sender_that_is_cancelled_as_it_is_woken_ends(
     recorder: Recorder, transport: AsyncRecorder, heading: Task, turns: int
 ) -> None:
-    """Else the end of the loop, which cancels it, would wait for it for ever."""
+    """Otherwise, the loop cancels the sender at its end and waits for it for ever."""
 
     uplink = AsyncUplink(URL, transport=transport, interval=600)
     assert await AsyncClient(uplink, tasks=[heading]).report("heading", 1)
-    await asyncio.sleep(0.02)  # it waits for the interval
+    await asyncio.sleep(0.02)  # the sender waits for the interval
     (sender,) = (task for task in asyncio.all_tasks() if task.get_name() == "arcwise-uplink")
     uplink._wake()
     for _ in range(turns):
         await asyncio.sleep(0)
     sender.cancel()
     done, _ = await asyncio.wait([sender], timeout=5)
-    for _ in range(2 * (not done)):  # so that this test ends in any case
+    for _ in range(2 * (not done)):  # so that this test always ends
         sender.cancel()
         await asyncio.sleep(0.02)
     assert done == {sender}
@@ -164,7 +164,7 @@ async def test_a_report_during_the_close_starts_no_sender_that_outlives_it(
     call = uplink._call
 
     async def slowly(function: Any, *arguments: Any) -> Any:
-        if function == uplink._shut:  # as where all threads of a pool are busy
+        if function == uplink._shut:  # as if all threads of a pool were busy
             await asyncio.sleep(0)
             assert await client.report("heading", 2.0)
         return await call(function, *arguments)

@@ -1,4 +1,4 @@
-"""The async twins on a ledger's file: the loop goes on while a disk or another process takes its time."""
+"""The async twins on a ledger's file: the loop goes on while a disk or another process is slow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def until_sent(sending: AsyncClient | AsyncUplink, reports: int) -> None:
 
 
 class Holder:
-    """Another user of the file, who keeps its writers waiting."""
+    """Another user of the file, which keeps writers waiting."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
@@ -66,7 +66,7 @@ async def test_the_loop_goes_on_while_a_report_waits_for_its_turn(
         report = asyncio.create_task(client.report("heading", 1.0))
         for _ in range(20):
             await asyncio.sleep(0.005)
-        assert not report.done()  # nor was it in the way of the loop
+        assert not report.done()  # the loop was not blocked
         holder.release()
         assert await report is Outcome.ACCEPTED
 
@@ -74,7 +74,7 @@ async def test_the_loop_goes_on_while_a_report_waits_for_its_turn(
 async def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_same(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
-    """It is charged and queued, so the sender must learn of it."""
+    """The report is charged and queued, so the sender must learn of it."""
     transport = AsyncRecordingTransport()
     async with AsyncUplink(URL, ledger=file, transport=transport, interval=0) as uplink:
         client = AsyncClient(uplink, tasks=[heading], ledger=file)
@@ -91,7 +91,7 @@ async def test_a_report_that_was_cancelled_while_it_was_written_is_sent_all_the_
 async def test_the_loop_goes_on_while_a_sender_that_is_cancelled_waits_for_its_turn(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
-    """It puts back what it was sending."""
+    """The sender puts back the batch that it was sending."""
 
     class Silent(AsyncRecordingTransport):
         async def post(self, *_request: Any, **_named: Any) -> Any:
@@ -134,7 +134,7 @@ async def test_a_ledger_that_fails_is_told_on_the_loop(file: FileLedger, heading
 
 
 def test_an_answer_after_uplink_and_ledger_were_closed_is_not_a_failure(path: Path, heading: Task) -> None:
-    """What waits for a disk goes on in its thread when the sender is cancelled."""
+    """If the sender is cancelled while its thread waits for a disk, the thread goes on."""
     events: list[Event] = []
     entered, go, left = threading.Event(), threading.Event(), threading.Event()
 
@@ -206,14 +206,14 @@ async def test_a_report_that_is_cancelled_before_its_turn_costs_nothing(
         await asyncio.wait(reports)
         holder.release()
         assert await client.flush(30)
-        assert (await client.budget("heading")).epsilon == 1.0  # of the one that had begun
+        assert (await client.budget("heading")).epsilon == 1.0  # of the report that had begun
         assert await client.counters() == Counters(sent=1)
 
 
 async def test_the_loop_goes_on_while_what_was_spent_is_looked_up(
     path: Path, file: FileLedger, heading: Task
 ) -> None:
-    """A report that waits for the file has the ledger meanwhile."""
+    """A report that waits for the file holds the ledger meanwhile."""
     async with client_of(file, heading) as client:
         holder = Holder(path)
         report = asyncio.ensure_future(client.report("heading", 1.0))

@@ -1,4 +1,4 @@
-"""A client whose reports no cap limits is refused when it is made, unless that is asked for."""
+"""A client whose reports are not limited by a cap is refused at construction, unless the app asks for one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_accepted_where_something_limits_it(
 
 
 def test_a_task_that_spends_delta_alone_needs_a_cap_of_delta(noisy: Task) -> None:
-    """Its caps of epsilon never stop it."""
+    """The task's caps of epsilon never stop it."""
     assert (noisy.charge.micro_epsilon, noisy.caps.rolling) == (0, 1.0)
     options: dict[str, Any] = {"tasks": [noisy], "ledger": MemoryLedger(), "max_delta": 1e-5}
     with pytest.raises(ParameterError, match=r"'noisy'.*Caps\(lifetime_delta=\.\.\.\), or make the task"):
@@ -105,13 +105,13 @@ def test_nothing_else_is_unlimited(caps: Any) -> None:
     [(tasks, options) for name, (tasks, options) in BOUNDED.items() if name != "unlimited"],
 )
 def test_what_has_caps_needs_a_ledger(tasks: list[Task | Group], options: dict[str, Any]) -> None:
-    """A ledger in memory, which forgets, is never chosen for an app that has caps."""
+    """A ledger in memory forgets its charges, so it is never chosen for an app that has caps."""
     with pytest.raises(ParameterError, match=r"need a ledger: give ledger=FileLedger\(path\)"):
         Client(URL, tasks=tasks, **options)
 
 
 def test_opting_in_again_buys_no_answers_past_those_that_were_allowed(ledger: Ledger) -> None:
-    """Without caps their number is the only limit, and answers that opting out deleted were given."""
+    """Without caps, the number of answers is the only limit; opting out deletes answers that were given."""
     uplink = Uplink(URL, ledger=ledger, transport=RecordingTransport())
 
     def reports(**options: Any) -> list[Outcome]:
@@ -122,7 +122,7 @@ def test_opting_in_again_buys_no_answers_past_those_that_were_allowed(ledger: Le
 
     assert reports(memoize={"free": 2}) == [Outcome.ACCEPTED] * 2
     assert reports(memoize={"free": 2}) == [Outcome.CAPPED] * 2
-    assert reports(memoize={"free": 4}) == [Outcome.CAPPED] * 2  # 2 + 4 are more than 4
+    assert reports(memoize={"free": 4}) == [Outcome.CAPPED] * 2  # 2 + 4 exceeds 4
     assert reports(memoize={"free": 2}, caps=Caps(lifetime=4.0)) == [Outcome.ACCEPTED] * 2
     assert reports(memoize={"free": 2}, caps="unlimited") == [Outcome.ACCEPTED] * 2
     uplink.close(0)

@@ -1,4 +1,4 @@
-"""A device has no more reports in an epoch than its central statement assumes, whatever its clock does."""
+"""Even with a wrong clock, a device never exceeds its central statement's number of reports per epoch."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ CENTRAL = [
 ]
 OTHER = Task("other", Circle(360), 1.0, epoch_seconds=HOUR)
 SET_AND_BACK = [(0.0, 0), (5 * HOUR, 3), (0.5, 0), (1.0, 0)]
-"""A report, another task's while the clock is five hours ahead, and two more when it is right again."""
+"""One report, one of another task while the clock is five hours ahead, and two with the right clock again."""
 
 
 class Recorded:
-    """An open transaction, and the epochs that codes are queued for."""
+    """An open transaction that records the epochs that codes are queued for."""
 
     def __init__(self, opened: Any, epochs: Counter[tuple[str, int]]) -> None:
         self._opened = opened
@@ -56,7 +56,7 @@ class Recorded:
 def reported(
     ledger: Ledger, tasks: Sequence[Task | Group], steps: Iterable[tuple[float, int]]
 ) -> Counter[tuple[str, int]]:
-    """Return how many codes each epoch of each task gets, of reports at these times of the device's clock."""
+    """Return each task's number of codes per epoch, for reports at these times of the device's clock."""
     policy = policy_of(tasks, caps="unlimited", memoize=None, max_epsilon=None, max_delta=0.0)
     opened = ledger._attach(ledger._open_outbox(OutboxOptions(batch_size=1, capacity=10_000)))
     epochs: Counter[tuple[str, int]] = Counter()
@@ -93,7 +93,7 @@ def test_no_clock_puts_more_into_an_epoch_than_is_assumed(steps: list[tuple[floa
 def test_the_same_on_all_ledgers(ledger: Ledger) -> None:
     epochs = reported(ledger, [*CENTRAL, OTHER], SET_AND_BACK)
     check(epochs)
-    # Its cap has room, as by the ledger's time five hours have gone by: the report is of that time.
+    # By ledger time, five hours have passed, so the cap has room: the report belongs to that later time.
     assert epochs == {(CENTRAL[0].id, 0): 1, (OTHER.id, 5): 1, (CENTRAL[0].id, 5): 1}
 
 

@@ -64,7 +64,7 @@ def test_caps_stop_reports_and_the_budget_says_so(
         assert client.flush(60)
         assert client.counters == Counters(sent=3, refused={"capped": 2})
         assert client.report("heading", 5)
-    with pytest.raises(RuntimeError, match="closed"):  # an uplink of its own is closed with it
+    with pytest.raises(RuntimeError, match="closed"):  # closing the client closes the uplink that it made
         client.report("heading", 5)
     assert client.budget("heading").epsilon == 1.0
     assert client.close()
@@ -106,7 +106,7 @@ def test_a_full_queue_costs_nothing(recorder: Recorder, heading: Task, delay: Ta
 def test_charged_before_it_is_randomised_and_queued(
     recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever breaks after the charge, nothing leaves that was not charged, and nothing is refunded."""
+    """If anything fails after the charge, no uncharged report leaves the device and no charge is refunded."""
 
     def broken(*_: object) -> int:
         assert ledger._contents is not None  # the ledger itself is busy with this report
@@ -189,7 +189,7 @@ def test_an_option_of_clients_is_nearest_for_clients(heading: Task) -> None:
 
 
 class Shifty(float):
-    """A number that says another thing each time: 5, and then whatever `then` does."""
+    """A number that changes each time it is read: 5 first, then the result of `then`."""
 
     def __init__(self, then: Callable[[], float]) -> None:
         self._answers = [lambda: 5.0]
@@ -233,9 +233,9 @@ def test_what_is_no_number_costs_nothing(recorder: Recorder, delay: Task, ledger
 def test_what_is_checked_is_what_is_reported(
     recorder: Recorder, delay: Task, ledger: Ledger, then: Callable[[], float]
 ) -> None:
-    """A value is asked once, before it is charged: whatever it says later makes no difference."""
+    """A value is read once, before it is charged; if it changes later, that makes no difference."""
     group = Group("pair", [Task("one", Interval(0, 10), 1.0), Task("two", Interval(0, 10), 1.0)])
-    # On a busy machine the sender could come in between.
+    # On a busy machine, the sender could run in between.
     with Client(URL, tasks=[delay, group], ledger=ledger, transport=recorder, interval=3600) as client:
         assert client.report("delay", Shifty(then))
         assert client.report("pair", {"one": Shifty(then), "two": Shifty(then)})
@@ -279,7 +279,7 @@ def test_insecure_randomness_is_refused_elsewhere(
 
 def test_max_epsilon_names_both_numbers(heading: Task, delay: Task) -> None:
     Client(URL, tasks=[heading, delay], ledger=MemoryLedger(), max_epsilon=2)
-    for _ in range(2):  # a refusal is not forgotten once it was checked
+    for _ in range(2):  # a task that was refused once is refused again
         with pytest.raises(CertificateError, match=r"'delay' spends epsilon = 2\.0, .* max_epsilon = 1\.9"):
             Client(URL, tasks=[heading, delay], max_epsilon=1.9)
 
@@ -294,7 +294,7 @@ def test_every_certificate_is_verified() -> None:
 
 @pytest.mark.parametrize("max_epsilon", [0, -1.0, True, "1", float("nan"), -(10**400), 10**400])
 def test_bad_max_epsilon(heading: Task, max_epsilon: Any) -> None:
-    Client(URL, tasks=[heading], max_epsilon=1)  # what is cached for 1 is not for True
+    Client(URL, tasks=[heading], max_epsilon=1)  # the cached result for 1 is not used for True
     with pytest.raises(ParameterError, match="max_epsilon must be"):
         Client(URL, tasks=[heading], max_epsilon=max_epsilon)
 

@@ -1,4 +1,4 @@
-"""The conformance kit: the client in Python passes it, wrong ones do not, and it says what is wrong."""
+"""The conformance kit: it passes the Python client, fails wrong clients, and explains what is wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(name: str) -> Any:
 REFERENCE = [sys.executable, "-m", "arcwise.client.conformance.reference"]
 QUIET = {case.kind for case in all_cases()} - {"deliver"}
 
-# Every first answer of a kind is wrong: a number is one too large, what is refused is not.
+# The first answer of each kind is wrong: a number is one too large, or a refused value is accepted.
 WRONG_ONCE = """
 import json, sys
 from arcwise.client.conformance.reference import answer
@@ -51,7 +51,7 @@ def run(script: str, **options: Any) -> Report:
 
 
 def test_the_client_in_python_passes_all_but_what_is_spoiled() -> None:
-    """Every kind can be passed and failed: all answers are its own, but one of each kind."""
+    """Every kind can pass and fail: all answers are correct, except one of each kind."""
     report = run(WRONG_ONCE, kinds=QUIET)
     assert {tally.kind for tally in report.tallies} == QUIET
     assert [(tally.kind, len(tally.failures)) for tally in report.tallies if len(tally.failures) != 1] == []
@@ -67,7 +67,7 @@ def test_the_client_in_python_delivers() -> None:
 
 
 def test_every_file_of_vectors_is_asked() -> None:
-    """As many cases as the files hold, by the kinds that ask them."""
+    """The kit asks as many cases as the files of vectors hold, counted by kind."""
     asked: dict[str, int] = {}
     for case in all_cases():
         asked[case.kind] = asked.get(case.kind, 0) + 1
@@ -194,7 +194,7 @@ def test_an_executable_that_ends_is_started_again_three_times() -> None:
     assert [failure.got for failure in tally.failures] == ["no answer: the executable ended"] * 3 + [
         "not asked: the executable has ended too often"
     ] * 5
-    # One that ends with every second case loses these cases alone.
+    # A client that ends at every second case fails these cases only.
     (tally,) = run("input()\nprint('{}', flush=True)\ninput()", kinds={"wait"}).tallies
     assert [failure.got for failure in tally.failures] == ["{}", "no answer: the executable ended"] * 4
 

@@ -1,4 +1,4 @@
-"""A damaged ledger: it is told, nothing is raised into the app, and nothing is reported from it."""
+"""A damaged ledger is reported, raises nothing into the app, and stops all reporting."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CAPS = Caps(rolling=100.0)
 
 @pytest.fixture
 def path(tmp_path: Path, heading: Task) -> Path:
-    """Make a ledger with charges, codes that wait and a batch that was sealed, and close it."""
+    """Make and close a ledger with charges, queued codes and a sealed batch."""
     path = tmp_path / "ledger.db"
     with FileLedger(path, create=True, relaxed=True) as ledger:
         recorder = Recorder()
@@ -72,7 +72,7 @@ def test_every_page_with_garbage_in_it_is_noticed(path: Path, heading: Task) -> 
 
 
 def test_a_changed_bit_gives_no_budget_back(tmp_path: Path, heading: Task) -> None:
-    """Not even in the name of an account, which would then be that of nobody."""
+    """This includes a bit in the name of an account, whose charges would then belong to nobody."""
     path = tmp_path / "used.db"
     with FileLedger(path, create=True, relaxed=True) as ledger:
         client, _ = stepped(ledger, Recorder(), heading, caps=Caps(lifetime=heading.epsilon))
@@ -102,7 +102,7 @@ def test_a_ledger_of_an_earlier_version_gets_its_indexes(path: Path, heading: Ta
 
 @pytest.mark.slow
 def test_a_few_wrong_bytes_in_any_page_raise_nothing_else(path: Path, heading: Task) -> None:
-    """Damage to the structure is noticed when the file is opened, or makes reports fail."""
+    """Structural damage is noticed when the file is opened, or it makes reports fail."""
     sound, told = path.read_bytes(), 0
     generator = random.Random(2)
     for page in range(0, len(sound), 4096):
@@ -152,7 +152,7 @@ def test_what_is_no_ledger_of_this_version(path: Path, heading: Task, pragma: st
         "DELETE FROM state",
         "DROP TABLE answers",
         "DROP TABLE entries",
-        "UPDATE accounts SET epsilon = 0",  # less in all than within the window
+        "UPDATE accounts SET epsilon = 0",  # less in total than within the window
         "UPDATE accounts SET epsilon = 'much'",
         "UPDATE accounts SET delta = '1e3'",
         f"UPDATE accounts SET delta = '{'9' * 5000}'",
@@ -179,7 +179,7 @@ def test_a_log_that_holds_garbage_is_no_part_of_the_ledger(path: Path, heading: 
 
 
 def test_damage_while_it_is_in_use_stops_reports_for_good(path: Path, heading: Task) -> None:
-    """Also once the damage seems gone: nobody knows what was spent."""
+    """This holds even if the damage seems to be gone, because spending is unknown."""
     sound = path.read_bytes()
     with FileLedger(path, relaxed=True) as ledger:
         client, _ = stepped(ledger, Recorder(), heading, caps=CAPS)

@@ -1,4 +1,4 @@
-"""What an answer means for a batch, and how long a client waits after it."""
+"""The meaning of each answer for a batch, and how long a client waits after it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "protocol.md"
 
 @given(st.integers(-10, 1000))
 def test_only_204_counts_as_sent_and_only_an_error_is_no_trouble(status: int) -> None:
-    """What is below 400 is of a captive portal, a proxy, a wrong host."""
+    """A status below 400 comes from a captive portal, a proxy or a wrong host."""
     assert (classify(status) is Verdict.SENT) == (status == 204)
     if status < 400:
         assert classify(status) in (Verdict.SENT, Verdict.RETRY)
@@ -45,7 +45,7 @@ def test_the_vectors_say_the_same() -> None:
 
 
 def test_the_page_says_the_same() -> None:
-    """Each row that names statuses and nothing else has what a client does in bold."""
+    """Each row that names only statuses says in bold what a client does."""
     rows = re.findall(r"^\| ([0-9, ]+) \|.*\*\*(\w+)\*\*.*\|$", PAGE.read_text("utf-8"), re.MULTILINE)
     stated = {int(status): verdict for statuses, verdict in rows for status in statuses.split(",")}
     assert len(stated) == 12
@@ -90,7 +90,7 @@ def test_trouble_holds_everything_back_until_an_answer() -> None:
     schedule.record(Verdict.SENT, "b", now=103.0, retry_after=0.0)
     assert schedule.ready_at("a") <= 103.0
     schedule.record(Verdict.RETRY, "a", now=104.0, retry_after=0.0)
-    assert schedule.ready_at("a") == 104.5  # counts from one again
+    assert schedule.ready_at("a") == 104.5  # starts again from one
 
 
 def test_an_unknown_task_holds_back_itself_only() -> None:
@@ -103,7 +103,7 @@ def test_an_unknown_task_holds_back_itself_only() -> None:
     schedule.record(Verdict.SENT, "a", now=101.5, retry_after=0.0)
     assert schedule.ready_at("a") <= 101.5
     schedule.record(Verdict.KEEP, "a", now=103.0, retry_after=0.0)
-    assert schedule.ready_at("a") == 103.5  # counts from one again
+    assert schedule.ready_at("a") == 103.5  # starts again from one
 
 
 def test_a_refusal_pauses_everything_for_long() -> None:
@@ -139,7 +139,7 @@ TASKS = ("a", "b", "c")
 def test_a_schedule_that_was_written_down_goes_on_as_if_it_had_not_been(
     attempts: list[tuple[Verdict, str, float, float]], pause: float, after: list[Verdict]
 ) -> None:
-    """In another process, whose monotonic clock begins anew; so many seconds have passed meanwhile."""
+    """In another process, whose monotonic clock starts again; this many seconds have passed meanwhile."""
     first, second, now = Schedule(lambda: 0.5), Schedule(lambda: 0.5), 1000.0
     for verdict, task, retry_after, step in attempts:
         now += step
@@ -160,7 +160,7 @@ def test_a_schedule_that_was_written_down_goes_on_as_if_it_had_not_been(
 
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.sampled_from(["", "a"]))
 def test_no_wait_is_restored_that_is_longer_than_any_is(own: float, asked: float, scope: str) -> None:
-    """A clock that was set back made it longer. Cut to the longest, it would begin anew at each start."""
+    """A clock that was set back made the wait longer. Cut to the maximum, it would restart every time."""
     schedule = Schedule()
     schedule.restore(scope, 3, own, asked, now=50.0)
     own, asked = own if own <= HOUR else 0.0, asked if asked <= 2 * DAY else 0.0

@@ -1,4 +1,4 @@
-"""What an app is told of the fate of its reports, in events and in the log: never a value, never a code."""
+"""Events and the log inform an app about its reports, and never contain a value or a code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_what_becomes_of_a_batch(
     caplog.set_level(logging.DEBUG, "arcwise.client")
     events: list[Event] = []
     recorder.script.append(answer)
-    # The clock stands still, so it is never time to send again.
+    # Time does not pass here, so the next attempt is never due.
     client, uplink = stepped(ledger, recorder, heading, on_event=events.append, environment=clock)
     client.report("heading", 1.0)
     client.report("heading", 2.0)
@@ -112,7 +112,7 @@ def test_a_callback_that_raises_ends_nothing(
 
 
 def test_a_callback_may_use_the_client(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
-    """It is called with nothing locked."""
+    """The callback is called without any lock held."""
     done = threading.Event()
     seen: list[Any] = []
 
@@ -161,7 +161,7 @@ def test_a_bad_environment() -> None:
 def test_neither_events_nor_the_log_hold_a_value_or_a_code(
     ledger: Ledger, recorder: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A value and a code that nothing else looks like, through everything that can be told of them."""
+    """An easily recognised value and code, through everything that events and the log can report."""
     caplog.set_level(logging.DEBUG)
     domain = Interval(0, 1000)
     task = Task("t", domain, 1.0, mechanism=OptimalPiecewise(domain, 1.0, nodes=10_000))

@@ -1,4 +1,4 @@
-"""How an interpreter ends that does not close its client, and what an idle client does: nothing."""
+"""How an interpreter ends without closing its client, and that an idle client does nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ for heading in range(5):
 
 
 def run(code: str, *arguments: str) -> None:
-    """Run an app to its end; two minutes mean that it hangs."""
+    """Run an app to its end; the app hangs if it takes two minutes."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
@@ -97,7 +97,7 @@ def test_a_server_in_trouble_is_asked_once(path: str) -> None:
 
 
 class Late:
-    """An outbox that lets whoever ends look only after the thread could have sent again."""
+    """An outbox that delays the last look at exit until the thread could have sent again."""
 
     def __init__(self, uplink: Uplink, recorder: Recorder) -> None:
         self._expedite = uplink._outbox.expedite
@@ -131,7 +131,7 @@ def test_whoever_ends_late_finds_one_attempt(
 def test_a_network_that_is_down_is_not_waited_for(path: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    run(APP, url, path, "exit_timeout=1000")  # refused at once: nobody listens there any more
+    run(APP, url, path, "exit_timeout=1000")  # refused immediately: nobody listens there any more
     if path:
         assert inspect(path).pending == 5
 
@@ -147,7 +147,7 @@ def test_a_server_that_never_answers_is_waited_for_as_long_as_it_may(path: str) 
 
 @pytest.mark.slow
 def test_a_delay_is_kept_where_the_file_remembers(path: str) -> None:
-    """From a file it is sent later; from memory it would be lost."""
+    """From a file it is sent later; in memory it would be lost."""
     with serving() as (url, seen):
         run(APP, url, path, "delay=3600")
         assert codes(seen) == ([] if path else [5])
@@ -175,7 +175,7 @@ class Counted(Uplink):
 
 @contextmanager
 def settled(uplink: Counted) -> Iterator[None]:
-    """Wait until the thread sleeps: it holds its condition but while it waits for it."""
+    """Wait until the thread sleeps: it holds its condition except while it waits for it."""
     yield
     while True:
         with uplink._changed:
@@ -184,7 +184,9 @@ def settled(uplink: Counted) -> Iterator[None]:
 
 
 def test_an_idle_client_does_nothing(ledger: Ledger, recorder: Recorder, heading: Task) -> None:
-    """No thread before the first report; then the thread sleeps until the interval is over, or for ever."""
+    """There is no thread before the first report; then the thread sleeps until the interval ends, or for
+    ever.
+    """
     before = set(threading.enumerate())
     with (
         Counted("http://127.0.0.1:1", ledger=ledger, transport=recorder, interval=600) as uplink,

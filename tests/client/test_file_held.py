@@ -1,4 +1,4 @@
-"""A ledger's file stays held whatever else its process does with it, and is let go when it is closed."""
+"""A ledger keeps its file locked despite other uses by its process, and releases it on closing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def elsewhere(path: Path, program: str) -> str:
-    """Run a program in another process, which finds the path in its argument, and return what it prints."""
+    """Run a program in another process with the path as its argument, and return its output."""
     return subprocess.run(command(path, program), check=True, capture_output=True, text=True).stdout
 
 
@@ -51,7 +51,7 @@ def command(path: Path, program: str) -> list[str]:
 
 @contextlib.contextmanager
 def beside(path: Path, program: str) -> Iterator[None]:
-    """Run a program in another process: up to a line that it prints, and to its end after the block."""
+    """Run a program in another process, up to a line that it prints; let it end after the block."""
     with subprocess.Popen(command(path, program), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         other.stdout.readline()
@@ -146,7 +146,7 @@ def test_closing_one_connection_lets_go_of_no_transaction_of_another(path: Path,
 
 
 def test_a_transaction_stays_alone_when_the_app_reads_the_index(path: Path) -> None:
-    """SQLite's own locks of a transaction are on the index, and a second one would overwrite its log."""
+    """SQLite's own locks of a transaction are on the index; a second transaction would overwrite its log."""
     with FileLedger(path) as ledger:
         with ledger._database.writing(durable=True) as connection:
             connection.execute("SELECT * FROM state").fetchone()
@@ -230,7 +230,7 @@ def test_a_file_system_without_these_locks(
 
 @pytest.mark.parametrize("spare", range(10))
 def test_a_ledger_without_a_descriptor_for_its_locks_is_not_used(path: Path, spare: int) -> None:
-    """SQLite opens the file with fewer, and would lose its locks to whoever reads the file."""
+    """With fewer descriptors SQLite still opens the file, but loses its locks if somebody reads it."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.ExitStack() as stack:
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
@@ -254,7 +254,7 @@ def test_a_ledger_without_a_descriptor_for_its_locks_is_not_used(path: Path, spa
 
 
 def test_a_file_that_is_no_ledger_keeps_its_locks(path: Path) -> None:
-    """An app may give the path of a database of its own by mistake."""
+    """An app may give the path of its own database by mistake."""
     with contextlib.closing(sqlite3.connect(path.with_name("app.db"), isolation_level=None)) as connection:
         connection.execute("CREATE TABLE notes (text)")
         connection.execute("BEGIN IMMEDIATE")

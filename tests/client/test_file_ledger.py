@@ -1,4 +1,4 @@
-"""A ledger's file as an app meets it: made once, opened, lost, locked, shared by threads and forks."""
+"""A ledger's file as an app meets it: created once, opened, lost, locked, shared by threads and forks."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_only_its_owner_reads_it(path: Path, recorder: Recorder, heading: Task) 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_folder_that_takes_no_files() -> None:
     def refuses(path: Path, create: str, opening: str) -> bool:
-        if os.getuid() == 0:  # who may write anywhere
+        if os.getuid() == 0:  # root may write anywhere
             os.setgid(65_534)
             os.setuid(65_534)
         with pytest.raises(LedgerError, match=rf"cannot be created: .*{create}") as caught:
@@ -96,7 +96,7 @@ def test_a_folder_that_takes_no_files() -> None:
             FileLedger(path)
         return True
 
-    with tempfile.TemporaryDirectory() as name:  # where another user than the tests' can get to
+    with tempfile.TemporaryDirectory() as name:  # a folder that another user can reach
         top, folder = Path(name), Path(name) / "folder"
         file = folder / "ledger.db"
         with pytest.raises(LedgerError) as caught:
@@ -140,7 +140,7 @@ def test_a_ledger_that_goes_away_makes_reports_fail(
 def test_a_ledger_that_is_renamed_and_found_by_a_link_makes_reports_fail(
     path: Path, recorder: Recorder, heading: Task, opened: str
 ) -> None:
-    """Another process would find it too, and keep a second log, named after the new name."""
+    """Another process would find the old name and keep a second log, named after the new name."""
     FileLedger(path, create=True).close()
     link = path.with_name("link.db") if opened == "by a link" else path
     if link != path:
@@ -164,7 +164,7 @@ def test_a_ledger_that_is_renamed_and_found_by_a_link_makes_reports_fail(
 def test_a_closed_ledger_makes_reports_fail(file: FileLedger, recorder: Recorder, heading: Task) -> None:
     client, _ = stepped(file, recorder, heading)
     file.close()
-    file.close()  # again is nothing
+    file.close()  # a second close does nothing
     assert client.report("heading", 1.0) is Outcome.FAILED
     for use in (client.budget, lambda: client.pending, client.opt_out, client.opt_in):
         with pytest.raises(LedgerError, match=r"ledger\.db is closed"):
@@ -180,9 +180,9 @@ def test_a_ledger_that_another_process_holds(
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     assert client.report("heading", 1.0) is Outcome.FAILED
-    assert uplink.send() == 60.0  # and nothing leaves that is not sealed
+    assert uplink.send() == 60.0  # no unsealed batch leaves
     assert recorder.posts == []
-    assert client.budget("heading").epsilon == 1.0  # reading needs no turn
+    assert client.budget("heading").epsilon == 1.0  # reading does not wait for the lock
     assert [event.kind for event in events] == ["failed", "failed"]
     assert "database is locked" in events[0].detail
     holder.execute("ROLLBACK")
@@ -210,7 +210,7 @@ any_bytes = pytest.mark.skipif(sys.platform != "linux", reason="where a name may
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
 @pytest.mark.parametrize("part", ["", "-wal", "-shm", "-journal"])
 def test_a_pipe_is_no_part_of_a_ledger(path: Path, part: str) -> None:
-    """Nobody writes to it, so SQLite would wait for ever."""
+    """Nobody writes to the pipe, so SQLite would wait for ever."""
     FileLedger(path, create=True).close()
     if not part:
         path.unlink()
@@ -264,7 +264,7 @@ def test_a_forked_child_shares_what_is_spent_and_what_is_queued(
 def test_a_fork_in_the_middle_of_a_call_ends_that_call_alone(
     file: FileLedger, recorder: Recorder, heading: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a signal handler makes it: the file is closed for it, and its log is gone."""
+    """A signal handler forks like this: the child closes the file during the call, and its log is gone."""
     client, _ = stepped(file, recorder, heading)
     assert client.report("heading", 1.0)
     look = database._identity_of
@@ -286,7 +286,7 @@ def test_a_fork_in_the_middle_of_a_call_ends_that_call_alone(
 def test_threads_wait_for_another_process_all_at_once(
     path: Path, recorder: Recorder, heading: Task, busy_timeout: float
 ) -> None:
-    """One after the other, the last of them would wait as often as there are threads. Waits are counted."""
+    """If they waited one after another, the last would wait once per thread. The test counts waits."""
     FileLedger(path, create=True).close()
     waits: list[float] = []
     with FileLedger(path, busy_timeout=busy_timeout) as file:
@@ -314,13 +314,13 @@ def test_threads_wait_for_another_process_all_at_once(
 def test_a_fork_that_python_does_not_know_of(
     file: FileLedger, recorder: Recorder, heading: Task, ids: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a C library makes it: SQLite's locks would not hold in the child, so nothing is reported there.
+    """A C library can fork so. SQLite's locks would not hold in the child, so the child reports nothing.
 
-    Its id can be its parent's, where it is the first process of a PID namespace, as its parent is.
+    The child can have its parent's process id if each is the first process of a PID namespace.
     """
     if ids == "same":
         if sys.platform != "linux":
-            pytest.skip("only Linux can tell such a child from its parent")
+            pytest.skip("only Linux distinguishes such a child from its parent")
         same = os.getpid()
         monkeypatch.setattr(os, "getpid", lambda: same)
         file.close()

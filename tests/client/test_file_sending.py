@@ -1,4 +1,4 @@
-"""Sending from a ledger's file: what outlives a restart, and what other processes may be doing."""
+"""Sending from a ledger's file: what survives a restart, and what other processes may do meanwhile."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class App:
 
 
 class Drawing(Clock):
-    """An environment that draws these numbers, then the largest that there is."""
+    """An environment that draws these numbers first, and then always the largest possible number."""
 
     def __init__(self, draws: list[float]) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Interrupted(Clock):
 
 @contextmanager
 def running(path: Path, recorder: Recorder, *tasks: Task, **options: Any) -> Iterator[App]:
-    """Run an app; as when a process is killed, nothing is closed in good order but the file."""
+    """Run an app and close only its file, as when a process is killed."""
     app = App(path, recorder, list(tasks), **options)
     try:
         yield app
@@ -106,7 +106,7 @@ def test_a_sealed_batch_goes_out_again_with_the_same_bytes(
 def test_what_the_server_asked_for_outlives_a_restart(
     path: Path, recorder: Recorder, heading: Task, speed: Task, status: int
 ) -> None:
-    """Everything waits, two days at most; a flush does not end it."""
+    """All batches wait, for two days at most, and a flush does not shorten the wait."""
     clock = Drawing([])
     recorder.script.append((status, str(10 * DAY)))
     with running(path, recorder, heading, speed, environment=clock) as app:
@@ -214,7 +214,7 @@ def test_a_clock_that_was_set_back_by_more_than_a_wait_takes_ends_it(
 def test_an_answer_to_a_batch_concerns_no_other_that_has_its_number(
     path: Path, recorder: Recorder, heading: Task, answer: int
 ) -> None:
-    """After a failover to an older state the number may be given again while the request is under way."""
+    """After a failover to an older state, the number may be used again while the request is in progress."""
     with running(path, recorder, heading, interval=0) as app:
         app.client.report("heading", 1.0)
         step = app.uplink._next()
@@ -292,7 +292,7 @@ def test_a_client_without_delay_leaves_those_of_another_one_alone(
 def test_a_delay_ends_only_where_a_clock_was_set_back_by_hours(
     path: Path, recorder: Recorder, heading: Task, behind: float, sent: int
 ) -> None:
-    """Clocks of machines that share a ledger differ by less."""
+    """Clocks of machines that share a ledger differ by less than that."""
     clock = Drawing([0.9])
     with running(path, recorder, heading, interval=0, delay=36_000.0, environment=clock) as app:
         app.client.report("heading", 1.0)
@@ -305,7 +305,7 @@ def test_a_delay_ends_only_where_a_clock_was_set_back_by_hours(
 def test_a_report_leaves_when_its_random_delay_ends(
     path: Path, recorder: Recorder, heading: Task, size: int
 ) -> None:
-    """And not with one of a longer delay that was made before it."""
+    """Nor does it leave with an earlier report that has a longer delay."""
     clock = Drawing([0.9, 0.1, 0.5, *[0.5] * 8])
     options: dict[str, Any] = {"interval": 0, "delay": 100.0, "batch_size": size, "environment": clock}
     with running(path, recorder, heading, **options) as app:
@@ -324,7 +324,7 @@ def test_a_report_leaves_when_its_random_delay_ends(
         app.client.report("heading", 1.0)
         app.uplink.send()
         assert recorder.codes == 3
-        app.uplink.expedite()  # a flush ends it
+        app.uplink.expedite()  # a flush ends the delay
         assert recorder.codes == 4
 
 
@@ -363,7 +363,7 @@ def test_an_unknown_task_is_kept_until_it_expires(
         app.uplink.expedite()
         assert app.client.pending == 2
         app.client.report("heading", 1.0)
-        clock.wait(61)  # it is looked for once a minute
+        clock.wait(61)  # the sender checks once a minute
         app.uplink.expedite()
         assert app.client.counters == Counters(pending=1, sent=1, dropped={"expired": 2})
         assert app.events[-2:][0] == Event("expired", None, 2, "could not be sent in time")
@@ -395,7 +395,7 @@ def test_what_will_never_be_taken_is_dropped_and_counted_for_ever(
 def test_no_answer_is_a_failure_once_all_is_closed(
     path: Path, recorder: Recorder, heading: Task, verdict: int | OSError, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The batch stays in the file and goes out again; a closed ledger is what the app asked for."""
+    """The batch stays in the file and is sent again; the app asked for the ledger to be closed."""
     app = App(path, recorder, [heading], interval=0)
     assert app.client.report("heading", 1.0)
     step = app.uplink._next()
@@ -429,7 +429,7 @@ def test_the_queue_is_bounded_over_a_restart(
     recorder.script.append(503)
     with running(path, recorder, heading, max_pending=3, environment=clock) as app:
         assert all(app.client.report("heading", 1.0) for _ in range(2))
-        app.uplink.expedite()  # a sealed batch takes its room too
+        app.uplink.expedite()  # a sealed batch also takes room
     with running(path, recorder, heading, max_pending=3, environment=clock) as app:
         assert [bool(app.client.report("heading", 1.0)) for _ in range(3)] == [True, False, False]
         assert app.client.counters == Counters(pending=3, refused={"full": 2})
@@ -466,11 +466,11 @@ def test_what_another_process_is_sending_is_left_alone_while_it_lives(
             body = other.stdout.readline().strip()
             assert 0 < app.uplink.expedite() <= 20
             assert recorder.posts == []
-            app.client.report("heading", 2.0)  # what comes after is not held up
+            app.client.report("heading", 2.0)  # later reports are not held up
             app.uplink.send()
             assert len(recorder.posts) == 1
             other.kill()
-        app.uplink.send()  # the other one is dead: its batch is sent at once, as it was
+        app.uplink.send()  # the other process is dead: its batch is sent immediately and unchanged
         assert [post.body.hex() for post in recorder.posts[1:]] == [body]
         assert app.client.counters == Counters(sent=2)
 
@@ -481,7 +481,7 @@ def test_a_lease_of_the_future_was_made_before_the_clock_was_set_back(
     with running(path, recorder, heading, interval=0, environment=clock) as app:
         app.client.report("heading", 1.0)
         assert isinstance(app.uplink._next(), Send)
-        # As another process that lives would have it:
+        # As if another process were still running:
         with app.ledger._database.writing(durable=False) as connection:
             connection.execute("UPDATE batches SET leased_by = 1, owner = 1")
         assert app.uplink.send() == pytest.approx(20)
@@ -491,9 +491,9 @@ def test_a_lease_of_the_future_was_made_before_the_clock_was_set_back(
 
 
 class Trace:
-    """What a ledger's connection is told to do, and what leaves, in their order.
+    """The statements that a ledger's connection executes and the requests that leave, in order.
 
-    "report" and "seal" are commits of such transactions, with a "!" when SQLite then waits for the disk.
+    "report" and "seal" are commits of such transactions, with a "!" if SQLite then waits for the disk.
     """
 
     def __init__(self, ledger: FileLedger, recorder: Recorder) -> None:
@@ -543,7 +543,7 @@ def test_every_send_follows_a_commit_that_waited_for_the_disk(
             expected += [report, "seal!", "send"]
             uplink.send()
             if answer == 503:
-                uplink.expedite()  # the attempt that follows is preceded by a commit of its own
+                uplink.expedite()  # the attempt that follows is preceded by its own commit
                 expected += ["seal!", "send"]
         client.report("heading", 1.0)
         assert trace.events == [*expected, report]

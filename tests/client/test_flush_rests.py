@@ -1,4 +1,4 @@
-"""What a flush or a close does while nothing can be delivered: the sender rests until something is due."""
+"""A flush or a close while nothing can be delivered: the sender rests until something is due."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ URL = "http://127.0.0.1:1"
 HANG = 60
 TIMEOUT = 0.1
 MOST_STEPS = 10
-"""Two would do, one that sends and one that finds nothing to do; twice, as a close flushes again. Each of
-three reports may wake the sender, too, for the same two."""
+"""Two steps are enough: one that sends and one that finds nothing to do. A close flushes again, so they
+happen twice. Each of three reports may also wake the sender for the same two steps.
+"""
 
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """Count the steps of the sender; each asks the queue, which in a file means a transaction."""
+    """Count the steps of the sender; each queries the queue, which in a file means a transaction."""
     steps: list[None] = []
     look = BaseUplink._next
 
@@ -46,13 +47,13 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 @pytest.fixture(autouse=True)
 def long_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each wait of the client's own making be an hour, so that a step more is one for nothing."""
+    """Make each wait of the client an hour long, so that every additional step is a useless one."""
     monkeypatch.setattr("arcwise.client.delivery.backoff_seconds", lambda *_: 3600.0)
 
 
 @pytest.fixture(params=["503", "401", "404", "503 and Retry-After", "204 and Retry-After", "refused"])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Give the URL of a server that takes nothing, or after one batch nothing more for a while."""
+    """Give the URL of a server that accepts nothing, or one batch and then nothing for a while."""
     if request.param == "refused":
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))  # bound, not listening
@@ -82,7 +83,7 @@ def test_a_flush_ends_when_somebody_opts_out(
     recorder.script.append(503)
     uplink = Uplink(URL, ledger=device_ledger, transport=recorder)
     client = Client(uplink, tasks=[heading], ledger=device_ledger)
-    # Else the queue is that of other devices, too, and is left alone.
+    # Otherwise, the queue also belongs to other devices and is left alone.
     client._owns_uplink = True
     assert client.report("heading", 1.0)
     flush = Started(lambda: client.flush(10 * HANG))
@@ -95,7 +96,7 @@ def test_a_flush_ends_when_somebody_opts_out(
 def test_a_flush_sees_what_another_process_has_sent(
     tmp_path: Path, recorder: Recorder, heading: Task
 ) -> None:
-    """The other one has leased it for minutes, and says nothing here when it is done with it."""
+    """The other process has leased the batch for minutes, and does not notify this one when it is done."""
     recorder.go.clear()
     with FileLedger(tmp_path / "ledger.db", create=True) as mine, FileLedger(mine.path) as other:
         theirs = Client(URL, tasks=[heading], ledger=other, transport=recorder, request_timeout=10 * HANG)

@@ -1,4 +1,4 @@
-"""A disk that is full, for real: the system refuses to let the ledger's files grow, in a forked child."""
+"""A disk that is really full: in a forked child, the system refuses to let the ledger's files grow."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 @contextmanager
 def full(largest: int = 0) -> Iterator[None]:
-    """Let no file of this process grow beyond so many bytes; writing fails as on a full disk."""
+    """Let no file of this process grow beyond this many bytes; writing fails as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest, hard))
     try:
@@ -42,7 +42,7 @@ def full(largest: int = 0) -> Iterator[None]:
 
 
 def check_sums(client: Client, accepted: int, sent: int = 0) -> None:
-    """Check that what was accepted, and nothing else, is charged and queued or sent."""
+    """Check that exactly the accepted reports are charged, and queued or sent."""
     assert client.budget("heading").epsilon == client.budget().epsilon == accepted
     assert (client.counters.pending, client.counters.sent) == (accepted - sent, sent)
 
@@ -87,7 +87,7 @@ def test_reports_fail_and_cost_nothing_until_there_is_room(
 def test_a_log_that_has_filled_the_disk_makes_room(
     tmp_path: Path, recorder: Recorder, heading: Task, relaxed: bool
 ) -> None:
-    """It is written back as a batch is sent, for which there was no room either."""
+    """The log is written back when a batch is sent, for which there was no room either."""
     with (
         small_disk(tmp_path / "disk", "400k") as disk,
         FileLedger(disk / "ledger.db", create=True, relaxed=relaxed) as ledger,
@@ -105,7 +105,7 @@ def test_a_log_that_has_filled_the_disk_makes_room(
 
 
 def test_nothing_is_sent_that_cannot_be_sealed(tmp_path: Path, recorder: Recorder, heading: Task) -> None:
-    """The charge of what is queued might not be on the disk."""
+    """The charge of a queued code might not be on the disk."""
 
     def check() -> bool:
         with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
@@ -126,11 +126,11 @@ def test_nothing_is_sent_that_cannot_be_sealed(tmp_path: Path, recorder: Recorde
 def test_an_answer_that_cannot_be_written_down(
     tmp_path: Path, recorder: Recorder, heading: Task, status: int, trouble: str
 ) -> None:
-    """The same bytes go out again, so the server counts them once; and not at once, again and again."""
+    """The same bytes are sent again, so the server counts them once, and not in a tight loop."""
     path = tmp_path / "ledger.db"
 
     class Troubled:
-        """Lets the ledger get into trouble while its first request is under way."""
+        """Puts the ledger into trouble while its first request is in progress."""
 
         def __init__(self) -> None:
             self.trouble = ExitStack()
@@ -154,7 +154,7 @@ def test_an_answer_that_cannot_be_written_down(
             transport = Troubled()
             client, uplink = stepped(ledger, transport, heading, interval=0, on_event=events.append)
             assert client.report("heading", 1.0)
-            assert 0 < uplink.send() <= 60  # a backoff, or as long as a ledger in trouble is left alone
+            assert 0 < uplink.send() <= 60  # a backoff, or the rest period of a ledger in trouble
             assert len(recorder.posts) == 1
             assert {event.kind for event in events} == {"failed"}
             transport.trouble.close()
@@ -205,7 +205,7 @@ def test_a_ledger_that_has_no_room_to_begin(tmp_path: Path) -> None:
 def test_the_limit_of_the_file_system_is_told_apart_from_damage(
     tmp_path: Path, recorder: Recorder, heading: Task
 ) -> None:
-    """SQLite's own word for a full disk: the file may have no more pages than it has."""
+    """SQLite's own error for a full disk: the file may not have more pages than it has."""
     with FileLedger(tmp_path / "ledger.db", create=True, relaxed=True) as ledger:
         client, _ = stepped(ledger, recorder, heading)
         with ledger._database.reading() as connection:
@@ -216,7 +216,7 @@ def test_the_limit_of_the_file_system_is_told_apart_from_damage(
         accepted = outcomes.count(Outcome.ACCEPTED)
         assert 0 < accepted < 2000
         assert outcomes[-1] is Outcome.FAILED
-        # The same one: a full disk is no reason for another.
+        # The same connection: a full disk is no reason to open another.
         with ledger._database.writing(durable=False) as connection:
             connection.execute(f"PRAGMA max_page_count = {100 * pages}")
         assert client.report("heading", 1.0) is Outcome.ACCEPTED

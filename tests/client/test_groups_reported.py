@@ -44,7 +44,7 @@ class Device:
         return {**spent, "everything": self.client.budget().epsilon}
 
     def reported(self) -> dict[str, int]:
-        """Send what is queued; return how many reports of each task were."""
+        """Send the queue; return the number of reports of each task."""
         self.recorder.posts.clear()
         self.uplink.expedite()
         names = {task.id: task.name for task in self.group.tasks}
@@ -96,7 +96,7 @@ NUMBERS = st.fixed_dictionaries(
 def test_the_choice_and_the_charge_do_not_depend_on_the_values(
     seed: int, values: Mapping[str, float | None], group: Group
 ) -> None:
-    """Nor on whether there are any; only what was drawn and has a value is queued."""
+    """They also do not depend on whether there are values; only drawn tasks with a value are queued."""
     full, other = Device(MemoryLedger(), group, seed), Device(MemoryLedger(), group, seed)
     assert full.client.report("vehicle", VALUES) is other.client.report("vehicle", values)
     assert full.spent() == other.spent()
@@ -141,12 +141,12 @@ def test_a_task_that_is_not_drawn_forbids_nothing(ledger: Ledger) -> None:
         (drawn,) = group.choose(twin)
         allowed = drawn is not load or "load" not in given
         assert device.client.report("vehicle", VALUES) is (Outcome.ACCEPTED if allowed else Outcome.CAPPED)
-        twin.draw()  # before the charge, whatever comes of it
+        twin.draw()  # before the charge, even if the round then fails
         if allowed:
             given.append(drawn.name)
     assert given.count("load") == 1
     assert len(given) < 30
-    assert device.spent()["vehicle"] == 2.0 * len(given)  # a round costs what its dearest costs
+    assert device.spent()["vehicle"] == 2.0 * len(given)  # a round costs as much as its dearest choice
 
 
 @pytest.mark.parametrize("where", ["group", "client"])

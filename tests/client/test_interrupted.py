@@ -1,4 +1,4 @@
-"""What comes in between: signal handlers that report, interrupts, forks of several threads, odd callbacks."""
+"""Interruptions: signal handlers that report, interrupts, forks of several threads, odd callbacks."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Interrupting(SystemRandomness):
 
 @pytest.fixture(autouse=True)
 def interrupts() -> Iterator[None]:
-    """Make SIGINT an interrupt, also where a shell that put the tests into the background has it ignored."""
+    """Make SIGINT an interrupt, even if a shell that started the tests in the background has it ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -56,7 +56,7 @@ def interrupts() -> Iterator[None]:
 def test_a_signal_handler_cannot_report_in_the_middle_of_a_report(
     ledger: Ledger, recorder: Recorder, delay: Task
 ) -> None:
-    """It would find the caps as they were before the charge that it interrupts, or undo it."""
+    """The handler would see the caps from before the charge that it interrupts, or undo the charge."""
     inner: list[Outcome] = []
     randomness = Interrupting(lambda: signal.raise_signal(signal.SIGINT))
     with Client(URL, tasks=[delay], ledger=ledger, transport=recorder, randomness=randomness) as client:
@@ -88,7 +88,7 @@ def test_an_interrupt_in_the_middle_of_a_report_leaves_nothing_locked(
 def test_an_interrupt_while_the_file_is_busy_leaves_no_transaction_open(
     tmp_path: Path, recorder: Recorder, heading: Task
 ) -> None:
-    """The interrupt comes up as soon as the transaction has begun, and ends it."""
+    """The interrupt arrives just after the transaction has begun, and ends it."""
     with (
         FileLedger(tmp_path / "ledger.db", create=True) as ledger,
         Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client,
@@ -109,13 +109,13 @@ def test_an_interrupt_while_the_file_is_busy_leaves_no_transaction_open(
             timer.join()
         assert ledger._database._connection is not None
         assert not ledger._database._connection.in_transaction
-        other.execute("BEGIN IMMEDIATE")  # nobody holds it
+        other.execute("BEGIN IMMEDIATE")  # nobody holds the lock
         other.execute("ROLLBACK")
         assert client.report("heading", 1.0) is Outcome.ACCEPTED
 
 
 class Odd:
-    """A transport that returns what it must not, once for each."""
+    """A transport that returns each kind of invalid answer once."""
 
     def __init__(self, *answers: object) -> None:
         self.answers = list(answers)
@@ -186,7 +186,7 @@ def test_without_threads_reports_wait_for_one(
 def test_the_child_of_a_fork_reports_and_sends_from_other_threads(
     tmp_path: Path, recorder: Recorder, heading: Task
 ) -> None:
-    """The lock that the forking thread held over the fork must be nobody's there."""
+    """The lock that the forking thread held during the fork must be free in the child."""
     with (
         FileLedger(tmp_path / "ledger.db", create=True) as ledger,
         Client(URL, tasks=[heading], ledger=ledger, transport=recorder) as client,
@@ -208,9 +208,9 @@ def test_two_clients_of_one_process_on_one_file_do_not_send_the_same(
     with FileLedger(tmp_path / "ledger.db", create=True) as ledger:
         first = Client(URL, tasks=[heading], ledger=ledger, transport=recorder, interval=0)
         assert first.report("heading", 1.0)
-        assert recorder.busy.wait(60)  # it is on its way
+        assert recorder.busy.wait(60)  # it is being sent
         uplink = Uplink(URL, ledger=ledger, transport=recorder)
-        assert isinstance(uplink._next(), Wait)  # so there is nothing for the other one
+        assert isinstance(uplink._next(), Wait)  # so the other sender has nothing to send
         recorder.go.set()
         assert first.close(20)
         assert uplink.close(20)
@@ -234,7 +234,7 @@ def test_a_batch_that_a_closed_client_left_is_free(tmp_path: Path, recorder: Rec
 def test_a_file_without_its_log_knows_what_was_sent_before_a_crash(
     path: Path, recorder: Recorder, heading: Task, relaxed: bool
 ) -> None:
-    """As of a file that is mounted alone into a container."""
+    """This is the case if a container mounts the file alone."""
     open_at_the_end: list[FileLedger] = []
 
     def crash() -> bool:

@@ -1,4 +1,4 @@
-"""The ingest key of an uplink: sent as it should be, never over plain HTTP unasked, never shown."""
+"""The ingest key of an uplink: sent correctly, never over plain HTTP unless asked for, never shown."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_key_does_not_cross_the_network_in_the_clear_unless_asked(url: str, he
 
 @pytest.mark.parametrize("level", [logging.NOTSET, logging.DEBUG, logging.ERROR])
 def test_headers_of_http2_are_not_logged(heading: Task, caplog: pytest.LogCaptureFixture, level: int) -> None:
-    """What compresses them writes them into its log."""
+    """The library that compresses the headers writes them into its log."""
     compressing = logging.getLogger("hpack.hpack")
     caplog.set_level(level, "hpack")
     caplog.set_level(logging.DEBUG)

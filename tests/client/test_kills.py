@@ -1,6 +1,6 @@
-"""SIGKILL of processes that report, 500 times at random moments, in both modes of the ledger.
+"""SIGKILL of reporting processes, 500 times at random moments, in both modes of the ledger.
 
-`tests/soak/kill_client.py` holds the study and what it checks after every kill; run it for more of them.
+`tests/soak/kill_client.py` holds the study and its checks after every kill; run it for more kills.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_charged_is_never_less_than_released_and_the_queue_is_never_damaged(mode: str, path: Path) -> None:
     went = kill_reporting(str(path), mode, kills=250, seed=5)
     assert went.charged == went.released > 0
-    # Some were killed between the server's answer and their note of it: those batches came again.
+    # Some processes died between the server's answer and recording it, so those batches came again.
     assert went.repeats > 0
     assert went.unacknowledged > 0
 

@@ -1,8 +1,8 @@
-"""What leaves the process, byte for byte: the code, and nothing else that the value could change.
+"""The bytes that leave the process contain the code, and nothing else that depends on the value.
 
-The same app runs in processes of its own, with values that differ and draws that do not; where nothing but
-these differs, one process runs it several times, each time with a new ledger and a new client. A server that
-reads bytes from a socket, and knows no HTTP beyond a length, keeps all that arrives.
+The same app runs in separate processes, with values that differ and draws that do not. Where only these
+differ, one process runs the app several times, each time with a new ledger and a new client. A server reads
+bytes from a socket and keeps everything that arrives; of HTTP it understands only lengths.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class App(NamedTuple):
         url: str | None = None,
         **environment: str,
     ) -> list[bytes]:
-        """Run it in a process of its own with values and draws; return every byte of each connection."""
+        """Run it in a separate process with values and draws; return every byte of each connection."""
         task = folder / "heading.json"
         TASK.save(task)
         first = len(list(folder.iterdir()))
@@ -171,7 +171,7 @@ class App(NamedTuple):
         return recorder.taken()
 
 
-# Both clients and both ledgers are in make test, and in the slow tests the other pairs of them.
+# make test covers both clients and both ledgers; the slow tests cover the other pairs.
 APPS = [
     pytest.param(
         App(kind, in_file),
@@ -190,7 +190,7 @@ def app(request: pytest.FixtureRequest) -> App:
 
 
 def draw_of(place: str) -> int:
-    """Return a second half of a draw: one whose code is the same for all values, or one that tells them."""
+    """Return the second half of a draw, which makes the code equal for all values or different for each."""
     kernel = TASK.mechanism.kernel
     assert isinstance(kernel, WindowKernel)
     return 7 * kernel.background if place == "outside" else kernel.codes * kernel.background
@@ -203,7 +203,7 @@ def codes_of(values: Sequence[float], u: int) -> bytes:
 
 
 def without_id(sent: bytes) -> tuple[bytes, bytes]:
-    """Return what was sent with zeros for the batch's random id, and the id."""
+    """Return the sent bytes with zeros in place of the batch's random id, and the id."""
     batch_id = decode_batch(sent.partition(b"\r\n\r\n")[2]).batch_id
     assert len(batch_id) == BATCH_ID_BYTES
     assert sent.count(batch_id) == 1
@@ -223,7 +223,7 @@ def test_a_request_is_these_bytes(app: App, recorder: Socket, tmp_path: Path) ->
     ]
     batch = decode_batch(body)
     assert batch.codes == codes_of(VALUES[1], u)
-    # An array of five: 1, the task's id, the batch's id, the epoch, the codes. Nothing is before or behind.
+    # An array of five: 1, the task's id, the batch's id, the epoch, the codes. Nothing comes before or after.
     assert body == (
         b"\x95\x01\xc4\x20" + bytes.fromhex(TASK.id) + b"\xc4\x10" + batch.batch_id
         + bytes([batch.epoch]) + b"\xc4\x03" + batch.codes
@@ -269,7 +269,7 @@ def test_nothing_tells_of_the_device(recorder: Socket, tmp_path: Path) -> None:
 
 
 def test_a_proxy_sees_no_more_than_the_address(app: App, recorder: Socket, tmp_path: Path) -> None:
-    """Where the environment names one, as in many companies: its requests have no value in them either."""
+    """If the environment names a proxy, as in many companies, requests to it contain no value either."""
     proxy = f"http://127.0.0.1:{recorder.port}"
     u = draw_of("window")
     runs = [(values, u) for values in VALUES[:2]]

@@ -1,4 +1,4 @@
-"""All ledgers against the truth: a list of every charge that was ever made, with its time."""
+"""All ledgers compared with the truth: a list of every charge ever made, with its time."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ ACCOUNTS = ("first", "second", "")
 
 @dataclass
 class Truth:
-    """Every charge: account, ledger time, epsilon, delta. Ledger time is the largest that was ever seen."""
+    """Every charge: account, ledger time, epsilon, delta. Ledger time is the largest time seen so far."""
 
     time: float = -math.inf
     charges: list[tuple[str, float, int, int]] = field(default_factory=list)
 
     def spent(self, account: str, window: float = math.inf) -> tuple[int, int]:
-        """Return what was spent on an account within the window; a charge counts from its second's end."""
+        """Return the spending of an account within the window; a charge counts from the end of its second."""
         inside = [
             (epsilon, delta)
             for other, at, epsilon, delta in self.charges
@@ -97,7 +97,7 @@ def charge_all(ledger: Ledger, bill: Bill, now: float) -> bool:
 
 
 EPSILONS = st.integers(0, 3)
-DELTAS = st.sampled_from([0, 0, 1, 2**62, 2**63 + 1])  # sums that no 64-bit integer holds
+DELTAS = st.sampled_from([0, 0, 1, 2**62, 2**63 + 1])  # sums beyond 64-bit integers
 
 
 @st.composite
@@ -151,7 +151,7 @@ def test_every_ledger_grants_exactly_what_the_caps_allow(
     capped: tuple[Item, ...],
     steps: list[float],
 ) -> None:
-    """All of a bill or none of it, whatever the clock does, and through a restart."""
+    """All of a bill is charged or nothing, even if the clock jumps or the ledger restarts."""
     truth, clock = Truth(), 1000.0
     ledgers: list[Ledger] = [MemoryLedger()]
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as opened:
@@ -184,7 +184,7 @@ def test_every_ledger_grants_exactly_what_the_caps_allow(
 def test_caps_and_windows_that_change_are_never_kept_too_laxly(
     postgres: PostgresLedgers, data: st.DataObject, steps: list[float]
 ) -> None:
-    """An update of the app may bring other caps: what was spent before counts, as far as it is known."""
+    """An update of the app may change caps; earlier spending still counts, as far as it is known."""
     truth, clock = Truth(), 1000.0
     memory, hosted = MemoryLedger(), hosted_ledger(postgres)
     with (
@@ -207,10 +207,10 @@ def test_caps_and_windows_that_change_are_never_kept_too_laxly(
                 assert (budget.recent_delta or 0) >= (exact.recent_delta or 0)
 
 
-@settings(max_examples=40)  # each makes a file
+@settings(max_examples=40)  # each creates a file
 @given(st.lists(st.sampled_from([1, 5, 20, 50]), min_size=1, max_size=6), st.integers(0, 60))
 def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[int], pause: int) -> None:
-    """At the latest moment that it can have been made: never forgotten, and never for ever."""
+    """It counts at the latest possible time of the charge: it is never forgotten, and never kept for ever."""
     with (
         tempfile.TemporaryDirectory() as folder,
         FileLedger(Path(folder) / "ledger.db", create=True, relaxed=True) as file,
@@ -229,7 +229,7 @@ def test_what_left_a_shorter_window_counts_again_in_a_longer_one(windows: list[i
 
 
 def test_a_refusal_is_remembered_as_a_time(ledger: Ledger) -> None:
-    """Else a clock that was set back would let a charge into the window that the refusal had ended."""
+    """Otherwise, a clock that was set back would put a charge into the window that the refusal had ended."""
     rolling = Item("first", "first", 1, 0, rolling=1, window=100)
     spent = Item("second", "second", 1, 0, lifetime=1)
     assert charge_all(ledger, (rolling, spent), 1000.0)
@@ -275,7 +275,7 @@ def test_tasks_are_charged_apart_and_equal_ones_together(ledger: Ledger) -> None
 
 def test_a_charge_made_with_the_clock_back_counts_at_ledger_time(ledger: Ledger) -> None:
     capped = task(rolling=1.0, window=100)
-    charge(ledger, task(2.0), 1000.0)  # the ledger's time is one for all tasks
+    charge(ledger, task(2.0), 1000.0)  # all tasks share the ledger's time
     assert [charge(ledger, capped, now) for now in (0.0, 1099.0, 1100.0)] == [True, False, True]
 
 

@@ -1,4 +1,4 @@
-"""A ledger under several names: SQLite names its log after the file's real path, and so does the ledger."""
+"""A ledger under several names: like SQLite's log, the ledger's log is named after the file's real path."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def name(request: pytest.FixtureRequest, path: Path, tmp_path: Path) -> Path:
 
 
 def spend(path: Path, attempts: int = 2 * LIFETIME) -> tuple[list[str], int]:
-    """Report, send and close; return the outcomes and how many codes were released."""
+    """Report, send and close; return the outcomes and the number of released codes."""
     transport = RecordingTransport()
     with (
         FileLedger(path) as ledger,
@@ -61,7 +61,7 @@ def spend(path: Path, attempts: int = 2 * LIFETIME) -> tuple[list[str], int]:
 
 
 def released_elsewhere(path: Path) -> int:
-    """Let another process spend what it can; return how many codes it released."""
+    """Let another process spend as much as it can; return how many codes it released."""
     code = "import sys; from pathlib import Path; from test_ledger_names import spend\n"
     code += "print(spend(Path(sys.argv[1]))[1])"
     done = subprocess.run(
@@ -77,7 +77,7 @@ def released_elsewhere(path: Path) -> int:
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])
 def test_a_part_that_is_removed_in_use_ends_reporting(name: Path, path: Path, suffix: str) -> None:
-    """No more is released than the cap allows, whoever spends what after that."""
+    """No more is released than the cap allows, in any process that spends afterwards."""
     transport = RecordingTransport()
     with FileLedger(name) as ledger, Client(URL, tasks=[TASK], ledger=ledger, transport=transport) as client:
         assert client.report("heading", 1.0)
@@ -86,7 +86,7 @@ def test_a_part_that_is_removed_in_use_ends_reporting(name: Path, path: Path, su
         part.rename(away)
         elsewhere = 0 if suffix == "-wal" else released_elsewhere(path)
         assert [client.report("heading", 1.0) for _ in range(LIFETIME)] == [Outcome.FAILED] * LIFETIME
-        away.replace(part)  # nobody knows what was spent meanwhile
+        away.replace(part)  # spending in the meantime is unknown
         assert client.report("heading", 1.0) is Outcome.FAILED
         with pytest.raises(LedgerError, match=rf"the log .*ledger\.db{suffix} of the ledger was removed"):
             client.budget()
@@ -126,7 +126,7 @@ def test_a_link_that_is_turned_to_another_ledger_ends_reporting(
 
 
 def test_a_second_name_is_refused(path: Path, tmp_path: Path) -> None:
-    """SQLite would keep a log for each name, and neither process would see what the other one spends."""
+    """SQLite would keep a log for each name, and neither process would see the other's charges."""
     with FileLedger(path) as ledger, Client(URL, tasks=[TASK], ledger=ledger, interval=600) as client:
         assert client.report("heading", 1.0)
         os.link(path, tmp_path / "second.db")

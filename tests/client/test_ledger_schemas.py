@@ -1,7 +1,7 @@
-"""Ledgers of every schema that there has been: each opens, and keeps what was spent and what is queued.
+"""Ledgers of every past schema: each opens, and keeps its spending and its queue.
 
-A new schema needs a new version and a file `ledger_N.sql` beside this one, as that version writes it (what
-`iterdump` of sqlite3 gives, after its two pragmas). The earlier files stay as they are.
+A new schema needs a new version and a file `ledger_N.sql` next to this one, as that version writes it (the
+output of `iterdump` of sqlite3, after its two pragmas). The earlier files stay as they are.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_the_schema_of_this_version_is_the_one_that_was_frozen(tmp_path: Path) -
 
 
 class Restored:
-    """A device that goes on with a ledger of an earlier version, a minute after the last report in it."""
+    """A device that continues with a ledger of an earlier version, a minute after its last report."""
 
     def __init__(self, owner: QueueOwner, recorder: Recorder) -> None:
         self.recorder, self.clock = recorder, Clock(WRITTEN + 60)
@@ -72,7 +72,7 @@ class Restored:
         return Client(self.uplink, tasks=tasks, ledger=ledger, caps=caps, memoize={"hour": 3})
 
     def check_account(self, client: Client) -> None:
-        """Check that what was spent, the rolling cap and the answers that were given hold on."""
+        """Check that past spending, the rolling cap and earlier answers stay in force."""
         assert self.uplink.counters == Counters(pending=4, sent=2, dropped={"410": 1})
         assert (client.budget().epsilon, client.budget("hour").epsilon) == (5.5, 1.5)
         heading = client.budget("heading")
@@ -82,7 +82,7 @@ class Restored:
         assert client.budget("hour").epsilon == 1.5
 
     def check_queue(self, sealed: bytes) -> None:
-        """Check that everything is sent once the hour is over that the server asked for."""
+        """Check that everything is sent after the hour that the server asked for."""
         assert self.uplink.expedite() == pytest.approx(3480)
         assert self.recorder.posts == []
         self.clock.wait(3600)
@@ -91,7 +91,7 @@ class Restored:
         bodies = {post.body: post.batch for post in self.recorder.posts}
         del bodies[sealed]
         answered = [batch.codes for batch in bodies.values() if batch.task_id.hex() == HOUR.id]
-        assert answered == [b"\x02\x02"]  # what is stored of 17 o'clock's node
+        assert answered == [b"\x02\x02"]  # the stored answer of 17 o'clock's node
 
 
 @pytest.mark.parametrize("version", FILES)
@@ -124,7 +124,7 @@ def restored_hosted(version: int) -> Iterator[str]:
 
 
 def columns(schema: str) -> list[tuple[object, ...]]:
-    """Return what PostgreSQL says of the columns and the constraints of a schema."""
+    """Return PostgreSQL's description of the columns and the constraints of a schema."""
     with closing(psycopg.connect(ledger_url())) as connection:
         found = connection.execute(
             """SELECT table_name, column_name, data_type, is_nullable, column_default, is_identity

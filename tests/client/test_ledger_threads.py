@@ -20,11 +20,11 @@ pytestmark = pytest.mark.anyio
 
 
 def gone(_future: asyncio.Future[object]) -> None:
-    """Take note of nothing."""
+    """Ignore the outcome."""
 
 
 class Gate:
-    """A ledger that is held until it is let go."""
+    """A ledger that blocks until it is released."""
 
     def __init__(self) -> None:
         self.go, self.entered = threading.Event(), threading.Event()
@@ -51,13 +51,13 @@ async def test_calls_that_wait_longer_than_their_patience_behind_one_that_hangs_
 
     first = asyncio.ensure_future(threads.call("a", 0.05, gone, gate.wait))
     await until(gate.entered.is_set)
-    for lane in ("a", "b"):  # of the same ledger, and of one for which no thread is free
+    for lane in ("a", "b"):  # of the same ledger, and of a ledger for which no thread is free
         with pytest.raises(LedgerError, match="still wait"):
             await threads.call(lane, 0.05, gone, called.append, lane)
     due = asyncio.ensure_future(threads.call("a", None, gone, called.append, "without patience"))
     await asyncio.sleep(0.1)
     gate.go.set()
-    assert await first == "done"  # which had begun: what it does is not undone
+    assert await first == "done"  # which had begun, so its work is not undone
     await due
     assert called == ["without patience"]
 

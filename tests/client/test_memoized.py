@@ -1,4 +1,4 @@
-"""Memoised tasks: one answer for one node, all of them paid at once, the nearest one past the last."""
+"""Memoised tasks: one answer per node, all paid for together; after the last, the nearest answer is used."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ LEVELS = Interval(0, 7)
 LEVEL = Task("level", LEVELS, 1.0, mechanism=OptimalPiecewise(LEVELS, 1.0, nodes=8))
 """Eight nodes on an interval."""
 VALUES = {HOUR: [(node + 1.5) % 8 for node in range(8)], LEVEL: [float(node) for node in range(8)]}
-"""The value of each node: one that is rounded to it whatever the draw."""
+"""For each node, a value that is rounded to it for every draw."""
 
 
 class Device:
-    """A client whose every answer is looked at."""
+    """A client whose answers can be read one by one."""
 
     def __init__(self, ledger: Ledger, task: Task, answers: int, seed: int = 1, **options: Any) -> None:
         self.recorder = Recorder()
@@ -79,7 +79,9 @@ def test_the_values_are_those_of_the_nodes(task: Task) -> None:
 
 
 def test_a_value_between_two_nodes_has_one_node_for_ever(ledger: Ledger) -> None:
-    """With a draw for each report, the shares of two answers would tell where between them it lies."""
+    """With a new draw for each report, the shares of two answers would show where between them the value
+    lies.
+    """
     device = Device(ledger, HOUR, 3)
     assert len({device.answer(2.0) for _ in range(40)}) == 1
     assert len(device.memo()) == 1
@@ -222,7 +224,7 @@ def test_answers_outlive_a_restart(tmp_path: Path) -> None:
 def test_both_ledgers_answer_as_a_plain_description_does(
     task: Task, seed: int, sessions: list[tuple[int, list[float]]]
 ) -> None:
-    """Through updates that change the number of answers."""
+    """Also through updates that change the number of answers."""
     twin, stored, paid, draw = InsecureSeededRandomness(seed), dict[int, int](), 0, 0
     kernel = task.mechanism.kernel
     with tempfile.TemporaryDirectory() as folder:

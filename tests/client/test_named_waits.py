@@ -1,4 +1,4 @@
-"""A server that names each device a wait of its own, and looks for it among the requests that follow."""
+"""A server that names a different wait to each device, and tries to recognise it by its next request."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 URL = "http://127.0.0.1:9"
 DEVICES = 16
 MOST_RECOGNISED = 5
-"""Of 16 that come back in a random order, six or more are at their place in one run of 1,700."""
+"""If 16 devices return in a random order, six or more are at their place in one run of 1,700."""
 TOLD = [60 + 200 * device for device in range(1, DEVICES + 1)]
-"""The seconds that each device is told: different ones, and all of the same step."""
+"""The seconds that the server names to each device: all different, in equal steps."""
 
 
 class Jitter(Clock):
-    """A clock of one device, with random numbers that are the same in every run."""
+    """The clock of one device, with random numbers that are the same in every run."""
 
     def __init__(self, device: int) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def seconds_until_the_next(
     task: Task,
     restart: bool,
 ) -> float:
-    """Send a batch that is answered so; return after how many seconds the device sends another one."""
+    """Send a batch that gets this answer; return the seconds until the device sends another one."""
     recorder = Recorder()
     recorder.script.append(answer)
 
@@ -104,17 +104,17 @@ def test_a_wait_that_a_server_names_does_not_name_the_device(
             for device, told in enumerate(TOLD)
         ]
     assert all(wait >= told for wait, told in zip(waited, TOLD, strict=True))
-    # Each is taken for the one that was told as much as it waited, in the order of both.
+    # The server matches devices to waits by the order of both.
     order = sorted(range(DEVICES), key=waited.__getitem__)
     assert sum(place == device for place, device in enumerate(order)) <= MOST_RECOGNISED
-    # Nor is one recognised by what lies closest.
+    # Nor does the closest named wait identify a device.
     closest = [min(TOLD, key=lambda told, wait=wait: abs(told - wait)) for wait in waited]  # type: ignore[misc]
     assert sum(guess == told for guess, told in zip(closest, TOLD, strict=True)) <= MOST_RECOGNISED
 
 
 @pytest.mark.parametrize("kind", ["file", pytest.param("postgres", marks=pytest.mark.slow)])
 def test_what_is_written_down_is_the_drawn_time(tmp_path: Path, delay: Task, kind: str) -> None:
-    """The ledger of a device that was told 500 seconds holds no time that is 500 seconds away."""
+    """If the server named 500 seconds, the device's ledger holds no time that is 500 seconds away."""
     clock, recorder = Jitter(0), Recorder()
     recorder.script.append((503, "500"))
     with ledger_opener(kind, tmp_path / "ledger.db") as open_ledger:

@@ -1,4 +1,4 @@
-"""A system without random bytes: an outcome, no charge, no report, and no other source."""
+"""A system without random bytes gives an outcome: no charge, no report, and no other source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BOTH = {"one": 1.0, "other": 2.0}
 
 
 class Failing(SystemRandomness):
-    """Gives so many draws, and fails until it is repaired."""
+    """Gives this many draws, and then fails until it is repaired."""
 
     def __init__(self, draws: int, error: Exception) -> None:
         self.left, self.error, self.broken = draws, error, True
@@ -106,7 +106,7 @@ def test_a_delay_that_cannot_be_drawn_costs_nothing(
 def test_an_answer_that_cannot_be_noted_loses_no_batch(
     device_ledger: Ledger, recorder: Recorder, clock: Clock, monkeypatch: pytest.MonkeyPatch, answer: Any
 ) -> None:
-    """After a 503, and after a 204 that names a wait, how long to wait is drawn."""
+    """After a 503, and after a 204 that names a wait, the length of the wait is drawn."""
     client, uplink = stepped(device_ledger, recorder, ONE, environment=clock)
     client.report("one", 1.0)
     recorder.script.append(answer)

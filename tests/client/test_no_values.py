@@ -1,4 +1,4 @@
-"""No error of a report tells the value, neither in its words nor in what a logged traceback shows of it."""
+"""No error of a report shows the value, neither in its message nor in a logged traceback."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAIR = Group("pair", [Task("one", Interval(0, 180), 1.0), Task("two", Circle(360
 
 
 class Loud:
-    """What converts to no number, and says why."""
+    """A value that fails to convert to a number and raises an error with details."""
 
     def __array__(self, *given: Any, **named: Any) -> Any:
         raise ValueError(f"cannot convert {SECRET}")

@@ -1,4 +1,4 @@
-"""Opting out: nothing more is reported, what is queued goes, what was spent stays."""
+"""Opting out: nothing more is reported, the queue is dropped, and spending stays recorded."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def test_nothing_is_reported_until_the_device_opts_in(
         assert client.counters == Counters(dropped={"opted-out": 4})
         assert [client.report(name, 1.0) for name in ("heading", "delay")] == [Outcome.OPTED_OUT] * 2
         assert client.flush(60)
-        client.opt_out()  # again is nothing
+        client.opt_out()  # a second call does nothing
         assert client.counters == Counters(dropped={"opted-out": 4}, refused={"opted-out": 2})
-        assert client.budget("heading").epsilon == 3.0  # spent stays spent
+        assert client.budget("heading").epsilon == 3.0  # spending stays
         assert client.budget().epsilon == 5.0
         client.opt_in()
         assert [bool(client.report("delay", 1.0)) for _ in range(3)] == [True, True, False]
         assert client.flush(60)
     assert recorder.codes == 2
     assert events[0] == Event("dropped", None, 4, "opted out")
-    # In one batch, or in two where the sender was still at work when the first report came.
+    # In one batch, or in two if the sender was still at work when the first report came.
     assert {event.kind for event in events[1:]} == {"sent"}
     assert sum(event.reports for event in events[1:]) == 2
 
@@ -98,7 +98,7 @@ def test_a_gateway_keeps_what_its_other_devices_have_queued(recorder: Recorder, 
 
 
 def test_a_request_under_way_counts_once(device_ledger: Ledger, recorder: Recorder, heading: Task) -> None:
-    """It cannot be called back: what it holds counts as dropped, and its answer changes nothing."""
+    """The request cannot be called back: its codes count as dropped, and its answer changes nothing."""
     recorder.go.clear()
     with Client(URL, tasks=[heading], ledger=device_ledger, transport=recorder, interval=0) as client:
         assert client.report("heading", 1.0)
@@ -132,7 +132,7 @@ def test_what_memoised_values_were_rounded_to_goes_and_is_paid_for_anew(
             assert draw not in path.read_bytes()
     client.opt_in()
     assert client.report("hour", 3.0)
-    assert client.budget("hour").epsilon == 4.0  # answers that were given before are paid for, and forgotten
+    assert client.budget("hour").epsilon == 4.0  # earlier answers are paid for, and forgotten
     client.opt_out()
     client.opt_in()
     assert client.report("hour", 3.0) is Outcome.CAPPED

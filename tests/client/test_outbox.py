@@ -154,7 +154,7 @@ def test_only_old_batches_expire(heading: Task, delay: Task, clock: Clock) -> No
     assert box.expire(14.9) == 3
     assert box.counts() == (1, 0, {"expired": 3})
     assert take(box, now=clock.monotonic()).task_id == delay.id
-    assert box.put(heading, 0, 5)  # begins anew
+    assert box.put(heading, 0, 5)  # begins again
 
 
 def test_closing_drops_open_waiting_taken_and_late(heading: Task, delay: Task) -> None:
@@ -164,7 +164,7 @@ def test_closing_drops_open_waiting_taken_and_late(heading: Task, delay: Task) -
     box.put(delay, 0, 0)
     taken = take(box)
     assert box.close() == 5
-    taken.finish(None)  # an answer that comes after all does not count twice
+    taken.finish(None)  # a late answer does not count twice
     box.put(delay, 0, 0)
     assert box.counts() == (0, 0, {"closed": 6})
 

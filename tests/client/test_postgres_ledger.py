@@ -1,4 +1,4 @@
-"""Ledgers of many accounts in PostgreSQL: what `test_ledger_contract.py` and `test_kills.py` do not ask."""
+"""Ledgers of many accounts in PostgreSQL: cases outside `test_ledger_contract.py` and `test_kills.py`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ LOSE_CONNECTIONS = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activi
 
 
 def execute(ledgers: PostgresLedgers, query: str) -> list[tuple[Any, ...]]:
-    """Ask the tables of ledgers something, or change them, by a connection of its own."""
+    """Query or change the tables of ledgers over a separate connection."""
     with closing(psycopg.connect(ledger_url(), autocommit=True)) as connection:
         connection.execute(f"SET search_path TO {ledgers._database.schema}".encode())
         done = connection.execute(query.encode())
@@ -113,7 +113,7 @@ def test_no_account_waits_for_the_delay_of_another(ledgers: PostgresLedgers, rec
 
 
 def test_an_account_opts_out_alone(ledgers: PostgresLedgers, recorder: Recorder, clock: Clock) -> None:
-    """What it has queued goes, unless it is sealed into a batch with that of others."""
+    """Its queue is dropped, except for codes that are sealed into a batch with those of others."""
     recorder.script.append(503)
     uplink = SteppedUplink(URL, ledger=ledgers, transport=recorder, environment=clock)
     anna, ben = (client_of(uplink, ledgers, account) for account in ("anna", "ben"))
@@ -146,7 +146,7 @@ def test_a_deleted_account_leaves_nothing_and_reports_no_more(
     assert uplink.counters.dropped == {"deleted": 1}
     assert [account for (account,) in execute(ledgers, "SELECT account FROM accounts")] == ["ben"]
     assert execute(ledgers, "SELECT count(*) FROM reports") == [(1,)]
-    assert ledgers.create_account("anna")  # whoever makes it again gives a new budget
+    assert ledgers.create_account("anna")  # recreating the account gives it a new budget
     assert anna.budget("heading").epsilon == 0.0
 
 
@@ -233,7 +233,7 @@ def test_connections_that_were_lost_are_made_again(ledgers: PostgresLedgers) -> 
 
 
 def test_a_standby_is_left_as_soon_as_there_is_a_primary() -> None:
-    """A name leads to the old primary, a standby by now, for some moments after a failover."""
+    """For some moments after a failover, a name leads to the old primary, which is now a standby."""
     with fresh_database() as (url, be_standby), fresh_ledgers(url) as ledgers:
         ledgers.create_account("anna")
         be_standby(True)
@@ -316,7 +316,7 @@ def test_a_flush_of_nothing_ends_no_delay(ledgers: PostgresLedgers, recorder: Re
 
 
 def test_temporary_tables_of_an_app_are_not_the_ledgers(ledgers: PostgresLedgers) -> None:
-    """An app may share the connections of a pool that gives each transaction another one."""
+    """An app may share a connection pool that gives each transaction a different connection."""
     assert charge(ledgers.account("anna"), HEADING, 1000.0)
     (idle,) = ledgers._database._idle
     idle.execute(f"CREATE TEMP TABLE accounts (LIKE {ledgers._database.schema}.accounts)".encode())
@@ -348,7 +348,7 @@ def test_a_connection_lost_in_the_middle_changes_nothing(
 
 @pytest.mark.slow
 def test_two_processes_spend_one_budget_and_send_one_queue(ledgers: PostgresLedgers) -> None:
-    """And threads of each: exactly what the caps allow, all of it sent once."""
+    """With several threads each, they accept exactly what the caps allow and send all of it once."""
     code = "import json, sys\nfrom tests.client.test_postgres_ledger import one_process\n"
     code += "one_process(*json.loads(sys.argv[1]))"
     processes = [
@@ -368,7 +368,7 @@ def test_two_processes_spend_one_budget_and_send_one_queue(ledgers: PostgresLedg
 
 
 def one_process(url: str, schema: str) -> None:
-    """Report for both accounts from several threads, send, and tell what was accepted and sent."""
+    """Report for both accounts from several threads, send, and print the accepted number and the bodies."""
     from tests.support.recorder import Recorder
 
     recorder = Recorder()
@@ -401,7 +401,7 @@ def test_an_account_in_use_elsewhere_fails_after_the_timeout(recorder: Recorder)
 
 
 def test_a_wait_for_the_queue_ends_after_the_timeout_whatever_connections_are_idle() -> None:
-    """A wait that was too long was taken for a broken connection, and tried again with the next."""
+    """An earlier version took a wait that was too long for a broken connection, and tried the next one."""
 
     def read() -> None:
         with database.reading():
@@ -421,7 +421,9 @@ def test_a_wait_for_the_queue_ends_after_the_timeout_whatever_connections_are_id
 
 
 def test_a_report_that_is_committed_after_the_sender_looked_wakes_it(ledgers: PostgresLedgers) -> None:
-    """What a sender knows was forgotten meanwhile; the report waited for the next one, or ten minutes."""
+    """An earlier version cleared the sender's knowledge meanwhile, so the report waited for up to ten
+    minutes.
+    """
     uplink = SteppedUplink(URL, ledger=ledgers, transport=RecordingTransport(), interval=0.0)
     outbox = uplink._outbox
     assert isinstance(outbox, PostgresOutbox)
@@ -429,7 +431,7 @@ def test_a_report_that_is_committed_after_the_sender_looked_wakes_it(ledgers: Po
     now = time.time()
     with ledgers.account("ben")._transaction(outbox, now) as transaction:
         transaction.put(HEADING, HEADING.epoch(now), 1)
-        transaction.wakes_sender = False  # as where the key is known, from a report that comes earlier
+        transaction.wakes_sender = False  # as if an earlier report had already made the key known
         Started(uplink.expedite).result()
     assert transaction.wakes_sender
 
@@ -445,7 +447,7 @@ def test_a_forked_child_connects_anew(ledgers: PostgresLedgers) -> None:
 def test_a_child_that_a_signal_handler_forks_leaves_the_parents_connection_alone(
     ledgers: PostgresLedgers, uplink: SteppedUplink
 ) -> None:
-    """It goes on in the middle of its parent's report, on whose connection it would wait for an answer."""
+    """The child continues its parent's report and would wait for an answer on the parent's connection."""
     child: list[int] = []
     randomness = Interrupting(lambda: child.append(os.fork()))
     client = client_of(uplink, ledgers, "anna", randomness=randomness)
@@ -488,7 +490,7 @@ async def test_an_account_that_is_locked_keeps_no_other_one_waiting(ledgers: Pos
             query = f"SELECT 1 FROM {ledgers._database.schema}.accounts WHERE account = 'anna' FOR UPDATE"
             other.execute(query.encode())
             begun = time.monotonic()
-            # Each with a ledger of its own, as an app makes one for each request.
+            # Each has a separate ledger, as if the app made one for each request.
             waiting = [
                 asyncio.ensure_future(
                     AsyncClient(uplink, tasks=[HEADING], ledger=ledgers.account("anna")).report("heading", 1)
@@ -508,7 +510,7 @@ async def test_an_account_that_is_locked_keeps_no_other_one_waiting(ledgers: Pos
 
 
 def test_greenlets_take_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of gevent have identifiers of their own, which the interpreter's list of frames does not have."""
+    """gevent's greenlets have their own identifiers, which are not in the interpreter's list of frames."""
     with fresh_ledgers(connections=2, busy_timeout=30.0) as ledgers, monkeypatch.context() as patch:
         patch.setattr(sys, "_current_frames", dict)
         database, most = ledgers._database, 0
@@ -527,7 +529,7 @@ def test_greenlets_take_turns_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_second_client_asks_the_database_nothing(ledgers: PostgresLedgers, uplink: SteppedUplink) -> None:
-    """An app makes one for each request."""
+    """An app makes a client for each request."""
     client_of(uplink, ledgers, "anna")
     ledgers.close()
     client_of(uplink, ledgers, "ben")

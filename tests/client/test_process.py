@@ -1,4 +1,4 @@
-"""What concerns the process: forks, and what an import loads."""
+"""The process: forks, and the modules that an import loads."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_child_sends_its_own_reports_and_not_its_parents(heading: Task, delay:
             return empty and accepted and uplink.flush(30) and uplink.counters.sent == 1
 
         assert in_child(child)
-        # Locks that another thread held at the fork must not hold up the child.
+        # Locks that another thread held at the fork must not block the child.
         locked, release = threading.Event(), threading.Event()
 
         def hold() -> None:
@@ -68,7 +68,7 @@ def test_a_child_sends_its_own_reports_and_not_its_parents(heading: Task, delay:
     }
     assert by_task == {"heading": 4, "delay": 2}
     assert len({batch.batch_id for batch in batches}) == len(batches)
-    assert len({request.peer for request in seen}) == 3  # one per process: nobody writes on another's
+    assert len({request.peer for request in seen}) == 3  # one per process, never shared
 
 
 def modules_after(code: str) -> set[str]:
@@ -83,7 +83,7 @@ def test_the_async_twin_loads_asyncio_only() -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    """Which names those are is held by `tests/public_surface.txt`."""
+    """`tests/public_surface.txt` holds the list of these names."""
     for name in arcwise.client.__all__:
         assert getattr(arcwise.client, name).__doc__
     with pytest.raises(AttributeError, match="no attribute 'Clinet'"):
@@ -91,9 +91,9 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_a_client_that_was_not_used_is_small(heading: Task) -> None:
-    """A gateway has one for each of its devices."""
+    """A gateway has one client for each of its devices."""
     with Uplink("http://127.0.0.1:1") as uplink:
-        Client(uplink, tasks=[heading], ledger=MemoryLedger())  # what the first of them leaves for all
+        Client(uplink, tasks=[heading], ledger=MemoryLedger())  # the first client loads what all share
         tracemalloc.start()
         try:
             clients = [Client(uplink, tasks=[heading], ledger=MemoryLedger()) for _ in range(1000)]
@@ -104,7 +104,7 @@ def test_a_client_that_was_not_used_is_small(heading: Task) -> None:
 
 
 def test_equal_task_lists_are_verified_once(heading: Task, delay: Task) -> None:
-    """What makes clients cheap enough to have one per simulated device."""
+    """This makes clients cheap enough to have one per simulated device."""
     with Uplink("http://127.0.0.1:1") as uplink:
         first = Client(uplink, tasks=[heading, delay], ledger=MemoryLedger(), max_epsilon=2.0)
         second = Client(uplink, tasks=(heading, delay), ledger=MemoryLedger(), max_epsilon=2.0)

@@ -1,4 +1,4 @@
-"""A signal handler raises, or reports, wherever Python may call it: nothing is locked, uncharged or lost."""
+"""A signal handler raises or reports at any point of the code: nothing stays locked, uncharged or lost."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ RELAXED: dict[str, dict[str, Any]] = {
 
 
 class Signal(BaseException):
-    """What the handler raises."""
+    """The exception that the handler raises."""
 
 
 class SignalsAt:
-    """A profiler that sends a signal where Python looks for one: a function has begun, or C has returned."""
+    """A profiler that sends a signal where Python checks for one: after a call begins, or C returns."""
 
     def __init__(self, *places: int, modules: tuple[str, ...] = ("arcwise/client", "contextlib")) -> None:
         self.places, self.modules = places, modules
@@ -71,7 +71,7 @@ class SignalsAt:
     def __call__(self, frame: Any, event: str, _: object) -> None:
         name = frame.f_code.co_filename.replace("\\", "/")
         ours = any(module in name for module in self.modules)
-        # What is raised when a generator goes on ends it without a look at what it would still do.
+        # An exception raised as a generator resumes ends it before any of its cleanup runs.
         begun = event == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR
         if ours and (begun or event == "c_return") and os.getpid() == self.process:
             self.reached += 1
@@ -91,7 +91,7 @@ def handler() -> Iterator[None]:
 
 
 def raised(act: Callable[[], object], profile: SignalsAt) -> Signal | None:
-    """Do something, and return what interrupted it, if anything did."""
+    """Do something, and return the exception that interrupted it, if any."""
     before = sys.getprofile()
     sys.setprofile(profile)
     try:
@@ -116,17 +116,17 @@ def test_a_ledger_is_free_after_an_exception_at_any_place(
         client, uplink = made(handle(), recorder)
         client.report("task", 1.0)
         place = 1
-        kept = []  # as `sys.last_exc` does, and a notebook
+        kept = []  # as `sys.last_exc` and notebooks do
         while (interrupted := raised(lambda: client.report("task", 1.0), SignalsAt(place))) is not None:
             kept.append(interrupted)
             assert outcome(client, other_thread=place % 2 == 0) is Outcome.ACCEPTED, place
             place += 1
         assert place > 50
-        # What was interrupted is charged and queued, or neither, or in memory charged alone.
+        # An interrupted report is charged and queued, or neither, or (in memory) only charged.
         spent = client.budget("task").epsilon
         assert place + 1 <= client.pending <= spent <= 2 * place
         uplink.expedite()
-        assert client.pending == 0  # each code that was pending is there, and no other
+        assert client.pending == 0  # exactly the pending codes are there
         uplink.close(0)
 
 
@@ -183,7 +183,7 @@ LOCKS = (
     "client/postgres/database",
     "contextlib",
 )
-"""Where ledgers are locked: the other modules take too long where a ledger is on a disk."""
+"""Folders for ledgers: the other modules take too long with a ledger on a disk."""
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def collected() -> Iterator[None]:
 def test_whoever_keeps_an_exception_keeps_no_ledger(
     tmp_path: Path, recorder: Recorder, kind: str, door: str
 ) -> None:
-    """This thread, another one and another process go on."""
+    """This thread, another thread and another process go on."""
     modules = SignalsAt().modules if kind == "memory" else LOCKS
     place, more = 0, True
     kept: list[Signal | None] = []
@@ -238,7 +238,7 @@ def test_whoever_keeps_an_exception_keeps_no_ledger(
 def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
     tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, further: int
 ) -> None:
-    """Two where `further` is not 0; and whoever is given them keeps them, with their frames."""
+    """Two exceptions if `further` is not 0; the receiver keeps them, with their frames."""
     kept: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", kept.append)
     with ExitStack() as stack:
@@ -263,7 +263,7 @@ def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
                 sys.setprofile(before)
             for client in clients:
                 assert outcome(client, other_thread=True) is Outcome.ACCEPTED, place
-            # A hook that has not even begun lets the child refuse the ledgers that it inherited.
+            # If the hook has not even begun, the child refuses the ledgers that it inherited.
             assert reported or "call before" in profile.raised_in, place
         assert place > 20
         assert kept
@@ -271,7 +271,7 @@ def test_processes_fork_after_exceptions_at_any_place_of_a_fork(
 
 
 def interrupted_report(client: Client, place: int) -> SignalsAt:
-    """Report with a signal at a place, also of a lock that is written in Python."""
+    """Report with a signal at a place, also within a lock that is written in Python."""
     profile = SignalsAt(place, modules=("arcwise/client", "contextlib", "threading.py"))
     sys.setprofile(profile)
     try:  # without contextlib, into which the profiler sends signals too
@@ -285,7 +285,7 @@ def interrupted_report(client: Client, place: int) -> SignalsAt:
 
 @pytest.mark.parametrize("kind", ["memory", pytest.param("file", marks=pytest.mark.slow)])
 def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: str) -> None:
-    """A report that has something new to do wakes the sender, and may be interrupted in between."""
+    """A report that starts a batch wakes the sender, and may be interrupted in between."""
     file = FileLedger(tmp_path / "ledger.db", create=True, relaxed=True)
     ledger = file if kind == "file" else MemoryLedger()
     uplink = Uplink(URL, ledger=ledger, transport=RecordingTransport(), interval=0.0)
@@ -295,7 +295,7 @@ def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: s
     while more:
         profile = interrupted_report(client, place)
         more = profile.reached >= place
-        # In another thread: this one may own what it was interrupted at.
+        # In another thread: this one may own the lock at which it was interrupted.
         assert Started(partial(client.flush, 30)).result(), profile.raised_in
         place += 1
     assert place > 20
@@ -308,7 +308,7 @@ def test_an_interrupted_report_leaves_the_sender_at_work(tmp_path: Path, kind: s
 @pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("reports", [True, False], ids=["reports", "raises"])
 def test_a_signal_handler_leaves_no_connection_of_a_database_in_use(reports: bool) -> None:
-    """With a single connection: whatever the handler does, and where, the next report has it again."""
+    """There is one connection; after any handler at any place, the next report gets it again."""
     with fresh_ledgers(connections=1, busy_timeout=1) as ledgers:
         ledgers.create_account("somebody")
         uplink = Uplink(URL, ledger=ledgers, transport=RecordingTransport(), interval=600)

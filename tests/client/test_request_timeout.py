@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 TIMEOUT = 0.25
 SERVED = 2.0
-"""The timeout of a request that is answered at once: a busy machine must keep it too."""
+"""The timeout of a request that is answered immediately; it must suffice on a busy machine too."""
 
 STEP = 0.02
 MOST_STEPS = 1500
-"""What a server makes of steps: half a minute of them. A request that ends in time sees a small part."""
+"""The steps of a slow server, enough for half a minute. A request that ends in time sees a small part."""
 
 HANG = 60
 ACKNOWLEDGED = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
 class Slow:
-    """A server that answers `served` requests of a connection at once, and then does one thing slowly."""
+    """A server that answers `served` requests of a connection immediately, then one slowly."""
 
     def __init__(self, step: Callable[[socket.socket, int], object], *, served: int = 0) -> None:
         self.steps: list[int] = []
-        """By connection, how many steps it has made."""
+        """The number of steps made, by connection."""
         self._step = step
         self._served = served
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -76,7 +76,7 @@ class Slow:
 
     @property
     def most_steps(self) -> int:
-        """Of any connection; 0 where the machine was too busy to take one before the request ended."""
+        """Return the most steps of any connection; 0 if the machine was too busy to make one in time."""
         return max(self.steps, default=0)
 
     def close(self) -> None:
@@ -89,12 +89,12 @@ def drip(connection: socket.socket, step: int) -> None:
 
 
 def stall(connection: socket.socket, _step: int) -> None:
-    """Send interim answers, each of them whole."""
+    """Send interim answers, each of them complete."""
     connection.sendall(b"HTTP/1.1 103 Early Hints\r\n\r\n")
 
 
 def sip(connection: socket.socket, _step: int) -> None:
-    """Take the request, a little at a time."""
+    """Read the request a little at a time."""
     if not connection.recv(131_072, socket.MSG_WAITALL):
         raise ConnectionError
 
@@ -126,7 +126,7 @@ def test_a_connection_that_is_used_again(twin: Twin) -> None:
     with slow(drip, served=2) as server, contextlib.closing(twin.http(trust_env=False)) as transport:
         for _ in range(2):
             assert transport.post(f"http://{server.address}", b"", {}, SERVED) == (204, None)
-            time.sleep(SERVED)  # each request has a time of its own
+            time.sleep(SERVED)  # each request has its own timeout
         with pytest.raises((TimeoutError, httpx.TimeoutException)):
             transport.post(f"http://{server.address}", b"", {}, TIMEOUT)
         assert len(server.steps) == 1

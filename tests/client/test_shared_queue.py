@@ -35,7 +35,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Led
 
 
 class App:
-    """A client with an uplink of its own on a ledger that others may have, too."""
+    """A client with its own uplink on a ledger that others may also use."""
 
     def __init__(
         self, opened: tuple[Ledger, QueueOwner], task: Task, url: str = HERE, **options: Any
@@ -53,7 +53,7 @@ class App:
         return self.uplink.close(0)
 
     def sent(self) -> dict[str, list[int]]:
-        """Return how many codes each request had, by where it went."""
+        """Return the number of codes in each request, by destination."""
         found: dict[str, list[int]] = {}
         for post in self.recorder.posts:
             found.setdefault(post.url, []).append(len(post.batch.codes))
@@ -73,14 +73,14 @@ def test_each_client_sends_what_its_own_tasks_have(opened: tuple[Ledger, QueueOw
     assert done()
     assert (one.sent(), other.sent()) == ({}, {place(THERE, OTHER): [2]})
     assert other.client.pending == 3
-    assert other.close()  # what is left is not its own
+    assert other.close()  # the remaining reports are not its own
     one.uplink.expedite()
     assert one.sent() == {place(HERE, ONE): [3]}
     assert one.close()
 
 
 def test_what_nobody_else_sends_is_sent(opened: tuple[Ledger, QueueOwner]) -> None:
-    """Such as the reports of an earlier version's tasks."""
+    """For example, reports of tasks of an earlier version."""
     one = App(opened, ONE)
     one.report(3)
     other = App(opened, OTHER)
@@ -107,7 +107,7 @@ def test_delays_and_ages_are_those_of_the_client_that_reported(opened: tuple[Led
 
 
 def test_an_idle_client_is_not_waited_for(tmp_path: Path) -> None:
-    """Another process may have left reports of its tasks: its sender is started."""
+    """Another process may have left reports of its tasks, so its sender is started."""
     with FileLedger(tmp_path / "ledger.db", create=True) as ledger, FileLedger(ledger.path) as its:
         one, other = Recorder(), Recorder()
         idle = Client(HERE, tasks=[ONE], ledger=ledger, transport=one, interval=0.0)

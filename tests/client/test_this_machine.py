@@ -1,4 +1,4 @@
-"""What is for this machine stays on it: reports of a seeded source, and a key that is not encrypted."""
+"""Reports of a seeded source and an unencrypted key stay on this machine."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_way_out_is_refused(delay: Task, way: str, options: dict[str, Any]) ->
 
 @pytest.mark.parametrize("way", RELAYS)
 def test_a_seeded_report_goes_to_no_relay_elsewhere(delay: Task, way: str) -> None:
-    """Sealed as it is, it would reach the gateway of whoever runs that."""
+    """The report is sealed, but the relay would pass it on to a gateway elsewhere."""
     with pytest.raises(ParameterError, match=r"randomness must be secure, because .* could leave this"):
         Client(URL, tasks=[delay], ledger=MemoryLedger(), transport=RELAYS[way](), **SEEDED)
 
@@ -112,7 +112,7 @@ def test_a_key_may_go_sealed_by_a_relay(delay: Task) -> None:
 
 
 def test_a_name_that_leads_elsewhere_gets_no_byte(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if localhost were another machine: no address counts as this one's."""
+    """Simulates a localhost on another machine: no address counts as this machine's."""
     monkeypatch.setattr(transport, "is_loopback", lambda _: False)
     with (
         serving() as (url, arrived),

@@ -1,4 +1,4 @@
-"""The httpx transports: what exactly goes out, and what comes back."""
+"""The httpx transports: the exact bytes that leave, and the answers that come back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def remembering(request: Request) -> Answer:
 
 
 def check_sent(transport: Any) -> None:
-    """Check that twice exactly what was given goes out, and nothing that an answer would have remembered."""
+    """Check that exactly the given request is sent twice, without anything remembered from an answer."""
     with serving(remembering) as (url, seen):
         assert transport.post(url + "/moved", b"hello", HEADERS, 5.0) == (301, None)  # not followed
         assert transport.post(url, b"hello", HEADERS, 5.0) == (202, None)
@@ -80,7 +80,7 @@ def test_a_given_client_stays_open_and_adds_no_headers(twin: Twin) -> None:
 
 
 def test_what_a_tracer_adds_is_not_sent(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sentry changes an httpx client's `send`, OpenTelemetry its transport."""
+    """Sentry changes an httpx client's `send`; OpenTelemetry changes its transport."""
 
     def trace(kind: type, method: str) -> None:
         original = getattr(kind, method)
@@ -104,7 +104,7 @@ def test_what_a_tracer_adds_is_not_sent(twin: Twin, monkeypatch: pytest.MonkeyPa
 
 
 def app_client(twin: Twin, hooked: list[object]) -> Any:
-    """Return an app's own client, with everything that would say who the device is."""
+    """Return an app's own client, with everything that would identify the device."""
 
     def hook(seen: object) -> None:
         hooked.append(seen)
@@ -126,12 +126,12 @@ def app_client(twin: Twin, hooked: list[object]) -> Any:
 
 
 def test_nothing_of_a_given_client_but_its_connections_takes_part(twin: Twin) -> None:
-    """It would send its own authentication in place of the key, and keep the server's cookies."""
+    """The given client would replace the key by its own authentication, and keep the server's cookies."""
     hooked: list[object] = []
     with app_client(twin, hooked) as client:
         transport = twin.http(client)
         check_sent(transport)
-        assert dict(client.cookies) == {"device": "42"}  # the app's own one, from before
+        assert dict(client.cookies) == {"device": "42"}  # the app's own cookie, from before
     assert hooked == []
     with pytest.raises(RuntimeError, match="is closed"):
         transport.post("https://a.example", b"hello", HEADERS, 5.0)
@@ -186,9 +186,9 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
         return bytes(1000)
 
 
-@pytest.mark.parametrize("body", [None, Endless()], ids=["read already", "one that no 204 has"])
+@pytest.mark.parametrize("body", [None, Endless()], ids=["read already", "a body that no 204 has"])
 def test_the_body_of_a_204_is_left_alone(twin: Twin, body: Endless | None) -> None:
-    headers = {"Content-Encoding": "gzip"}  # which nothing opens
+    headers = {"Content-Encoding": "gzip"}  # which is never decompressed
     network = httpx.MockTransport(lambda _: httpx.Response(204, headers=headers, stream=body))
     transport = twin.http(transport=network)
     assert transport.post("https://reports.example", b"", HEADERS, 5.0) == (204, None)
@@ -201,9 +201,9 @@ def test_the_body_of_a_204_is_left_alone(twin: Twin, body: Endless | None) -> No
 def test_a_child_writes_on_no_connection_of_its_parent(
     twin: Twin, language: str, ids: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if ids == "same":  # as where parent and child are the first processes of their PID namespaces
+    if ids == "same":  # as if parent and child were the first processes of their PID namespaces
         if language == "c" and sys.platform != "linux":
-            pytest.skip("only Linux can tell such a child from its parent")
+            pytest.skip("only Linux distinguishes such a child from its parent")
         same = os.getpid()
         monkeypatch.setattr(os, "getpid", lambda: same)
     fork: Callable[[], int] = os.fork if language == "python" else fork_unseen
@@ -211,7 +211,7 @@ def test_a_child_writes_on_no_connection_of_its_parent(
     with serving() as (url, seen):
         assert transport.post(url, b"", HEADERS, 5.0) == (204, None)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+            warnings.simplefilter("ignore", DeprecationWarning)  # this test is about forks with threads
             pid = fork()
         if pid == 0:
             status = 1
@@ -229,7 +229,7 @@ def test_a_child_writes_on_no_connection_of_its_parent(
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_waits_for_an_import_of_httpx() -> None:
-    """In a process of its own, which has not imported it."""
+    """In a separate process that has not imported httpx."""
     script = """
         import os, signal, sys, threading, time, warnings
         from arcwise.client.transport import HttpxTransport
@@ -263,7 +263,7 @@ def test_a_fork_waits_for_an_import_of_httpx() -> None:
 
 
 def test_the_event_loop_does_not_import_httpx() -> None:
-    """In a process of its own, which has not imported it: that takes up to a second."""
+    """In a separate process that has not imported httpx; the import takes up to a second."""
     script = """
         import asyncio, os, sys, threading
         from arcwise.client.transport import AsyncHttpxTransport
@@ -288,7 +288,7 @@ def test_the_user_agent_names_the_library_only() -> None:
 
 
 def test_a_wrong_option_is_refused_at_once(twin: Twin) -> None:
-    """Not with the first request, where it would look like network trouble and be tried for ever."""
+    """Otherwise, the first request would fail, look like network trouble and be retried for ever."""
     with pytest.raises(ParameterError, match=r"options must be among .* proxy, .*; got headers, prox"):
         twin.http(prox="http://127.0.0.1:1", headers={"X-Device": "7"})
     with pytest.raises(ParameterError, match="either an httpx client or options"):

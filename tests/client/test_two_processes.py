@@ -1,6 +1,6 @@
-"""Several processes, threads and clients on one ledger's file: what they may spend is spent once, by all.
+"""Several processes, threads and clients on one ledger's file share one budget and spend it once.
 
-A real server counts; every report has a number that no other has. The only times here end a hang.
+A real server counts; every report has a unique number. The only timeouts here end a hang.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MECHANISM = OptimalPiecewise(DOMAIN, 1.0, nodes=NUMBERS + 1)
 LIFETIME = Task("lifetime", DOMAIN, 1.0, mechanism=MECHANISM, caps=Caps(lifetime=170.0))
 ROLLING = Task("rolling", DOMAIN, 1.0, mechanism=MECHANISM, caps=Caps(rolling=130.0, window=30 * DAY))
 EVERYTHING = Caps(lifetime=290.0)
-"""Binds first: both tasks together may spend 300."""
+"""Takes effect first: both tasks together may spend 300."""
 
 
 class Server:
@@ -48,7 +48,7 @@ class Server:
         (self._store,) = folder.glob("*.db")
 
     def counted(self) -> set[tuple[str, int]]:
-        """Return the reports that were counted, by task and number; none may be there twice."""
+        """Return the counted reports by task and number; check that none is counted twice."""
         from arcwise.server.store import open_store  # not for the processes that report
 
         store = open_store(f"sqlite:///{self._store}")
@@ -78,7 +78,7 @@ def client_of(url: str, ledger: FileLedger) -> Client:
         tasks=[LIFETIME, ROLLING],
         ledger=ledger,
         caps=EVERYTHING,
-        # A value just above a node becomes its code: the report's own number.
+        # A value just above a node becomes that node's code: the report's own number.
         randomness=FixedDraw(2**64 - 1, kernel.codes * kernel.background),
         batch_size=7,
         interval=0.0,
@@ -87,7 +87,7 @@ def client_of(url: str, ledger: FileLedger) -> Client:
 
 
 def spend(client: Client, first: int) -> list[tuple[str, int]]:
-    """Report numbers from `first` on to both tasks until no cap allows more; return what was accepted."""
+    """Report numbers from `first` to both tasks until no cap allows more; return the accepted ones."""
     accepted: list[tuple[str, int]] = []
     capped: set[str] = set()
     number = first
@@ -105,20 +105,20 @@ def spend(client: Client, first: int) -> list[tuple[str, int]]:
 
 
 def spend_from_threads(client: Client, first: int, threads: int = 3) -> list[tuple[str, int]]:
-    """Let several threads spend, each with numbers of its own; return what was accepted."""
+    """Let several threads spend, each with its own numbers; return the accepted ones."""
     spenders = [partial(spend, client, first + 300 * which) for which in range(threads)]
     return [report for each in in_threads(*spenders, patience=HANG) for report in each]
 
 
 def check(server: Server, path: Path, accepted: list[tuple[str, int]]) -> None:
-    """Check that exactly what the caps allow was accepted, charged, sent and counted, each report once."""
+    """Check that exactly the allowed reports were accepted, charged, sent and counted, each once."""
     assert len(accepted) == 290
     for task, most in (("lifetime", 170), ("rolling", 130)):
         assert most - 10 <= sum(name == task for name, _ in accepted) <= most
     with FileLedger(path) as ledger:
         client = client_of(server.url, ledger)
         assert client.budget().epsilon == 290.0
-        assert client.flush(HANG)  # what one process had leased when it ended
+        assert client.flush(HANG)  # the batch that one process had leased when it ended
         counters = client.counters
         client.close()
     assert (counters.pending, counters.sent, counters.dropped) == (0, 290, {})
@@ -126,7 +126,7 @@ def check(server: Server, path: Path, accepted: list[tuple[str, int]]) -> None:
 
 
 def one_process(url: str, path: str, first: int, relaxed: bool) -> None:
-    """What each of the processes does; tells what was accepted."""
+    """The work of each process; it sends back the accepted numbers."""
     with FileLedger(path, relaxed=relaxed) as ledger:
         client = client_of(url, ledger)
         sys.stdout.write("ready\n")
@@ -181,10 +181,10 @@ def test_processes_of_several_threads_spend_one_budget(
 
 
 def forked(deed: Callable[[], list[tuple[str, int]]]) -> Callable[[], list[tuple[str, int]]]:
-    """Do it in a forked child; return what waits for the child and returns what it returned."""
+    """Call a function in a forked child; return a function that waits for the child and its result."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)  # this test is about forks with threads
         pid = os.fork()
     if pid == 0:
         status = 1
@@ -228,7 +228,7 @@ def test_forked_children_spend_their_parents_budget(server: Server, path: Path, 
             client.flush(HANG)
             return accepted
 
-        # Each is forked while its parent and its elder siblings spend.
+        # Each is forked while its parent and the earlier children spend.
         parent = Started(lambda: spend_from_threads(client, 0))
         children = [forked(lambda first=first: child(first)) for first in (1000, 2000, 3000)]  # type: ignore[misc]
         for wait in children:
@@ -267,7 +267,7 @@ for thread in threads:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_threads_that_fork_at_the_same_moment_do_not_wait_for_ever(path: Path) -> None:
-    """In a process of its own, which can be ended if they do."""
+    """In a separate process, which can be ended if they do."""
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKS, str(path)], check=True, timeout=HANG)
 
 
@@ -283,7 +283,7 @@ def test_two_clients_of_one_process_spend_one_budget(
     server: Server, path: Path, modes: tuple[bool, ...]
 ) -> None:
     ledgers = [FileLedger(path, relaxed=relaxed) for relaxed in modes]
-    # And a third one, on the first one's ledger.
+    # And a third client, on the first client's ledger.
     clients = [client_of(server.url, ledger) for ledger in (*ledgers, ledgers[0])]
     spenders = [partial(spend, client, 1000 * which) for which, client in enumerate(clients)]
     accepted = in_threads(*spenders, patience=HANG)

@@ -1,4 +1,4 @@
-"""The uplink with its thread: what is sent when, what an answer does to the queue, and how it ends."""
+"""The uplink with its thread: what it sends when, how answers change the queue, and how it ends."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_reports_during_trouble_gather_in_one_batch(recorder: Recorder, heading:
         fill(uplink, heading, 1)
         wait_until(lambda: len(recorder.posts) == 1)
         fill(uplink, heading, 50)
-        assert not uplink.flush(0.05)  # not even a flush overrides what the server asked for
+        assert not uplink.flush(0.05)  # not even a flush overrides the wait that the server asked for
         assert uplink.pending == 51
         uplink.close(0)
     assert len(recorder.posts) == 1
@@ -152,7 +152,7 @@ def test_old_reports_expire(recorder: Recorder, heading: Task) -> None:
     recorder.script.extend([503] * 10_000)
     with Uplink(URL, transport=recorder, max_age_days=0.05 / 86_400) as uplink:
         fill(uplink, heading, 2)
-        assert Started(lambda: uplink.flush(3600)).result()  # dropped for good is an end too
+        assert Started(lambda: uplink.flush(3600)).result()  # a permanent drop also ends the flush
         assert uplink.counters == Counters(dropped={"expired": 2})
 
 
@@ -165,8 +165,8 @@ def test_timeouts_hold_against_a_server_that_never_answers(heading: Task) -> Non
         fill(uplink, heading, 1)
         assert not uplink.flush(0.05)
         assert not uplink.close(0.05)
-        # It was not waited for: the thread lets go by itself when its request times out.
-        # One whose start a test of signals has interrupted is listed for ever, and never alive.
+        # Nobody waited for the thread: it exits by itself when its request times out. A thread whose start a
+        # signal test has interrupted stays listed for ever, and is never alive.
         named = [thread for thread in threading.enumerate() if thread.name == "arcwise-uplink"]
         threads = [thread for thread in named if thread.is_alive()]
         assert len(threads) == 1
@@ -197,7 +197,7 @@ def test_flush_does_not_wait_for_what_comes_later(recorder: Recorder, heading: T
 
 
 def test_a_request_that_hangs(twin: Twin, recorder: Recorder, heading: Task) -> None:
-    """A flush and a close keep their timeouts; what a close leaves is dropped."""
+    """A flush and a close keep their timeouts; batches left by a close are dropped."""
     recorder.go.clear()
     transport = twin.transport(recorder)
     uplink = twin.uplink(URL, transport=transport)
@@ -214,7 +214,7 @@ def test_a_request_that_hangs(twin: Twin, recorder: Recorder, heading: Task) -> 
     recorder.go.set()
     twin.until(lambda: recorder.closed == 1)
     assert uplink.counters == Counters(dropped={"closed": 3})
-    assert not uplink.close()  # it does nothing again, and tells the same
+    assert not uplink.close()  # a second close does nothing and returns the same
 
 
 def test_a_start_that_is_interrupted_leaves_one_thread(
@@ -239,7 +239,7 @@ def test_a_start_that_is_interrupted_leaves_one_thread(
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_flush_starts_another_thread_after_one_that_was_ended(recorder: Recorder, heading: Task) -> None:
-    """By an exception that is no `Exception`, which a transport raised."""
+    """The thread ended with an exception that is not an `Exception`, raised by a transport."""
 
     class Ending:
         def __init__(self) -> None:
@@ -268,7 +268,7 @@ def test_a_flush_starts_another_thread_after_one_that_was_ended(recorder: Record
 def test_an_app_may_flush_and_close_when_it_hears_of_an_event(
     recorder: Recorder, heading: Task, end: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In the sender's own thread, which cannot wait for itself."""
+    """Events arrive in the sender's own thread, which cannot wait for itself."""
     ended: list[bool] = []
     recorder.script.append(410)
     uplink = Uplink(

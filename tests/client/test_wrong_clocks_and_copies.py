@@ -1,4 +1,4 @@
-"""A clock that tells no time, and copies of a ledger: neither may give a device more budget than it has."""
+"""A wrong clock and copies of a ledger: neither may give a device more budget than it has."""
 
 from __future__ import annotations
 

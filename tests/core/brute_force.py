@@ -1,4 +1,4 @@
-"""What is said about rows, worked out without the library's own formulas: e^epsilon, ratios, delta, laws."""
+"""Properties of rows, computed without the library's own formulas: e^epsilon, ratios, delta, laws."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @cache
 def exp_bounds(epsilon: float) -> tuple[Fraction, Fraction]:
-    """Return rational numbers below and above e^epsilon that agree in 99 digits; twice 1 at 0.
+    """Return rational numbers below and above e^epsilon that agree in 99 digits; both are 1 at 0.
 
     `Decimal.exp` is correctly rounded to nearest, so the neighbours of its result enclose the true value. The
-    argument is the smaller of the float and the decimal that the float is written as.
+    argument is the smaller of the float and the decimal that the float prints as.
     """
     if epsilon == 0:
         return Fraction(1), Fraction(1)
@@ -46,7 +46,7 @@ def largest_ratio(kernel: Kernel) -> Fraction | None:
 
 
 def largest_delta(kernel: Kernel, epsilon: float, pairs: Iterable[tuple[int, int]] | None = None) -> int:
-    """Return the largest hockey-stick divergence over pairs of rows, all unless given, in units."""
+    """Return the largest hockey-stick divergence over pairs of rows (all by default), in units."""
     over, under = exp_bounds(epsilon)[0].as_integer_ratio()
     rows = [kernel.row(node) for node in range(kernel.nodes)]
     most = max(
@@ -59,7 +59,7 @@ def largest_delta(kernel: Kernel, epsilon: float, pairs: Iterable[tuple[int, int
 def law(mechanism: Mechanism, value: float, position: float | None = None) -> FloatArray:
     """Return the probabilities of the codes for a value: two integer rows, mixed by the fraction.
 
-    The mechanism says between which nodes the value is, unless its position among them is given.
+    The mechanism chooses the two nodes around the value, unless its position among them is given.
     """
     kernel = mechanism.kernel
     if position is None:
@@ -72,7 +72,7 @@ def law(mechanism: Mechanism, value: float, position: float | None = None) -> Fl
 
 
 def distances(mechanism: Mechanism, value: float) -> FloatArray:
-    """Return how far what each code decodes to lies from the value, in the unit of the domain."""
+    """Return the distance from each decoded code to the value, in the unit of the domain."""
     gap = np.abs(mechanism.values - value)
     if isinstance(mechanism.domain, Circle):
         gap = gap % mechanism.domain.period

@@ -1,6 +1,6 @@
-"""`docs/contributing/adding-a-mechanism.md`: its blocks run, as our own file and as another package.
+"""`docs/contributing/adding-a-mechanism.md`: its blocks run, both in our own file and in another package.
 
-The contract suite takes what they made. Packages that name a mechanism badly are refused.
+The contract suite takes the mechanisms that they define. Packages that name a mechanism badly are refused.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def test_without_the_package_its_task_is_refused(install: Callable[..., None]) -
 def test_our_own_names_are_never_looked_up(
     install: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor can another package take one over, in a version that is still to come either."""
+    """Nor can another package claim one of our names, even one that a later version will use."""
     install("arcwise-thief", {"laplace.1": "arcwise_thief:X", "laplace.2": "arcwise_thief:X"})
     assert MECHANISMS["laplace", 1].__module__ == "arcwise.mechanisms.additive.pure"
     assert ("laplace", 2) not in MECHANISMS
@@ -159,7 +159,7 @@ MODULE = "arcwise.mechanisms.exponential"
 
 @pytest.fixture
 def added(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the blocks of the page in order, in one namespace, and undo what they registered."""
+    """Run the blocks of the page in order, in one namespace, and undo their registrations."""
     file, line, example = BLOCKS
     monkeypatch.setattr("arcwise.mechanisms.registry.PLACES", dict(PLACES))
     monkeypatch.setattr(strategies, "EXAMPLES", dict(strategies.EXAMPLES))

@@ -101,7 +101,7 @@ def test_any_parameters_give_a_certificate_or_a_reason(
         refused = str(error)
     if refused:
         assert "so that every weight is at least" in refused or "fall below" in refused
-        assert epsilon > 6  # below, e^-epsilon leaves room for weights of 2**31
+        assert epsilon > 6  # below that, e^-epsilon leaves room for weights of 2**31
         return
     assert mechanism.certificate().delta == 0
     assert mechanism.kernel.codes == nodes + 2 * round(reach * (nodes - 1))
@@ -146,7 +146,7 @@ def independent_cells(cls: Any, epsilon: float, steps: int, edges: Any) -> Any:
 @pytest.mark.parametrize("cls", WITH_REACH, ids=named)
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 4.0])
 def test_rows_are_masses_of_cells(cls: Any, epsilon: float) -> None:
-    """Against other formulas for the same distributions: nothing that rounding moved is noticeable."""
+    """Compares with other formulas for the same distributions: rounding changes nothing noticeable."""
     for given_ in ({}, {"nodes": 12, "reach": 0.3}, {"nodes": 5, "reach": 0}):
         mechanism = make(cls, epsilon, **given_)
         steps = mechanism.kernel.nodes - 1
@@ -173,7 +173,7 @@ def test_a_task_with_the_default_table_stays_below_200_kilobytes(cls: Any, epsil
 @pytest.mark.parametrize("cls", WITH_REACH, ids=named)
 @pytest.mark.parametrize("epsilon", [0.01, *EPSILONS])
 def test_the_default_reach_covers_the_noise(cls: Any, epsilon: float) -> None:
-    """What lies beyond the cell of an end code, on both sides, is at most the tail of 1e-4, and near it."""
+    """The mass beyond the cells of both end codes is at most the tail of 1e-4, and close to it."""
     mechanism = make(cls, epsilon)
     rows = float_weights(mechanism)
     beyond = rows[0, 0] - rows[1, 1]  # the second is the cell at the same distance, of the next node
@@ -250,7 +250,7 @@ reaches = st.none() | st.floats(0.0, 2.0)
 
 
 def certified(mechanism: TableMechanism, delta: float) -> float:
-    """Return the certified delta; it must not exceed what a reader of the decimal has in mind."""
+    """Return the certified delta; it must not exceed the decimal number that a reader sees."""
     exact = mechanism.certificate().delta
     assert exact <= min(Fraction(delta), Fraction(Decimal(repr(delta)))) * UNIT
     return exact / UNIT
@@ -272,10 +272,10 @@ def test_gaussian_keeps_delta_and_spends_it(
 ) -> None:
     try:
         mechanism = GaussianMechanism(UNIT_INTERVAL, epsilon, delta, nodes=nodes, reach=reach)
-    except ParameterError as error:  # too large a table for so wide a noise, or codes that nothing reaches
+    except ParameterError as error:  # the table is too large, or some codes are unreachable
         refused = str(error)
     else:
-        # An integer's rounding counts e^epsilon times, in some hundreds of codes.
+        # Rounding of integers is multiplied by e^epsilon, in some hundreds of codes.
         slack = 2e-12 + 2.0**-55 * math.exp(epsilon)
         assert certified(mechanism, delta) == pytest.approx(delta, rel=1e-6, abs=slack)
         refused = ""
@@ -291,10 +291,11 @@ def test_gaussian_keeps_delta_and_spends_it(
 def test_truncated_laplace_keeps_delta_and_spends_it(
     epsilon: float, delta: float, nodes: int | None, reach: float | None
 ) -> None:
-    """Less by what it takes to lengthen the last cell to a weight of 2**31: at most 2**-33 e^epsilon.
+    """The spending is lower if the last cell must be lengthened to a weight of 2**31: at most 2**-33
+    e^epsilon.
 
-    And less where a code holds noise from both sides of a node: without a reach, or with so few nodes that
-    the noise is hardly longer than the largest shift.
+    It is also lower where a code holds noise from both sides of a node: without a reach, or if the noise is
+    hardly longer than the largest shift, because nodes are few.
     """
     try:
         mechanism = TruncatedLaplaceMechanism(UNIT_INTERVAL, epsilon, delta, nodes=nodes, reach=reach)
@@ -302,7 +303,7 @@ def test_truncated_laplace_keeps_delta_and_spends_it(
         refused = str(error)
     else:
         steps = mechanism.kernel.nodes - 1
-        slack = 2.0**-32 * math.exp(epsilon) + 1e-9  # the second: noise is built at epsilon - 1e-9
+        slack = 2.0**-32 * math.exp(epsilon) + 1e-9  # the second term: noise is built at epsilon - 1e-9
         spent = certified(mechanism, delta)
         if mechanism.values[0] < 0 and TruncatedLaplace(epsilon, delta).half_support * steps >= steps + 0.5:
             assert spent == pytest.approx(delta, rel=1e-6, abs=slack)
@@ -333,7 +334,7 @@ def test_uniform_noise_is_unbiased_down_to_the_deltas_that_its_page_names() -> N
     smallest = UniformAtomMechanism(UNIT_INTERVAL, 2.8e-5, nodes=2)
     assert UniformAtomMechanism(UNIT_INTERVAL, 1.4e-4).unbiased
     assert smallest.unbiased
-    # Uniform over 1/delta lengths, and rounded to two nodes: nothing at a node.
+    # Uniform over 1/delta lengths, and rounded to two nodes: no error at a node.
     assert smallest.variance(0.0) == pytest.approx(1 / (12 * 2.8e-5**2), rel=1e-4)
     for delta, nodes in ((1.3e-4, None), (2.7e-5, 2)):
         with pytest.raises(ParameterError, match="codes must be at most"):
@@ -375,15 +376,15 @@ def test_bounded_noise_is_unbiased_where_all_of_it_has_codes() -> None:
 
 @pytest.mark.parametrize("key", mostly_slow(REFERENCE["truncated_laplace"], every=3))
 def test_gaussian_has_the_sigma_of_the_reference_and_less_where_the_clamp_allows(key: str) -> None:
-    """With codes out to 5.5 sigma the variance is sigma^2 and Sheppard's h^2 / 12."""
+    """With codes out to 5.5 sigma, the variance is sigma^2 plus Sheppard's h^2 / 12."""
     epsilon, delta = (float(part) for part in key.split(","))
     sigma = REFERENCE["truncated_laplace"][key]["sigma_analytic_gaussian"]
     nodes = 2 * min(50, math.isqrt(round(2000 / sigma))) + 1
     wide = GaussianMechanism(UNIT_INTERVAL, epsilon, delta, nodes=nodes, reach=5.5 * sigma)
     variance = wide.variance(0.5) - 1 / (12 * (nodes - 1) ** 2)
-    # The grid has fewer places to tell inputs apart, so sigma may be less, by a part of (h / sigma)^2.
+    # The grid has fewer places that distinguish inputs, so sigma may be less, by a part of (h / sigma)^2.
     assert variance == pytest.approx(sigma**2, rel=2e-3)
-    assert variance <= sigma**2 * (1 + 1e-5)  # 1e-12 of delta is kept back for rounding
+    assert variance <= sigma**2 * (1 + 1e-5)  # 1e-12 of delta is reserved for rounding
     narrow = GaussianMechanism(UNIT_INTERVAL, epsilon, delta, nodes=5, reach=0.0)
     tail = narrow.kernel.rows[2][0] / UNIT  # P(noise <= -3/8) at the middle
     assert tail < AnalyticGaussian(epsilon, delta).cdf(-0.375)  # so its sigma is smaller
@@ -430,7 +431,7 @@ def test_bad_arguments_beside_a_delta_are_refused(cls: Any, given_: dict[str, An
 @pytest.mark.parametrize("delta", [1.3e-12, 6e-12, 6.1e-11])
 @pytest.mark.parametrize("nodes", [2, 36])
 def test_gaussian_noise_of_tiny_delta_at_epsilon_zero(delta: float, nodes: int) -> None:
-    """Where a difference of two probabilities near 1/2 has four digits left."""
+    """Here a difference of two probabilities near 1/2 keeps only four digits."""
     mechanism = GaussianMechanism(Interval(0, 1), 0.0, delta, nodes=nodes, reach=0.5)
     assert delta / 4 < mechanism.certificate().delta / UNIT <= delta
 
@@ -453,7 +454,7 @@ def half_width(mechanism: Mechanism) -> float:
 
 
 def clamped(noise: ContinuousNoise, limit: float, power: float) -> float:
-    """Return ``E min(|X|, limit)^power``: ``power x^(power-1) P(|X| > x)``, integrated up to the limit."""
+    """Return ``E min(|X|, limit)^power``, integrating ``power x^(power-1) P(|X| > x)`` up to the limit."""
     bend = [point for k in range(200) for point in (k, k + getattr(noise, "gamma", 0.0)) if point < limit]
     edges = np.unique([0.0, *bend, min(limit, noise.support[1])])
     pieces = [
@@ -510,7 +511,7 @@ def test_noise_on_the_integers_is_exact_but_for_the_clamp(epsilon: float, power:
 
 @pytest.mark.parametrize("epsilon", REFERENCE["laplace"])
 def test_laplace_within_the_domain_agrees_with_the_reference(epsilon: str) -> None:
-    """Nodes at every x of the reference; a half cell at either end adds f(0) h^2 / 8 to the bound, twice."""
+    """There is a node at every x of the reference; each end's half cell adds f(0) h^2 / 8 to the bound."""
     entry, nodes = REFERENCE["laplace"][epsilon], 201
     mechanism = LaplaceMechanism(UNIT_INTERVAL, float(epsilon), nodes=nodes, reach=0)
     assert mechanism.values[0] == 0.0
@@ -527,7 +528,7 @@ def test_laplace_within_the_domain_agrees_with_the_reference(epsilon: str) -> No
 def test_bounded_laplace_agrees_with_the_reference(epsilon: str) -> None:
     """The rate that spends all of epsilon is larger by the part 1 / (2N - 3), which lowers the errors.
 
-    So two numbers of nodes, and from them the limit h = 0 of what is linear in h.
+    So the test takes two numbers of nodes and extrapolates what is linear in h to the limit h = 0.
     """
     entry = REFERENCE["laplace"][epsilon]
     coarse, fine = (BoundedLaplaceMechanism(UNIT_INTERVAL, float(epsilon), nodes=n) for n in (101, 201))

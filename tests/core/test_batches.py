@@ -1,4 +1,4 @@
-"""Whole columns: what `Task.randomize`, `Task.count` and `Group.randomize` take, refuse and return."""
+"""Whole columns: values that `Task.randomize`, `Task.count` and `Group.randomize` take, refuse and return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FALSE_ALARM = 1e-6
-"""Of each statistical test here."""
+"""The rate for each statistical test here."""
 
 DELAY = Task("delay", Interval(0, 180), epsilon=1.0)
 SCORE = Task("score", Interval(0, 10, step=1), epsilon=1.0)
@@ -39,7 +39,7 @@ HEADING = Task("heading", Circle(360), epsilon=1.0)
 
 
 class Given:
-    """A source whose second halves are given, call by call."""
+    """A source that returns given second halves, call by call."""
 
     secure = False
 
@@ -186,7 +186,7 @@ def test_missing_is_one_of_two_words(missing: Any) -> None:
     ],
 )
 def test_all_values_are_checked_before_any_is_randomised(task: Task, values: list[Any], words: str) -> None:
-    """In their places, also where missing ones before them are left out."""
+    """The error names their places, also if missing values before them are left out."""
     with pytest.raises(DomainError, match=words):
         task.randomize(values, missing="drop", randomness=Untouchable())
 
@@ -238,7 +238,7 @@ NO_NUMBERS: list[tuple[Any, str]] = [
     ({"a": 1}, "numbers, got {'a': 1}"),
     (np.array([1j]), "dtype complex128"),
     (object(), "numbers, got <object"),
-    # What a library cannot convert.
+    # Values that a library cannot convert.
     (pl.Series(["1"]).cast(pl.Categorical), "parse the numbers first"),
     (pl.Series([1], dtype=pl.Int128), "of Int128: cast it to 64-bit integers or floats first"),
     (pl.Series([{"a": 1}]), "take the field of numbers out of it"),
@@ -315,7 +315,7 @@ def test_a_group_takes_tables(table: Any) -> None:
 
 
 def test_every_set_of_tasks_is_drawn_as_often_as_any_other() -> None:
-    """Of 4 tasks 2: told by the values, each a lattice's value whose report is nearly never another."""
+    """Draws 2 of 4 tasks. Each task has its own value, whose report is almost never another one."""
     group = Group("g", [Task(name, Interval(0, 3, step=1), epsilon=20.0) for name in "abcd"], sample=2)
     rows = 12_000
     codes = group.randomize({name: np.full(rows, 3) for name in "abcd"}, randomness=Seeded(6))
@@ -329,7 +329,7 @@ def test_every_set_of_tasks_is_drawn_as_often_as_any_other() -> None:
 
 
 def test_a_draw_beyond_the_last_multiple_is_thrown_away() -> None:
-    """As `Group.choose` does: with 3 tasks the largest of the 2**64 numbers would favour one."""
+    """As in `Group.choose`: with 3 tasks, the largest of the 2**64 numbers would favour one task."""
     assert _below(3, 2, Given((2**64 - 1, 5), (7,))).tolist() == [1, 2]
     assert _below(2, 2, Given((2**64 - 1, 5))).tolist() == [1, 1]
 

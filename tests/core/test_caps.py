@@ -77,7 +77,7 @@ def test_a_cap_allows_one_report_or_the_task_is_refused(kind: str) -> None:
     message = rf"^caps\.{kind} = .*, {units // 2} / 2\*\*64, allows no report: one costs delta = .*, {units} "
     with pytest.raises(TaskError, match=message):
         noisy(**{kind: less})
-    # A report of a pure mechanism costs no delta: any cap allows it.
+    # A report of a pure mechanism costs no delta, so any cap allows it.
     assert Task("heading", Circle(360), 1.0, caps=Caps(**{kind: 2.0**-64}))  # type: ignore[arg-type]
 
 
@@ -113,11 +113,11 @@ def test_bytes_and_json_give_the_caps_back(lifetime: float | None, rolling: floa
 @pytest.mark.parametrize(
     "fields",
     [
-        [None, None, 60, None, None],  # three say the same
+        [None, None, 60, None, None],  # three with the same meaning
         [None, None, 60, None],
         [None, None, 60, 1, None, None],
         [None, None, 60, 0, None],
-        [None, None, 60, UNIT - 1, None],  # a float does not hold it
+        [None, None, 60, UNIT - 1, None],  # a float cannot hold it
         [None, None, 60, 1.0, None],
         [None, None, 60, True, None],
         [None, None, 60, -1, None],
@@ -157,7 +157,7 @@ def test_units_in_a_file_are_decimal_strings(units: Any) -> None:
         (math.log(2), 693_148),
         (1 / 3, 333_334),
         (2 * math.log(2), 1_386_295),
-        (0.1 + 0.2, 300_001),  # what a float sum is: a little more than 0.3
+        (0.1 + 0.2, 300_001),  # a float sum that is slightly more than 0.3
         (20.0, 20_000_000),
     ],
 )
@@ -198,7 +198,7 @@ def test_caps_allow_whole_numbers_of_decimal_charges() -> None:
 
 @given(st.floats(1e-9, 1e9))
 def test_caps_are_stable(cap: float) -> None:
-    """What is stored is read back as the same number of millionths, however often."""
+    """A stored cap reads back as the same number of millionths, after any number of rounds."""
     caps = Caps(lifetime=cap, rolling=cap)
     assert caps.lifetime is not None
     assert caps.lifetime_micro == caps.rolling_micro == micro_epsilon(cap)

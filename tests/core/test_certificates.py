@@ -1,7 +1,7 @@
-"""The privacy statement, checked by brute force over all rows and with arithmetic of its own.
+"""The privacy statement, checked by brute force over all rows and with separate arithmetic.
 
-Nothing here takes the library's word: ratios come from walking every weight of every row, and e^epsilon
-from `decimal` with 100 digits, not from the library's Taylor series.
+Nothing here trusts the library: ratios come from every weight of every row, and e^epsilon comes from
+`decimal` with 100 digits, not from the library's Taylor series.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def test_certificate_holds_over_all_rows(example: WindowExample, epsilon: float,
     assert ratio == kernel.ratio()
     assert ratio <= below
     assert ratio >= above * (1 - Fraction(1, 10**9))
-    # As g + 1 is infeasible and lowers b by at most 1, integers lose less than 1/b against epsilon.
+    # As g + 1 is infeasible and lowers b by at most 1, integers lose less than 1/b compared with epsilon.
     assert ratio > above * (1 - Fraction(1, kernel.background) - Fraction(1, 2**100))
     assert nodes != 128 or ratio >= above * (1 - Fraction(2, 10**12))
     certificate = mechanism.certificate()
@@ -89,7 +89,7 @@ def test_fit_takes_the_largest_feasible_extra(example: WindowExample, epsilon: f
 
 
 def rebuilt(mechanism: WindowMechanisms, *, background: int, extra: int) -> WindowMechanisms:
-    """Return the mechanism with other weights, made the way a task's bytes make it."""
+    """Return the mechanism with other weights, built as from a task's bytes."""
     name, version, kernel = mechanism_to_fields(mechanism)
     made = mechanism_from_fields(
         [name, version, [*kernel[:5], background, extra]], mechanism.domain, mechanism.epsilon
@@ -118,7 +118,7 @@ def test_a_kernel_that_is_too_strong_has_no_certificate(
             CertificateError, match=r"largest ratio of weights is .*, more than e\^epsilon = "
         ):
             stronger.certificate()
-    # The same integers pass where more is allowed, and a weaker kernel passes here.
+    # The same integers pass at a larger epsilon, and a weaker kernel passes at this one.
     assert certify(extra_larger.kernel.ratio(), epsilon + 0.001).delta == 0
     smaller = g - 1 - g // 10**6
     assert rebuilt(mechanism, extra=smaller, background=(UNIT - w * smaller) // k).certificate()

@@ -1,7 +1,4 @@
-"""The closed forms against numbers that were computed without them, and their limits.
-
-`reference_optimal.json` holds direct minimisation and numerical integration with 50 digits.
-"""
+"""The closed forms compared with numbers that were computed without them, and their limits."""
 
 from __future__ import annotations
 
@@ -190,7 +187,7 @@ def test_expected_errors_converge_to_the_closed_forms(epsilon: float, x: float) 
 
 @pytest.mark.parametrize("power", [36.0, 60.0, 100.0, 1000.0])
 def test_levels_for_far_powers_at_large_epsilon(power: float) -> None:
-    """Where ``growth^-power`` is below the range of a float."""
+    """Here ``growth^-power`` is below the range of a float."""
     p, q, c = optimal_levels(20.0, power)
     growth = math.expm1(20.0)
     left = math.log(q + power) + power * math.log1p(-q)
@@ -215,7 +212,7 @@ def test_errors_beyond_a_float_are_infinite() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.25, 0.5, 1.0, 1.1, 1.5, 2.0, 2.5, 3.0, 3.5])
 def test_the_window_for_a_distribution_hides_no_low_harmonic(epsilon: float) -> None:
-    """The optimal window of a circle nearly hides the second or the fourth."""
+    """The optimal window of a circle nearly hides the second or the fourth harmonic."""
     width = distribution_width(epsilon)
     assert width <= max(2 * half_window(epsilon), 0.375)
     orders = np.arange(1, 5)
@@ -224,7 +221,7 @@ def test_the_window_for_a_distribution_hides_no_low_harmonic(epsilon: float) -> 
     assert isinstance(mechanism, OptimalCircular)
     shrunk = [abs(mechanism.attenuation(order)) for order in range(1, 5)]
     best = OptimalCircular(Circle(360), epsilon, nodes=mechanism.kernel.nodes)
-    assert shrunk[0] > 0.8 * best.attenuation()  # the price, in the direction
+    assert shrunk[0] > 0.8 * best.attenuation()  # the price: the direction is less precise
     if epsilon in (0.05, 2.0):
         hidden = 2 if epsilon < 1 else 4
         assert shrunk[hidden - 1] > 3 * abs(best.attenuation(hidden))
@@ -238,12 +235,12 @@ def test_a_width_is_a_share_of_the_circle() -> None:
 
 @pytest.mark.parametrize(("epsilon", "power"), [(0.6, 1.0), (1.7, 1.0), (1.7, 2.0), (3.4, 2.0), (2.3, 1.5)])
 def test_no_density_within_the_factor_has_a_smaller_worst_case(epsilon: float, power: float) -> None:
-    """A linear program over all densities on cells whose values differ by at most e^epsilon, input 0."""
+    """A linear program over all densities on cells whose values differ by at most e^epsilon, for input 0."""
     cells = 400
     edges = np.linspace(0.0, 1.0, cells + 1) ** (power + 1) / (power + 1)
     loss = np.append(
         np.diff(edges), 0.0
-    )  # of a density of 1 on each cell; the last variable is the least one
+    )  # of a density of 1 on each cell; the last variable is the least level
     low = np.hstack([-np.eye(cells), np.ones((cells, 1))])
     high = np.hstack([np.eye(cells), np.full((cells, 1), -math.exp(epsilon))])
     mass = np.append(np.full(cells, 1.0 / cells), 0.0)[None, :]
@@ -253,13 +250,13 @@ def test_no_density_within_the_factor_has_a_smaller_worst_case(epsilon: float, p
     assert found.status == 0
     ours = interval_expected_error(0.0, epsilon, power)
     assert found.fun == pytest.approx(ours, rel=1e-3)
-    assert found.fun >= ours * (1 - 1e-9)  # cells cut the window where they end, so they are never better
+    assert found.fun >= ours * (1 - 1e-9)  # cells cut the window at its ends, so they are never better
 
 
 @pytest.mark.parametrize("epsilon", [0.8, 1.3])
 def test_a_density_of_two_narrow_peaks_has_a_smaller_worst_case(epsilon: float) -> None:
-    """It is private, as no point is more than e^epsilon times as dense for one input as for another."""
-    inside = 1e-3  # of the mass is spread evenly, whatever the input
+    """It is private: no point is more than e^epsilon times as dense for one input as for another."""
+    inside = 1e-3  # of the mass is spread evenly for every input
     likely = math.exp(epsilon) / (1 + math.exp(epsilon))
     place, half = math.expm1(epsilon) / (4 * math.exp(epsilon)), 1e-4
     ends = [(place - half, place + half), (1 - place - half, 1 - place + half)]

@@ -1,7 +1,8 @@
-"""What holds for every mechanism of the registry: one suite over all of `strategies.EXAMPLES`.
+"""The contract of every registered mechanism: one suite over all of `strategies.EXAMPLES`.
 
-Nothing here knows a mechanism. Rows, ratios and delta are walked by brute force over the integers; sampling
-is compared with the rows by an exact partition of the draws and by statistics; moments are sums over rows.
+No test here depends on a particular mechanism. Rows, ratios and delta are computed by brute force over the
+integers; sampling is compared with the rows by an exact partition of the draws and by statistics; moments are
+sums over rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
 
 EPSILONS = (0.1, 1.0, 8.0, 0.5, 2.0, 4.0)
-"""The last three are between the others: no mechanism does otherwise there than at one of those."""
+"""The last three lie between the others; no mechanism behaves differently there."""
 
 CASES = [
     pytest.param(
@@ -44,12 +45,12 @@ CASES = [
     for number, example in enumerate((*ALL_EXAMPLES, *LATTICE_EXAMPLES))
     for place, epsilon in enumerate(EPSILONS)
 ]
-"""Of each mechanism one epsilon runs every time, in turn a small one, 1 and a large one."""
+"""One epsilon of each mechanism runs every time: in turn a small one, 1 and a large one."""
 
 
 @cache
 def made(example: Example, epsilon: float) -> Mechanism:
-    """Return the mechanism of an example, made once: some of them take a while."""
+    """Return the mechanism of an example, made once because some take a while."""
     return example.make(epsilon)
 
 
@@ -110,14 +111,14 @@ def test_the_certificate_holds_over_all_pairs_of_rows(mechanism: Mechanism) -> N
 
 
 def test_weights_are_large_enough_for_the_sampler_to_be_fair(mechanism: Mechanism) -> None:
-    """No positive weight is below 2**31: rounding moves no probability by 1e-9 of itself."""
+    """No positive weight is below 2**31, so rounding changes each probability by at most 1e-9 of itself."""
     if mechanism.epsilon <= 8:
         rows = (mechanism.kernel.row(node) for node in range(mechanism.kernel.nodes))
         assert min(weight for row in rows for weight in row if weight) >= 2**31
 
 
 def test_delta_is_exact(mechanism: Mechanism) -> None:
-    """All pairs where that is quick; otherwise the pairs that are worst in floats, and some at random."""
+    """All pairs where that is quick; otherwise the pairs that are worst in floats, and some random pairs."""
     if not mechanism.approximate:
         return
     nodes = mechanism.kernel.nodes
@@ -156,10 +157,10 @@ def test_a_stronger_claim_has_no_certificate(mechanism: Mechanism) -> None:
 
 
 def test_sampling_realises_the_rows_exactly(mechanism: Mechanism) -> None:
-    """Where a kernel inverts its rows, code j has exactly ``row[j]`` draws, between two running sums.
+    """If a kernel inverts its rows, code j has exactly ``row[j]`` draws, between two running sums.
 
-    The first and the last draw of every code are drawn, by both samplers. Window kernels order their draws in
-    another way, which `test_sampling` checks.
+    Both samplers get the first and the last draw of every code. Window kernels order their draws differently;
+    `test_sampling` checks that.
     """
     if mechanism.kind == "window":
         return
@@ -191,7 +192,7 @@ def test_scalar_and_array_calls_give_the_same_codes(mechanism: Mechanism) -> Non
 
 
 def test_codes_follow_the_rows(mechanism: Mechanism) -> None:
-    """Chi-square at three values; false-alarm rate 1e-7 for each (under 1e-4 for all mechanisms)."""
+    """Chi-square at three values, with a false-alarm rate of 1e-7 each (under 1e-4 for all mechanisms)."""
     randomness = InsecureSeededRandomness(20_241)
     values = inner_values(mechanism, 1000)
     for value in (values[0], values[371], values[-2]):
@@ -207,7 +208,7 @@ def test_rounding_goes_up_exactly_with_the_fraction(mechanism: Mechanism) -> Non
     for value in inner_values(mechanism, 7):
         position = mechanism.position(mechanism.domain.to_unit(value))
         node, fraction = math.floor(position), position - math.floor(position)
-        ups = math.ceil(fraction * 2**53)  # so many of the 2**53 values of r >> 11 round up
+        ups = math.ceil(fraction * 2**53)  # this many of the 2**53 values of r >> 11 round up
         for share, rounded in ((ups - 1, node + 1), (ups, node), (2**53 - 1, node), (0, node + (ups > 0))):
             for low_bits in (0, 2**11 - 1) if 0 <= share < 2**53 else ():  # r >> 11 drops them
                 draw = FixedDraw((share << 11) | low_bits, u)
@@ -335,9 +336,9 @@ def test_mechanisms_are_immutable_and_copy_by_their_integers(at_one: Mechanism) 
 
 
 def test_nodes_stand_where_values_become_them(at_one: Mechanism) -> None:
-    """`node_units` undoes `positions`, wherever a value has a node of its own."""
+    """`node_units` is the inverse of `positions` for each value that has its own node."""
     units = np.linspace(0.25, 0.75, 41)
-    if at_one.lattice is not None:  # between its values there may be no node
+    if at_one.lattice is not None:  # a lattice may lack a node between its values
         units = np.rint(units * at_one.lattice.steps) / at_one.lattice.steps
     there = at_one.node_units(at_one.positions(units.copy()))
     gap = np.abs(there - units)

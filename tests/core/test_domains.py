@@ -1,4 +1,4 @@
-"""Domains: which values they take, where these go on the unit domain, and what they say to the rest."""
+"""Domains: which values they take, where these lie on the unit domain, and what errors they raise."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ HEADING = Circle(360)
 
 
 class Broken(float):
-    """A float that cannot say what it is."""
+    """A float that fails to convert."""
 
     def __float__(self) -> float:
         raise RuntimeError("broken")
 
 
 class Silent:
-    """Nothing that can be shown."""
+    """An object whose repr fails."""
 
     def __repr__(self) -> str:
         raise RuntimeError("silent")
 
 
 class Array:
-    """What offers to be an array, and then is not."""
+    """An object that claims to be an array but fails to convert."""
 
     def __array__(self, *_: object, **__: object) -> Any:
         raise RuntimeError("broken")
 
 
 def real(number: Callable[[object], object]) -> Any:
-    """Return an object of a class of its own that Python takes for a real number."""
+    """Return an instance of a new class that Python takes for a real number."""
     methods: dict[str, Any] = dict.fromkeys(Real.__abstractmethods__, lambda *_: NotImplemented)
     return type("Odd", (Real,), methods | {"__float__": number})()
 
@@ -92,7 +92,7 @@ NO_NUMBERS = [
     real(lambda _: 1 // 0),
     real(lambda _: 45),
 ]
-"""Refused even where Python would make a float of them."""
+"""Refused, even if Python could convert them to float."""
 
 NOT_FINITE = [math.nan, math.inf, -math.inf, np.float64("nan"), np.float32("inf")]
 

@@ -1,4 +1,4 @@
-"""The examples of docstrings are run, and every public name that an app meets has one."""
+"""The examples of docstrings run, and every public name of an app's API has one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MODULES = (
     "arcwise.tasks",
     "arcwise.wire",
 )
-"""What the developer of an app imports from."""
+"""The modules that an app's developer imports from."""
 
 FINDER = doctest.DocTestFinder(exclude_empty=True)
 OPTIONS = doctest.ELLIPSIS
@@ -40,7 +40,7 @@ def examples_of(module: str) -> list[doctest.DocTest]:
 
 
 def public_names() -> list[tuple[str, Any]]:
-    """Return every public class and function of the modules, and its name."""
+    """Return every public class and function of the modules, with its name."""
     modules = [importlib.import_module(name) for name in MODULES]
     names = [(module, public) for module in modules for public in module.__all__]
     things = [(f"{module.__name__}.{public}", getattr(module, public)) for module, public in names]
@@ -57,14 +57,14 @@ def test_the_examples_of_a_module_hold(
     runner = doctest.DocTestRunner(optionflags=OPTIONS)
     told: list[str] = []
     for test in examples_of(module):
-        monkeypatch.chdir(tmp_path_factory.mktemp("example"))  # a file of one is not there for the next
+        monkeypatch.chdir(tmp_path_factory.mktemp("example"))  # examples do not see each other's files
         runner.run(test, out=told.append)
     assert not runner.failures, "".join(told)
 
 
 @pytest.mark.parametrize(("name", "thing"), PUBLIC, ids=[name for name, _ in PUBLIC])
 def test_a_public_name_has_an_example(name: str, thing: Any) -> None:
-    """In its docstring, where `help` shows it: `test_the_examples_of_a_module_hold` runs it there."""
+    """It is in the docstring, where `help` shows it; `test_the_examples_of_a_module_hold` runs it there."""
     run = {test.name for test in examples_of(thing.__module__)}
     assert f"{thing.__module__}.{thing.__qualname__}" in run, f"{name} has no example in its docstring"
 

@@ -1,4 +1,4 @@
-"""Groups: what a round costs, who is drawn, and files and bytes that give the same group back."""
+"""Groups: the cost of a round, which tasks are drawn, and round trips through files and bytes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_id_covers_every_part() -> None:
         Group("vehicle", [HEADING, SPEED], caps=Caps(lifetime=4.0)),
     ]
     assert len({group.id for group in variants}) == len(set(variants)) == len(variants)
-    assert Group("vehicle", [HEADING, SPEED], sample=2) == variants[0]  # all of them are all of them
+    assert Group("vehicle", [HEADING, SPEED], sample=2) == variants[0]  # the same as no sample
     assert variants[0] != variants[0].id
 
 
@@ -235,7 +235,7 @@ def test_a_task_too_strong_in_a_file_is_refused_by_name(tmp_path: Path) -> None:
 @given(groups())
 @settings(max_examples=40)
 def test_no_choice_costs_more_than_the_round(group: Group) -> None:
-    """And one costs as much in epsilon: the charge is not larger than it must be."""
+    """And one choice costs exactly the round's epsilon, so the charge is not larger than necessary."""
     k = len(group.tasks) if group.sample is None else group.sample
     costs = [sum(task.charge.micro_epsilon for task in chosen) for chosen in combinations(group.tasks, k)]
     assert max(costs) == group.charge.micro_epsilon
@@ -259,7 +259,7 @@ def test_delta_and_epsilon_are_charged_for_their_own_dearest_tasks() -> None:
 
 
 class Draws:
-    """Gives the draws that it was given, then no more."""
+    """Gives the given draws, then no more."""
 
     secure = False
 
@@ -279,7 +279,7 @@ def members(count: int) -> list[Task]:
 
 @pytest.mark.parametrize(("d", "k"), [(2, 1), (3, 1), (3, 2), (4, 2), (5, 3), (5, 4), (6, 3)])
 def test_every_set_of_k_is_chosen_by_equally_many_draws(d: int, k: int) -> None:
-    """Exactly: a u below its limit is uniform modulo m, and all tuples of remainders are gone through."""
+    """Exactly: below its limit, u is uniform modulo m, and the test enumerates all tuples of remainders."""
     group = Group("g", members(d), sample=k)
     tuples: list[tuple[int, ...]] = [()]
     for i in range(k):
@@ -296,11 +296,11 @@ def test_draws_that_would_bias_the_choice_are_thrown_away() -> None:
     assert group.choose(draws) == (group.tasks[(2**64 - 2) % 3],)
     assert draws.left == [7]
     halves = Draws(2**64 - 1)
-    assert Group("g", members(2), sample=1).choose(halves)[0].name == "task 1"  # of two none is thrown away
+    assert Group("g", members(2), sample=1).choose(halves)[0].name == "task 1"  # no draw is rejected
 
 
 def test_a_published_group_and_its_choices_never_change() -> None:
-    """Another language that keeps this id and these choices has the same groups."""
+    """A client in another language with this id and these choices has the same groups."""
     group = Group("golden", members(5), sample=2, caps=Caps(lifetime=7.0, lifetime_delta=1e-6))
     assert group.id == "0047d3fc8db920efefe7dfc1dcfdfa30dcec6f8996fb2476468baddc641d7b4b"
     source = Draws(*(i * 0x9E3779B97F4A7C15 % 2**64 for i in range(1, 17)))
@@ -333,7 +333,7 @@ def test_a_round_never_costs_more_than_the_budget(epsilon: float, sample: Any, w
     dearest = sorted(shares.values())[-(k or 3) :]
     assert sum(map(exact_epsilon, dearest)) <= exact_epsilon(epsilon)  # as rational numbers
     assert sum(map(micro_epsilon, dearest)) <= micro_epsilon(epsilon)
-    # And what is left over is less than a millionth for each task and one for the budget.
+    # The remainder is less than a millionth for each task plus one for the budget.
     assert exact_epsilon(epsilon) - sum(map(exact_epsilon, dearest)) < Fraction(4, 10**6)
 
 

@@ -1,7 +1,4 @@
-"""What a device loads: sets of modules, because times differ from machine to machine.
-
-`benchmarks/speed/imports.py` prints the times.
-"""
+"""The modules that a device loads; sets of modules, because times differ from machine to machine."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ SLOW = {
     "unicodedata",
     "urllib",
 }
-"""What no import of the library may bring along."""
+"""Modules that no import of the library may load."""
 
 IMPORTS = "from arcwise.domains import Circle\nfrom arcwise.tasks import Caps, Task\nimport arcwise.wire"
 REPORT = f"""{IMPORTS}
@@ -62,7 +59,7 @@ task.mechanism.randomize(350.5)"""
 
 
 def loaded(code: str, *arguments: str) -> set[str]:
-    """Return the modules that an interpreter has loaded after a program, and did not have before."""
+    """Return the modules that a program loads in a new interpreter, beyond those that it starts with."""
     script = f"import sys; before = set(sys.modules)\n{code}\nafter = sorted(set(sys.modules) - before)\n"
     done = subprocess.run(
         [sys.executable, "-c", f"{script}import json; print(json.dumps(after))", *arguments],
@@ -72,13 +69,13 @@ def loaded(code: str, *arguments: str) -> set[str]:
         text=True,
         timeout=60,
     )
-    # From 3.14 on typing.NamedTuple imports annotationlib, and that ast, for annotations in words.
+    # From 3.14 on, typing.NamedTuple imports annotationlib, and that imports ast, for annotations in words.
     return set(json.loads(done.stdout)) - ({"ast"} if sys.version_info >= (3, 14) else set())
 
 
 def test_imports_bring_nothing_slow() -> None:
     modules = loaded(IMPORTS)
-    assert {"arcwise.tasks.task", "msgpack", "fractions"} <= modules  # the list is of what was loaded
+    assert {"arcwise.tasks.task", "msgpack", "fractions"} <= modules  # the list contains the loaded modules
     assert modules & SLOW == set()
 
 
@@ -95,7 +92,7 @@ def test_one_line_imports_all_that_an_app_with_a_ledger_needs() -> None:
 
 
 def test_a_report_of_an_app_needs_a_hash_and_the_parts_of_an_address() -> None:
-    """Nothing that writes, logs or sends before there is something to say."""
+    """No module that writes, logs or sends is loaded before it is needed."""
     assert loaded(APP_REPORT) & SLOW == {"hashlib", "urllib"}
 
 

@@ -31,7 +31,7 @@ def rows(draw: st.DrawFn, codes: int | None = None) -> list[int]:
     sizes = st.sampled_from([0, 1, 2, 2**20, 2**40, 2**57]) | st.integers(0, 2**58)
     weights = draw(st.lists(sizes, min_size=k, max_size=k))
     weights[draw(st.integers(0, k - 1))] += UNIT - sum(weights)
-    if UNIT in weights:  # certainty is no row
+    if UNIT in weights:  # a certain code is not a row
         giver = weights.index(UNIT)
         weights[giver], weights[giver - 1] = UNIT - 1, 1
     return weights
@@ -92,7 +92,7 @@ def test_both_samplers_of_a_table_agree_on_any_draw(kernel: TableKernel, data: s
 
 
 def test_a_thousand_codes_in_one_cell_of_the_guide() -> None:
-    """Tiny weights crowd into one cell of the guide table, and the binary search tells them apart."""
+    """Tiny weights crowd into one cell of the guide table, and the binary search distinguishes them."""
     row = [3] * 1000 + [UNIT - 3000]
     kernel = TableKernel((tuple(row), tuple(reversed(row))))
     for node in (0, 1):
@@ -151,8 +151,8 @@ def test_rounded_rows_keep_epsilon_exactly_and_move_nothing(
 ) -> None:
     """Any floats within e^epsilon, up to their own rounding, become integers within e^epsilon.
 
-    Every row has the same levels in another order, so the sums agree; the levels reach the very bound. The
-    floats' own e^epsilon is wrong by up to epsilon times 2**-53, which is what the integers move.
+    Every row has the same levels in a different order, so the sums agree, and the levels reach the bound
+    itself. The floats' e^epsilon is wrong by up to epsilon times 2**-53, and the integers move by that.
     """
     generator = np.random.default_rng(seed)
     levels = np.exp(epsilon * generator.random(codes))
@@ -247,7 +247,7 @@ def test_delta_is_rounded_up() -> None:
 
 
 def test_delta_of_very_many_pairs_of_rows_is_refused_at_once() -> None:
-    """Every row in a task may be different by one unit; all pairs of them would take hours."""
+    """Every row in a task may differ by one unit; comparing all pairs would take hours."""
     rows = tuple((HALF + s, HALF - s) for s in range(60_000))
     message = (
         r"nodes and codes must be fewer for an exact delta: .* must be at most 134,217,728, "

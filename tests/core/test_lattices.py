@@ -1,4 +1,4 @@
-"""Domains with a step: which value a number is, which node a value is, and what its reports average to."""
+"""Domains with a step: the value of a number, the node of a value, and the average of its reports."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 TOP = 2**64 - 1
 
-# Each with its values as decimals, which is how people and files write them.
+# Each with its values as decimals, as people and files write them.
 INTERVALS = [
     (Interval(0, 100, step=1), [str(k) for k in range(101)]),
     (Interval(0, 100, step=0.1), [f"{k // 10}.{k % 10}" for k in range(1001)]),
@@ -59,7 +59,7 @@ LATTICES = [(example, epsilon) for example in LATTICE_EXAMPLES for epsilon in (0
 
 
 def nodes_of(mechanism: Mechanism, values: list[float]) -> list[int]:
-    """Return the nodes of values, from every way to ask for one, for the least and the largest r alike."""
+    """Return the nodes of values from every function that gives one, for the least and the largest r."""
     nodes = [mechanism.node(value, 0) for value in values]
     assert [mechanism.node(value, TOP) for value in values] == nodes
     units = mechanism.domain.to_unit_many(values)

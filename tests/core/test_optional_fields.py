@@ -1,4 +1,4 @@
-"""The optional ninth item of a task: absent when empty, part of the id, refused where a key is not known."""
+"""The optional ninth item of a task: absent when empty, part of the id, refused if it has an unknown key."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_reader_without_the_key_refuses_the_task(key: str, monkeypatch: pytest
     )
 )
 def test_maps_are_read_or_refused(said: dict[str, Any]) -> None:
-    """Whatever the map holds: a task is read from the bytes that it writes, and from no others."""
+    """For any map, a task is read only from the bytes that it writes."""
     try:
         data = msgpack.packb([*items(a_task(central=STATEMENT))[:8], said])
     except (OverflowError, UnicodeEncodeError):  # msgpack has no integer of this size, no lone surrogate
@@ -155,7 +155,7 @@ def test_maps_are_read_or_refused(said: dict[str, Any]) -> None:
 
 
 def test_a_file_with_a_key_that_is_not_known_keeps_its_id() -> None:
-    """A note in a file is not a part of the task; a key that is one shows in the id."""
+    """A note in a file is not part of the task; a key that is part of it changes the id."""
     shown = a_task().to_json() | {"note": "by hand"}
     assert Task.from_json(shown) == a_task()
     with pytest.raises(TaskError, match="is not that of the task it describes"):
@@ -173,7 +173,7 @@ def test_a_statement_is_a_map_of_its_own() -> None:
     assert list(said["central"]) == sorted(said["central"])
     assert task.to_json()["central"] == said["central"]
     whole = json.loads(json.dumps(task.to_json()))
-    whole["central"]["honest"] = 1  # a float of a file may have no fraction, as everywhere in it
+    whole["central"]["honest"] = 1  # in a file, a float may lack its fraction
     assert Task.from_json(whole) == task
     assert "releases=30)" in repr(task)
     assert "30 epochs together, each closed with at least 10,000 reports" in task._repr_html_()

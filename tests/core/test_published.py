@@ -1,7 +1,4 @@
-"""Published mechanisms: their closed forms against other numbers, and their kernels against the closed forms.
-
-`reference_published.json` holds direct minimisation and numerical integration with 50 digits.
-"""
+"""Published mechanisms: closed forms compared with other numbers, and kernels with the closed forms."""
 
 from __future__ import annotations
 
@@ -147,7 +144,7 @@ def test_square_wave_is_biased_as_its_closed_form_says(epsilon: float) -> None:
     for x in (0.0, 0.2, 0.5, 1.0):
         assert mechanism.mean(x) == pytest.approx(float(square_wave_mean(x, epsilon)), abs=2e-3)
         assert mechanism.expected_error(x) == close(float(square_wave_expected_error(x, epsilon)), 5e-3)
-    # What `unbiased_units` gives is unbiased at every node.
+    # `unbiased_units` is unbiased at every node.
     places = np.arange(mechanism.kernel.nodes) / (mechanism.kernel.nodes - 1)
     assert mechanism.kernel.matrix() @ mechanism.unbiased_units() == pytest.approx(places, abs=1e-12)
 
@@ -155,7 +152,7 @@ def test_square_wave_is_biased_as_its_closed_form_says(epsilon: float) -> None:
 def test_three_outputs_are_two_where_two_are_best() -> None:
     assert ThreeOutputs(UNIT, 0.69).kernel.codes == 2
     assert ThreeOutputs(UNIT, 0.7).kernel.codes == 3
-    # Just above log 2 the best a is far below what an integer weight of 2**31 stands for.
+    # Just above log 2 the best a is far below what an integer weight of 2**31 can represent.
     assert ThreeOutputs(UNIT, math.nextafter(math.log(2), 1)).kernel.codes == 2
 
 
@@ -211,7 +208,7 @@ def test_bad_arguments_are_refused(call: Any, message: str) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5, 2.5, 4.0])
 def test_truncated_piecewise_has_the_error_of_the_continuous_mechanism(epsilon: float) -> None:
-    """By sums over PM's density at many inputs, its outputs moved to the nearer end of [0, 1]."""
+    """Sums over PM's density at many inputs, with its outputs moved to the nearer end of [0, 1]."""
     s = piecewise.piecewise_parameter(epsilon, "pm")
     length = piecewise.least_half_range(epsilon, s)
     low, window = (1.0 - length) / 2.0, length / (s + 1.0)
@@ -314,7 +311,7 @@ def test_directional_agrees_with_the_reference(epsilon: str) -> None:
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_best_mixture_agrees_with_the_reference(epsilon: str) -> None:
-    """The reference looked at 801 inputs, so it is below the true worst case by up to 1e-6."""
+    """The reference takes 801 inputs, so it is below the true worst case by up to 1e-6."""
     expected = UNBIASED[epsilon]["worst_var"]["best_pm_three_mixture_double"]
     best = published.best_mixture(float(epsilon)).worst_variance
     assert expected * (1 - 1e-12) <= best <= expected * (1 + 1e-6)
@@ -403,7 +400,7 @@ def test_the_best_mixture_is_attained_and_beaten_by_no_neighbour(epsilon: float)
         share = min(1.0, max(0.0, best.share + size * rng.normal()))
         a = min(cap, max(0.0, best.a + size * rng.normal()))
         assert worst(share, best.s * math.exp(size * rng.normal()), a) >= best.worst_variance * (1 - 1e-7)
-    # Between the two ends that are compared no a is better.
+    # No a between the two compared ends is better.
     for a in np.linspace(0.01, 0.99, 25) * cap:
         assert mixture_at(epsilon, float(a)).worst_variance >= best.worst_variance * (1 - 1e-12)
 
@@ -439,7 +436,7 @@ def test_the_nodes_of_randomized_response_are_the_best(epsilon: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.01, 20.0])
 def test_the_ends_of_epsilon(epsilon: float) -> None:
-    """Leading terms: at 0.01 of the expansion around 0, at 20 of that around infinity."""
+    """Leading terms: at 0.01 of the expansion around 0, at 20 of the expansion around infinity."""
     b = square_wave_half_window(epsilon)
     a, outer, k = finite.three_outputs_levels(epsilon)
     mises, cone = directional.von_mises(epsilon), directional.purkayastha(epsilon)
@@ -461,7 +458,7 @@ def test_the_ends_of_epsilon(epsilon: float) -> None:
 
 
 def test_variances_near_an_end_keep_their_digits_at_large_epsilon() -> None:
-    """In rational arithmetic but for e^20, which both sides share."""
+    """In rational arithmetic except for e^20, which both sides share."""
     growth = Fraction(math.exp(20.0))
     for near in (1e-12, 2.0**-34, 1e-9):
         for x in (near, 1 - near):

@@ -1,4 +1,4 @@
-"""Draws: how bytes become numbers, and that no two reports ever share one."""
+"""Draws: how bytes become numbers, and that no two reports ever share a draw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def known_bytes(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """Replace the operating system's randomness by a seeded stream, and return what was handed out."""
+    """Replace the operating system's randomness by a seeded stream; return a list of the bytes it gave."""
     stream = InsecureSeededRandomness(5)
     given: list[bytes] = []
 
@@ -73,7 +73,7 @@ mixing = pytest.mark.skipif(
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
-    """Return what OpenSSL's generator is asked for and given, in order, as it happens."""
+    """Return a list of the calls to OpenSSL's generator and their results, in order, as they happen."""
     made: list[tuple[str, Any]] = []
     add, give = ssl.RAND_add, ssl.RAND_bytes
 
@@ -132,7 +132,7 @@ def test_another_library_is_not_asked(
     name: str,
     value: object,
 ) -> None:
-    """They ignore what is mixed in, or give what they gave before."""
+    """Such libraries ignore the mixed-in bytes, or repeat earlier output."""
     monkeypatch.setattr(ssl, name, value)
     assert SystemRandomness().draws(_MANY) == known_bytes[0]
     assert calls == []
@@ -153,7 +153,7 @@ def too_large(*_: object) -> bytes:
 def test_where_openssl_fails_the_system_gives_the_block(
     known_bytes: list[bytes], monkeypatch: pytest.MonkeyPatch, name: str, replaced: Any
 ) -> None:
-    """After a reseeding that failed, `RAND_bytes` would give bytes without what was to be mixed in."""
+    """After a failed reseeding, `RAND_bytes` would give bytes without the mixed-in input."""
     monkeypatch.setattr(ssl, name, replaced)
     assert SystemRandomness().draws(_MANY) == known_bytes[1]
     assert [len(block) for block in known_bytes] == [32, 16 * _MANY]
@@ -188,7 +188,7 @@ def test_seeds_differ_and_only_the_system_is_secure() -> None:
 
 @pytest.fixture
 def switching_inside_draw() -> Iterator[None]:
-    """Let threads change places between any two instructions of `draw`, by sleeping there."""
+    """Let threads switch between any two instructions of `draw`, by sleeping there."""
     code = SystemRandomness.draw.__code__
 
     def trace(frame: FrameType, event: str, arg: Any) -> TraceFunction | None:
@@ -205,7 +205,7 @@ def switching_inside_draw() -> Iterator[None]:
 
 
 def taken_at_once(take: Callable[[], list[Any]]) -> list[Any]:
-    """Return what eight threads take that begin together."""
+    """Return the draws of eight threads that start together."""
     start = threading.Barrier(8)
 
     def work() -> list[Any]:
@@ -271,7 +271,7 @@ print(len(draws), len(set(draws)))
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
 @pytest.mark.parametrize("ids", ["different", "same"])
 def test_children_share_no_draw_with_their_parent(ids: str) -> None:
-    """In a process of its own, because a fork beside threads of other tests is not safe."""
+    """In a separate process, because a fork is not safe while threads of other tests run."""
     count = str(4 * 2 * (400 + _MANY))
     assert printed(FORK, ids).split() == [count, count]
 
@@ -314,7 +314,7 @@ else:
 @mixing
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has PID namespaces")
 def test_a_copy_that_openssl_takes_for_the_same_process_shares_no_block() -> None:
-    """Its generator gives both the same bytes, which shows that nothing but what is mixed in differs."""
+    """The generator gives both processes the same bytes, so the only difference is the mixed-in input."""
     found = printed(COPIES)
     if found == "not allowed":
         pytest.skip("this user may not make PID namespaces")

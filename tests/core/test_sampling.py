@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def stretches(kernel: WindowKernel, node: int) -> Iterator[tuple[int, int, int]]:
-    """Yield ``(first u, last u, code)`` of every stretch of draws, as the design states them."""
+    """Yield ``(first u, last u, code)`` of every stretch of draws, as the design defines them."""
     k, w, b, g = kernel.codes, kernel.window, kernel.background, kernel.extra
     for code in range(k):
         yield code * b, (code + 1) * b - 1, code
@@ -51,7 +51,7 @@ def stretches(kernel: WindowKernel, node: int) -> Iterator[tuple[int, int, int]]
 
 
 def with_leftover(nodes: int, window: int, leftover: int, *, circular: bool, background: int) -> WindowKernel:
-    """Return a kernel with exactly this leftover and a background near the wanted one."""
+    """Return a kernel with exactly this leftover and a background near the given one."""
     codes = nodes if circular else nodes + window - 1
     while (UNIT - leftover - codes * background) % window:
         background += 1
@@ -92,8 +92,8 @@ EXACT_KERNELS = {
 def test_sampling_realises_the_rows_exactly(label: str) -> None:
     """Every draw in [0, 2**64) lies in one stretch; the stretches of a code add up to its weight.
 
-    Inside a stretch the sampler divides by a constant, so the code of its first and last draw is the code
-    of all of them. Both are drawn, for every stretch, by both samplers.
+    Inside a stretch the sampler divides by a constant, so the first and the last draw determine the code of
+    all draws in it. Both samplers get both draws of every stretch.
     """
     kernel = EXACT_KERNELS[label]
     few = kernel.codes <= 512
@@ -139,7 +139,7 @@ def test_code_dtype_is_the_narrowest() -> None:
 
 
 def continuous_node(mechanism: WindowMechanisms, unit: float) -> float:
-    """Return the real-valued node of a position, as the design states it."""
+    """Return the real-valued node of a position, as the design defines it."""
     kernel = mechanism.kernel
     n, k, w = kernel.nodes, kernel.codes, kernel.window
     if mechanism.placement == "inset":
@@ -166,7 +166,7 @@ def test_positions_follow_the_design(mechanism: WindowMechanisms, data: st.DataO
 
 
 def test_a_value_just_before_the_turn_of_the_nodes_is_node_zero() -> None:
-    """A tiny negative position plus K rounds to K, which is no node."""
+    """A tiny negative position plus K rounds to K, which is not a node."""
     mechanism = OptimalCircular(Circle(1), 1.0)
     window, codes = mechanism.kernel.window, mechanism.kernel.codes
     assert (window, codes) == (48, 128)
@@ -219,7 +219,7 @@ def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> No
     base = spread(mechanism, 3 * 4 * 5)
     before = base.copy()
     flat = mechanism.randomize_many(base, randomness=InsecureSeededRandomness(7))
-    np.testing.assert_array_equal(base, before)  # what comes in stays as it is
+    np.testing.assert_array_equal(base, before)  # the input stays unchanged
     shapes: list[FloatArray] = [base.reshape(3, 4, 5), base.reshape(60, 1), base.reshape(1, 1, 60)]
     shapes.append(np.asfortranarray(base.reshape(12, 5)))
     shapes.append(np.repeat(base, 2).reshape(60, 2)[:, 0])  # not contiguous
@@ -243,13 +243,13 @@ def test_arrays_of_any_shape_take_draws_in_c_order(example: WindowExample) -> No
 
 
 def mixture(mechanism: WindowMechanisms, value: float) -> FloatArray:
-    """Return the probabilities of the codes for a value, where these tests expect it among the nodes."""
+    """Return the probabilities of the codes for a value; these tests compute its place among the nodes."""
     return law(mechanism, value, continuous_node(mechanism, mechanism.domain.to_unit(value)))
 
 
 @pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
 def test_the_chi_square_would_see_a_wrong_law(example: WindowExample) -> None:
-    """A chi-square has power: it finds a law half a node beside the truth, and one 10 % flatter."""
+    """A chi-square has power: it finds a law that is off by half a node, and one that is 10 % flatter."""
     mechanism = example.make(1.0, 128)
     value = inner_values(mechanism, 1000)[371]
     codes = mechanism.randomize_many(np.full(200_000, value), randomness=InsecureSeededRandomness(1))
@@ -262,7 +262,7 @@ def test_the_chi_square_would_see_a_wrong_law(example: WindowExample) -> None:
 
 @pytest.mark.parametrize("example", WINDOW_EXAMPLES, ids=repr)
 def test_codes_from_the_operating_system_follow_the_rows(example: WindowExample) -> None:
-    """The only tests without a seed: false-alarm rate 1e-6 in all, six p-values."""
+    """The only tests without a seed: false-alarm rate 1e-6 in total, six p-values."""
     mechanism = example.make(1.0, 128)
     value = inner_values(mechanism, 1000)[371]
     probabilities = mixture(mechanism, value)

@@ -1,4 +1,4 @@
-"""Tasks: one canonical form, an id that covers everything, only arcwise's own errors from bad bytes."""
+"""Tasks: one canonical form, an id that covers everything, and only arcwise's own errors from bad bytes."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"goal": "mean"}, 'goal "mean" .*the default goal "distribution" gives an unbiased mean too'),
     *(({"expected_reports": bad}, REPORTS) for bad in (0, -1, 1.5, True, "many")),
     *(({"expected_reports": bad, "domain": HEADING}, REPORTS) for bad in (0, -1, 1.5, True, "many")),
-    # Also where they have no effect.
+    # Also if they have no effect.
     *(({"expected_reports": bad, "goal": "value"}, REPORTS) for bad in (0, "many")),
     *(({"expected_reports": bad, "mechanism": INSET}, REPORTS) for bad in (0, "many")),
 ]
@@ -276,7 +276,7 @@ def test_bad_arguments_are_refused(bad: dict[str, Any], message: str) -> None:
 
 
 def stronger(mechanism: Any) -> Any:
-    """Return the mechanism with one unit more of extra weight than e^epsilon allows."""
+    """Return the mechanism with one more unit of extra weight than e^epsilon allows."""
     k = mechanism.kernel
     background = (UNIT - k.window * (k.extra + 1)) // k.codes
     fields = [k.codes, k.nodes, k.window, background, k.extra + 1]
@@ -352,7 +352,7 @@ def part(value: Any, at: tuple[Any, ...]) -> Any:
 
 
 def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
-    """Return a copy in which the part at this path is another."""
+    """Return a copy with the part at this path replaced."""
     if not at:
         return new
     result = copy.deepcopy(value)
@@ -381,7 +381,7 @@ def test_every_part_of_the_bytes_is_needed() -> None:
         with pytest.raises(TaskError):
             Task.from_bytes(msgpack.packb(removed(FIELDS, at)))
         good = part(FIELDS, at)
-        # The same number in another type is another spelling, which no device may take for this task.
+        # The same number as another type is a different encoding, which no device may accept as this task.
         for junk in [*JUNK, float(good)] if type(good) is int else JUNK:
             if junk == good and repr(junk) == repr(good):
                 continue
@@ -390,7 +390,7 @@ def test_every_part_of_the_bytes_is_needed() -> None:
                 task = Task.from_bytes(forged)
             except ArcwiseError:
                 continue
-            # A valid other value of a free field, such as another epsilon: then it is that task.
+            # A valid new value of a free field, such as another epsilon, gives that other task.
             assert task.to_bytes() == forged
             assert task != a_task()
 
@@ -399,7 +399,7 @@ def test_other_encodings_of_the_same_fields_are_refused() -> None:
     good = a_task().to_bytes()
     packer = msgpack.Packer(use_single_float=True)
     single_floats = packer.pack(FIELDS)
-    # The leading array header and version in longer forms: equal content, other bytes, so another id.
+    # The array header and the version in longer forms: equal content, other bytes, so another id.
     long_array = b"\xdc\x00\x08" + good[1:]
     long_version = good[:1] + b"\xcc\x01" + good[2:]
     long_string = good[:2] + b"\xd9\x06" + good[3:]
@@ -527,7 +527,7 @@ def test_json_of_no_task_is_refused(bad: Any) -> None:
         b"9" * 5000,
         b"NaN",
         b'"\\ud800"',
-        # Whoever reads the file may see the first, and the device would take the last.
+        # A reader of the file may see the first key, while the device would take the last.
         json.dumps(a_task().to_json()).replace("{", '{"epsilon": 0.01, ', 1).encode(),
     ],
     ids=range(11),
@@ -553,7 +553,7 @@ def test_a_file_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_file_that_may_not_be_read_is_refused_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: Any, **__: Any) -> str:  # root may read everything, so no mode would do
+    def refuse(*_: Any, **__: Any) -> str:  # root may read everything, so no mode would work
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("builtins.open", refuse)

@@ -1,4 +1,4 @@
-"""Immutable values: what `dataclasses` would give, for type checkers too."""
+"""Immutable values behave as with `dataclasses`, for type checkers too."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_nothing_changes_and_nothing_is_added(value: Value) -> None:
 
 
 def test_type_checkers_refuse_assignments() -> None:
-    """mypy says when an ignored error is none: `make types` fails if these pass it."""
+    """mypy reports an ignore without an error, so `make types` fails if these assignments pass."""
     domain, kernel = Interval(0, 1), CirculantKernel(ROW)
     with pytest.raises(AttributeError):
         domain.low = 0.5  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""The golden vectors, which `tests/vectors` writes: what was once published comes out the same for ever."""
+"""The golden vectors of `tests/vectors`: published results must never change."""
 
 from __future__ import annotations
 
@@ -195,5 +195,5 @@ def test_epsilons_stand_for_these_fractions_and_cost_this() -> None:
         sum(relation(Fraction(repr(c["epsilon"])), Fraction(c["epsilon"])) for c in cases)
         for relation in (Fraction.__lt__, Fraction.__gt__)
     )
-    assert above >= 5  # floats above their decimal, and below it: which of the two is taken shows
+    assert above >= 5  # floats above their decimal and below it, so the choice shows
     assert below >= 5

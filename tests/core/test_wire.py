@@ -1,4 +1,4 @@
-"""The wire: what is one batch, and that everything else is refused without a word of it."""
+"""The wire: valid batches are read, and everything else is refused without repeating any of it."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ MESSAGES = {
     "the epoch is not an unsigned integer below 2**32",
     "the codes are not a bin of at least one byte",
 }
-"""All that an error may say: constants, so nothing that a body holds can come back in one."""
+"""All messages of errors: constants, so no content of a body can appear in one."""
 
 
 def refused(body: bytes) -> str:
-    """Return the message with which a body is refused; nothing else may escape."""
+    """Return the message with which a body is refused; no other exception may escape."""
     with pytest.raises(WireError) as caught:
         decode_batch(body)
     assert caught.value.__cause__ is None
@@ -94,7 +94,7 @@ WRONG_FIELDS: list[tuple[str, list[Any]]] = [
     ),
     ("the codes are not a bin of at least one byte", [b"", None, 0, 7, True, 1.5, {}]),
 ]
-"""What is refused in each field, and what is said of it."""
+"""Invalid values of each field, and the message for each."""
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_tree_of_arrays_is_refused_at_its_first_branch() -> None:
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < len(tree) / 2  # all of it takes some twenty times as much
+    assert peak < len(tree) / 2  # all of it takes about twenty times as much
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_sizes_are_checked_first() -> None:
 
 
 def reads_or_refuses(body: bytes) -> None:
-    """Check that a body is a batch within its bounds, or refused with one of the known messages."""
+    """Check that a body is a batch within its bounds, or is refused with one of the known messages."""
     batch = None
     with contextlib.suppress(WireError):
         batch = decode_batch(body)

@@ -1,4 +1,4 @@
-"""Bodies decoded by the thousand: the decisions of `decode_batch` for every body, however hostile."""
+"""Bodies decoded by the thousand: every body, however hostile, is treated as by `decode_batch`."""
 
 import struct
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def batches(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def other_encodings(draw: st.DrawFn) -> bytes:
-    """Return a batch, or nearly one, in other bytes than `encode_batch` writes."""
+    """Return a batch, or nearly one, in a different encoding from that of `encode_batch`."""
     kind = draw(st.integers(0, 3))
     number = draw(st.integers(0, 256 ** (1 << kind) - 1))
     parts = [
@@ -78,7 +78,7 @@ ANY = st.one_of(
 
 
 def decided(some: Sequence[bytes]) -> list[Batch | None]:
-    """Return what numpy reads of bodies that lie one after the other."""
+    """Return numpy's results for bodies that lie one after the other."""
     offsets = np.fromiter(accumulate(map(len, some), initial=0), np.int64, len(some) + 1)
     data = np.frombuffer(b"".join(some), np.uint8)
     fields = read_fields(data, offsets)

@@ -1,4 +1,4 @@
-"""`arcwise count`, and that its files and its sources go on to `arcwise estimate`."""
+"""`arcwise count`, and the use of its files and its sources with `arcwise estimate`."""
 
 import json
 from contextlib import closing

@@ -1,6 +1,6 @@
-"""Spark counts the same integers, on two executors, also when one of them is killed in the middle.
+"""Spark counts the same integers on two executors, even if one of them is killed midway.
 
-By hand: ``make test-spark`` makes an environment of its own for it, because pyspark takes 400 MB.
+By hand: ``make test-spark`` makes a separate environment for it, because pyspark takes 400 MB.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ if shutil.which("java") is None:
     pytest.skip("there is no Java here", allow_module_level=True)
 
 RULES: dict[str, Any] = {"now": NOW, "max_batch_codes": MOST_CODES}
-pytestmark = pytest.mark.filterwarnings("ignore")  # those of Spark's own modules
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Spark's own modules
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def executors(application: str) -> list[int]:
 def test_a_killed_executor_changes_no_integer(spark: Any, tmp_path: Path) -> None:
     rows = parquet(tmp_path, 3, files=24, count=6000)
     counts, rejected = expected(rows)
-    # A task for each file, so that there is a middle.
+    # A task for each file, so that the kill comes midway.
     for key in ("maxPartitionBytes", "openCostInBytes"):
         spark.conf.set(f"spark.sql.files.{key}", 1 << 16)
     tracker = spark.sparkContext.statusTracker()
@@ -98,7 +98,7 @@ def test_a_killed_executor_changes_no_integer(spark: Any, tmp_path: Path) -> Non
     done = threading.Event()
 
     def kill() -> None:
-        """Kill an executor while tasks of a stage run that has finished others."""
+        """Kill an executor that has finished some tasks while other tasks of the stage run."""
         while not done.is_set():
             for stage in tracker.getActiveStageIds():
                 info = tracker.getStageInfo(stage)
@@ -109,7 +109,7 @@ def test_a_killed_executor_changes_no_integer(spark: Any, tmp_path: Path) -> Non
                     return
             time.sleep(0.002)
 
-    for _ in range(5):  # a query may be over before it was looked at
+    for _ in range(5):  # a query may end before the test looks at it
         killer = threading.Thread(target=kill)
         killer.start()
         try:

@@ -1,4 +1,4 @@
-"""`count_table` on engines that run here: the integers and the rejects of plain loops, everywhere."""
+"""`count_table` on engines that run here: the same integers and rejects as plain loops, on every engine."""
 
 import json
 import subprocess
@@ -130,7 +130,7 @@ def test_frames_and_tables_count_alike() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_bodies_in_a_table_count_as_bodies_in_python(seed: int) -> None:
-    # Ids that are too short are no bodies, and an epoch beyond 32 bits is not one either.
+    # Ids that are too short are not bodies; nor is an epoch beyond 32 bits.
     rows = on_the_wire(some_rows(seed, nulls=False))
     raw = [*bodies(rows), b"", b"heading", bodies(rows[:1])[0] + b"x"]
     counts, rejected = expected(rows)

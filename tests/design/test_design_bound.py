@@ -1,4 +1,4 @@
-"""The lower bound: a certificate that holds whatever the solver returns, and that no mechanism beats."""
+"""The lower bound: a certificate that holds for any output of the solver, and that no mechanism beats."""
 
 import json
 import math
@@ -27,7 +27,7 @@ UNIT = Interval(0, 1)
 def brute_force(epsilon: float, inputs: int, outputs: NDArray[Any], *, unbiased: bool) -> float:
     """Return the least worst case at the inputs with these outputs, on [-1, 1].
 
-    By one plain linear program, without symmetry, cuts or multipliers.
+    It comes from one plain linear program, without symmetry, cuts or multipliers.
     """
     x = np.linspace(-1, 1, inputs)
     k, power = len(outputs), 2 if unbiased else 1
@@ -61,7 +61,7 @@ def brute_force(epsilon: float, inputs: int, outputs: NDArray[Any], *, unbiased:
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 @pytest.mark.slow
 def test_bounds_agree_with_the_optimum_on_a_grid(epsilon: float) -> None:
-    """The grid's optimum restricts outputs and inputs to a grid: it is near the bound, on either side."""
+    """The grid restricts both outputs and inputs, so its optimum is near the bound, on either side."""
     entry = REFERENCE["optimum"][str(epsilon)]
     assert lower_bound(UNIT, epsilon) == pytest.approx(entry["unbiased_var01"]["lp"], rel=1e-3)
     grid = entry["classical_L1"]
@@ -114,7 +114,7 @@ def test_the_bound_is_the_optimum_of_its_inputs(epsilon: float, unbiased: bool) 
 @settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.floats(0.2, 4.0), st.sampled_from([1.0, 1.5, 2.0, 3.0]), st.booleans())
 def test_any_multipliers_prove_a_bound(seed: int, epsilon: float, power: float, unbiased: bool) -> None:
-    """Weak duality, on tables drawn at random: no multipliers prove more than a table of that kind has."""
+    """Weak duality on random tables: no multipliers prove more than such a table attains."""
     rng = np.random.default_rng(seed)
     power = 2.0 if unbiased else power
     x = np.linspace(-1, 1, 5)
@@ -130,7 +130,7 @@ def test_any_multipliers_prove_a_bound(seed: int, epsilon: float, power: float, 
         rows /= rows.sum(axis=1, keepdims=True)
     loss = (rows * np.abs(outputs - x[:, None]) ** power).sum(axis=1)
     assert bound <= loss.max()
-    # What is proved is the value less the depth of G, and G on any grid is not deeper.
+    # The proven bound is the value minus the depth of G; G on any grid is not deeper.
     y = np.linspace(-3, 3, 2001) if unbiased else np.linspace(-1, 1, 2001)
     price = multipliers.loss[:, None] * np.abs(y - x[:, None]) ** power
     price = price - multipliers.mean[:, None] * y - multipliers.total[:, None]

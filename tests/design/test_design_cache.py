@@ -1,4 +1,4 @@
-"""The designs on disk: found again, and never trusted."""
+"""Designs on disk are found again, and never trusted."""
 
 import json
 import multiprocessing
@@ -22,7 +22,7 @@ solved = cache(partial(find_table, notify=lambda *_: None))
 
 @pytest.fixture(autouse=True)
 def _solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Solve each program once; what is kept, read and checked is as ever."""
+    """Solve each program once; designs are still kept, read and checked as usual."""
     monkeypatch.setattr(module, "find_table", lambda goal, outputs, _: solved(goal, outputs))
 
 
@@ -32,7 +32,7 @@ def make() -> Any:
 
 @pytest.fixture(scope="module")
 def design(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Return the name of the file of one kept design, and what is in it."""
+    """Return the file name and the content of one kept design."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ARCWISE_CACHE", str(folder))
@@ -99,7 +99,7 @@ def edit(change: Callable[[dict[str, Any]], Any]) -> Callable[[Path], None]:
 
 
 def move_weight(stored: dict[str, Any], amount: int) -> None:
-    """Move weight inside the first row: its sum stays, its ratios do not."""
+    """Move weight inside the first row, so that its sum stays and its ratios change."""
     row = [int(weight) for weight in stored["rows"][0]]
     least = min(range(len(row)), key=row.__getitem__)
     row[least] -= amount

@@ -1,4 +1,4 @@
-"""Designs on the values of a lattice: exact, optimal by the dual bound, and what they gain."""
+"""Designs on the values of a lattice: exact, optimal by the dual bound, and their gains."""
 
 import math
 from fractions import Fraction
@@ -60,7 +60,7 @@ def test_the_table_is_exact_at_every_value(domain: Interval, epsilon: float) -> 
         assert mechanism.mean(value) == pytest.approx(value, abs=1e-12)
 
 
-# Reports that the default goal's mean needs for each report of the design, at the worst value.
+# Reports that the default goal's mean needs per report of the design, at the worst value.
 GAINS = {
     RATINGS: {0.5: 1.318, 1.0: 1.308, 2.0: 1.362, 4.0: 2.426},
     LIKERT: {0.5: 1.307, 1.0: 1.360, 2.0: 1.728, 4.0: 1.220},
@@ -100,7 +100,7 @@ def test_squared_errors_have_outputs_between_values() -> None:
 @pytest.mark.parametrize("goal", ["direction", "value"])
 @pytest.mark.parametrize("size", [3, 7, 8, 24])
 def test_circles(size: int, goal: str) -> None:
-    """A row that falls away from the value: all windows around it, by brute force."""
+    """Each row falls away from the value: compared with all windows around it, by brute force."""
     domain = Circle(360, step=360 / size)
     mechanism = designed(domain, 1.5, goal)
     assert isinstance(mechanism, DesignedCircular)

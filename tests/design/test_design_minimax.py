@@ -1,7 +1,4 @@
-"""Designed mechanisms: exact ratios and means, the worst case over all inputs, and how near the bound it is.
-
-`reference_design.json` holds worst cases of published mechanisms, and optima found on a grid by other means.
-"""
+"""Designed mechanisms: exact ratios and means, the worst case over all inputs, the distance to the bound."""
 
 import json
 import math
@@ -103,7 +100,7 @@ def test_worst_case_counts_inputs_between_nodes(domain: Interval, epsilon: float
     errors = mechanism.expected_errors(x, 2.0)
     assert errors.max() <= worst * (1 + 1e-9)
     assert errors.max() >= worst * (1 - 1e-3)
-    # At the nodes alone the variance is smaller: rounding between them costs something.
+    # At the nodes alone the variance is smaller, because rounding between them costs something.
     assert errors[::64].max() < worst * (1 - 1e-6)
 
 
@@ -155,7 +152,7 @@ def test_the_ends_of_epsilon(epsilon: float, goal: str) -> None:
     ratio = there(mechanism.kernel.ratio())
     assert ratio <= exp_lower_bound(epsilon)
     worst = worst_case(mechanism, goal=goal)
-    # What Duchi's mechanism has, and what always reporting the middle has.
+    # The value of Duchi's mechanism, and that of always reporting the middle.
     assert worst <= (0.25 / math.tanh(epsilon / 2) ** 2 * (1 + 1e-6) if goal == "mean" else 0.5)
 
 

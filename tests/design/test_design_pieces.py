@@ -1,4 +1,4 @@
-"""The m-piece framework: found by optimisation, equal to the closed forms; and what lies beyond pieces."""
+"""The m-piece framework: optimised numerically, equal to the closed forms; and designs beyond pieces."""
 
 import math
 from typing import Any
@@ -50,7 +50,7 @@ def test_more_than_three_pieces_do_not_help(m: int, power: float, circular: bool
 @pytest.mark.parametrize("outputs", [(-0.3, 1.3), (-0.07, 1.6), (-2.0, 1.0), (0.0, 1.4)])
 @pytest.mark.parametrize("power", [1.0, 2.0])
 def test_outputs_may_have_a_range_of_their_own(outputs: tuple[float, float], power: float) -> None:
-    """Against a scan over windows {|y - x| < t} at both ends of [0, 1], the worse of which counts."""
+    """Compared with a scan over windows {|y - x| < t} at the worse end of [0, 1]."""
     low, high = outputs
     t = np.geomspace(1e-4, high - low, 40_001)
     for epsilon in (0.5, 2.0, 6.0):
@@ -99,7 +99,7 @@ def test_fewer_pieces_are_worse_where_they_must_be() -> None:
 @settings(max_examples=50)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 6.0), st.integers(2, 6), st.sampled_from([1.0, 2.0, 3.0]))
 def test_for_given_ends_no_levels_beat_the_search(seed: int, epsilon: float, m: int, power: float) -> None:
-    """Levels as a linear program over all densities with these ends, without a word on two levels."""
+    """Levels as a linear program over all densities with these ends, without assuming two levels."""
     edges = np.sort(np.append([0.0, 1.0], np.random.default_rng(seed).uniform(0, 1, m - 1)))
     width = np.diff(edges)
     area = np.diff(edges ** (power + 1)) / (power + 1)
@@ -149,7 +149,7 @@ def test_two_pieces_are_the_best_of_their_kind(epsilon: float) -> None:
     others = [two_piece_errors(width, epsilon, x).max() for width in np.linspace(0.02, 0.98, 49)]
     assert pieces.worst <= min(others) * (1 + 1e-3)
     three = interval_expected_error(0.0, epsilon)
-    # Up to about epsilon 1.7 the window may stay at an end; then the inputs in the middle suffer.
+    # Up to about epsilon 1.7 the window may stay at an end, and then inputs in the middle are worst.
     assert pieces.worst == pytest.approx(three, rel=1e-9) if epsilon < 1.5 else pieces.worst > 1.01 * three
 
 
@@ -159,7 +159,7 @@ def test_one_piece_is_uniform() -> None:
     assert pieces.levels == pytest.approx((1 / 6,))
     assert pieces.worst == pytest.approx(12.0)
     assert optimal_pieces(1, 3.0, 1.0, Circle(8)).worst == pytest.approx(2.0)
-    # On a circle two pieces cut at 0 are no better for |y-x|: an input opposite to their window suffers.
+    # On a circle, two pieces cut at 0 are no better for |y-x|: an input opposite to their window is worst.
     assert optimal_pieces(2, 3.0, 1.0, Circle(8)).levels == pytest.approx((1 / 8,))
 
 

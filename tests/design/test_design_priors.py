@@ -1,4 +1,4 @@
-"""Designs for a population: unbiased everywhere, of least variance there, bounded where it is another."""
+"""Designs for a population: unbiased everywhere, of least variance there, bounded elsewhere."""
 
 from fractions import Fraction
 from functools import cache
@@ -54,7 +54,7 @@ def test_the_table_is_exact_and_unbiased_for_everybody(population: str, epsilon:
         assert mechanism.mean(value) == pytest.approx(value, abs=1e-12)
 
 
-# How many times as many reports goal "mean" without a population needs, and the default goal.
+# Reports needed relative to the population's design: by goal "mean" without a population, and by default.
 FEWER = {(SKEWED, 2.0): (1.195, 1.135), (NARROW, 2.0): (1.570, 1.233), (NARROW, 4.0): (2.265, 1.723)}
 
 
@@ -69,7 +69,7 @@ def test_fewer_reports_are_needed_where_the_population_is_right(population: str,
 
 @pytest.mark.slow
 def test_the_default_goal_of_ten_populations_needs_more_reports_than_the_design_for_them() -> None:
-    """Without a prior goal "mean" needs more reports there than the default goal, at epsilon 2."""
+    """Without a prior, goal "mean" needs more reports there than the default goal, at epsilon 2."""
     ten = (
         *("uniform", SKEWED, "beta:5,1", NARROW, "normal:0.4,0.1", "normal:0.5,0.2"),
         "0.5*normal:0.3,0.05 + 0.5*normal:0.7,0.08",
@@ -95,7 +95,7 @@ def test_what_a_wrong_population_costs_is_bounded(population: str, epsilon: floa
 
 @pytest.mark.slow
 def test_no_table_on_a_fine_grid_of_outputs_is_better() -> None:
-    """The whole program at once, without symmetry, by another formulation: one variable for each cell."""
+    """The whole program in one piece, without symmetry, formulated with one variable for each cell."""
     epsilon, nodes = 2.0, 5
     domain = Interval(0, 4, step=1)
     mechanism = minimax(domain, epsilon, population=SKEWED, cache=False)

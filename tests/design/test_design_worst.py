@@ -1,4 +1,4 @@
-"""Worst cases over all inputs against dense sampling of inputs, and programs against plain ones."""
+"""Worst cases over all inputs compared with dense sampling, and programs compared with plain ones."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_largest_variance_of_unbiased_rows(seed: int, nodes: int) -> None:
 @pytest.mark.parametrize("unbiased", [True, False])
 @pytest.mark.parametrize(("nodes", "codes"), [(5, 6), (5, 7), (4, 6), (4, 5)])
 def test_the_symmetric_program_is_the_whole_one(nodes: int, codes: int, unbiased: bool) -> None:
-    """With cuts at the nodes only, symmetry halves the program and does not change what it finds."""
+    """With cuts at the nodes only, symmetry halves the program and does not change its result."""
     goal = Goal(1.2, nodes, 2.0 if unbiased else 1.0, unbiased)
     outputs = np.linspace(-1, 1, codes) * goal.reach * (1.1 if unbiased else 1.0)
     count = (nodes + 1) // 2
@@ -106,7 +106,7 @@ def test_solved_tables_are_what_they_say(nodes: int, codes: int, power: float, u
     if unbiased:
         assert table.rows @ outputs == pytest.approx(goal.positions, abs=1e-8)
     assert table.worst == pytest.approx(sampled(table.rows, outputs, power).max(), rel=1e-5)
-    # A small step predicts what it is worth, to first order.
+    # A small step changes the value as predicted, to first order.
     step = 1e-5
     limits = np.tile([-step, step], (codes, 1))
     if codes % 2:

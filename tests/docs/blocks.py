@@ -1,4 +1,4 @@
-"""The blocks of a page, with what comments before them say, and what they print."""
+"""The blocks of a page, with the comments before them and the output that they print."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Block:
     Attributes
     ----------
     language, text, line
-        What it is, and where it begins.
+        Its language, its code, and its first line.
     comments
-        What the lines before it say: "not run" and "run by" with a reason or a test, and so on.
+        The comments on the lines before it: "not run" and "run by" with a reason or a test, and so on.
     shown
-        The block behind it that shows what it prints, or None.
+        The block after it that shows its output, or None.
     """
 
     language: str
@@ -41,17 +41,17 @@ class Block:
 
     @property
     def left_out(self) -> bool:
-        """Whether it is not to be run with its page."""
+        """Whether the block is not run with its page."""
         return not {"not run", "run by"}.isdisjoint(self.comments)
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the blocks of a page in their order; what the top of the page says holds for all."""
+    """Return the blocks of a page in order; comments at the top of the page apply to all."""
     lines = text.splitlines()
     found: list[Block] = []
     top = dict[str, str]()
     comments = dict[str, str]()
-    before: Block | None = None  # with nothing but blank lines since
+    before: Block | None = None  # with only blank lines since
     at = 0
     while at < len(lines):
         line = lines[at]
@@ -80,7 +80,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def unsaid(block: str, output: str) -> str:
-    """Return how an output differs from what comments behind `print` say that it is, line by line, or ""."""
+    """Return how an output differs from the comments after `print`, line by line, or ""."""
     lines = output.splitlines()
     for comment in _PRINT.findall(block):
         start = comment.removesuffix(" ...")
@@ -93,11 +93,11 @@ def unsaid(block: str, output: str) -> str:
 
 
 def differs(shown: str, output: str, *, varies: bool = False) -> str:
-    """Return how an output differs from what a page shows, or "".
+    """Return how an output differs from the one that a page shows, or "".
 
-    The lines that are shown follow one another in the output; "..." stands for lines that are left out.
-    Numbers are right to one in a thousand, whole ones to 1 (versions of numpy differ in the last digits), or
-    any where they vary.
+    The lines of the page must follow one another in the output; "..." means omitted lines. Numbers may differ
+    by one in a thousand, whole ones by 1 (versions of numpy differ in the last digits), or by any amount
+    where they vary.
     """
     lines = [line for line in output.splitlines() if line.strip()]
     for part in re.split(r"^ *\.\.\.$", shown, flags=re.MULTILINE):

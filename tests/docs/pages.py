@@ -1,4 +1,4 @@
-"""Pages, run as pasted: ``python -m tests.docs.pages PAGE...`` runs their blocks in a temporary folder."""
+"""Run pages as pasted: ``python -m tests.docs.pages PAGE...`` runs their blocks in a temporary folder."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Page:
         )
 
     def run(self) -> int:
-        """Run all blocks in the working folder, and return how many there were."""
+        """Run all blocks in the working folder, and return their number."""
         count = 0
         try:
             for block in blocks(self._path.read_text(encoding="utf-8")):
@@ -141,7 +141,7 @@ class Page:
             return output
 
     def _start(self, text: str) -> None:
-        """Start what keeps running, and wait until somebody listens where the page says."""
+        """Start a long-running command, and wait until it listens at the address on the page."""
         log = tempfile.TemporaryFile()  # noqa: SIM115 (it keeps being written)
         process = subprocess.Popen(
             ["bash", "-euc", text], stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -165,7 +165,7 @@ def _arcwise(arguments: list[str]) -> str:
 
 
 def _check_extras(line: str) -> None:
-    """What is installed is arcwise itself: its extras must exist."""
+    """Check the extras of an install command: they must be extras of arcwise itself."""
     listed = (ROOT / "pyproject.toml").read_text("utf-8").partition("[project.optional-dependencies]")[2]
     extras = re.findall(r"^(\w+) = \[", listed.partition("\n[")[0], re.MULTILINE)
     for names in re.findall(r"arcwise\[([^\]]*)\]", line):
@@ -174,9 +174,9 @@ def _check_extras(line: str) -> None:
 
 
 def main(paths: list[str]) -> int:
-    """Run pages, each in a folder of its own."""
+    """Run pages, each in a separate folder."""
     warnings.simplefilter("error")
-    warnings.simplefilter("ignore", ResourceWarning)  # of what lasts to the end of a page
+    warnings.simplefilter("ignore", ResourceWarning)  # of objects that live to the end of a page
     warnings.filterwarnings("ignore", "fetch_arrow_table", DeprecationWarning)  # of ibis
     for path in [Path(each).resolve() for each in paths]:
         # Servers of the page may still be ending, and write there.
@@ -192,4 +192,4 @@ def main(paths: list[str]) -> int:
 if __name__ == "__main__":
     status = main(sys.argv[1:])
     sys.stdout.flush()
-    os._exit(status)  # what a page leaves open ends with it
+    os._exit(status)  # threads and servers of a page end with it

@@ -1,7 +1,7 @@
 """Nothing public is undocumented: commands, options, settings, errors, mechanisms, routes, events, names.
 
-The tables that are written from the source are as the source has them; what the site makes at its build (the
-API, the command line) has words for everything. `tests/server/test_metrics.py` does the same for metrics.
+Tables that are generated from the source match it; the site's generated pages (the API, the command line)
+describe everything. `tests/server/test_metrics.py` does the same for metrics.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 
 
 def test_every_command_and_option_says_what_it_does() -> None:
-    """The page is made of them: `sphinx-click` leaves nothing out but what is hidden."""
+    """The page consists of these texts: `sphinx-click` shows everything that is not hidden."""
     page = (REFERENCE / "cli.md").read_text("utf-8")
     assert ".. click:: arcwise.cli:main\n   :prog: arcwise\n   :nested: full\n" in page
     found = dict(commands(main, "arcwise"))
@@ -61,7 +61,7 @@ def test_tables_are_as_the_source_has_them() -> None:
 
 
 def test_every_cell_of_a_table_from_the_source_has_words() -> None:
-    """Where a table has no words, somebody has to write them: a docstring, a help, a summary."""
+    """If a table cell has no words, somebody has to write a docstring, a help text or a summary."""
     for name in ("settings", "problems", "events", "errors", "mechanisms"):
         for row in TABLES[name]().splitlines()[2:]:
             assert len(row.rstrip(" |").rpartition("|")[2].strip()) >= 3, (name, row)
@@ -75,7 +75,7 @@ def test_every_route_is_on_the_page_of_http() -> None:
 
 @pytest.mark.parametrize("facade", FACADES)
 def test_every_public_name_is_described(facade: str) -> None:
-    """The API has a page for each facade, of all of its names with their docstrings."""
+    """The API has a page for each facade, with all its names and their docstrings."""
     assert f"| `{facade}` |" in (REFERENCE / "api" / "index.md").read_text("utf-8")
     module = importlib.import_module(facade)
     assert module.__doc__
@@ -103,7 +103,7 @@ def described_in(value: Any) -> set[str]:
 
 
 def described_of(cls: type) -> set[str]:
-    """Return the members of a class that have words: their own, or in the class's docstring."""
+    """Return the members of a class that are described in their own or in the class's docstring."""
     found = set[str]()
     for base in cls.__mro__:
         found |= described_in(base) if base.__module__.startswith("arcwise") else set()
@@ -125,7 +125,7 @@ def below(cls: type) -> set[str]:
 
 
 def documented_constant(facade: str, name: str) -> bool:
-    """Return whether a docstring stands below the assignment of a constant, where it is made."""
+    """Return whether there is a docstring below the assignment that defines a constant."""
     module = importlib.import_module(facade)
     for source in [inspect.getsource(module), *sources_of(facade)]:
         if re.search(rf'^{name}\b[^\n]*=(?:[^\n]*\n)+?"""', source, re.MULTILINE):
@@ -134,6 +134,6 @@ def documented_constant(facade: str, name: str) -> bool:
 
 
 def sources_of(facade: str) -> list[str]:
-    """Return the sources of all modules of a facade's package, and of what it takes from elsewhere."""
+    """Return the sources of all modules of a facade's package, and of those that it imports elsewhere."""
     places = [root / "arcwise" for root in (ROOT / "shared", ROOT / "client", ROOT / "server")]
     return [path.read_text("utf-8") for place in places for path in place.rglob("*.py")]

@@ -1,7 +1,7 @@
-"""Figures in README and docs: a command beside each reproduces it, or says where and when it was measured.
+"""Figures in README and docs have a command that reproduces them, or a place and date of measurement.
 
-What counts as a figure's command, and how outputs are compared, is in `tests.support.figures`, which by
-hand runs what is too dear here (`python -m tests.support.figures`).
+`tests.support.figures` defines the command of a figure and the comparison of outputs. Run it by hand (`python
+-m tests.support.figures`) for the figures that take too long here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PAGES = pages()
 ALL = [figures for page in PAGES for figures in figures_of(page)]
 
-# Of a dear table the tests compute some rows.
+# The tests compute some rows of a slow table.
 SAMPLES = {"python -m benchmarks.studies.figures distributions": " --epsilon 1"}
 SLOW = re.compile(
     r"figures (bounds|errors|users|means|directions|widths|distributions|central_releases|integer_noise)"
@@ -37,7 +37,7 @@ FIGURE = re.compile(r"[~±+-]?\s*\d[\d.,]*(\s*(to|of)\s*\d[\d.,]*)?\s*(%|[a-zA-Z
 
 @pytest.fixture(scope="session")
 def designs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Designs are made once, and not in the user's cache."""
+    """Make designs once, and not in the user's cache."""
     return tmp_path_factory.mktemp("designs")
 
 
@@ -57,13 +57,13 @@ def test_the_command_prints_what_the_page_shows(
 
 
 def is_of_figures(table: TableAt) -> bool:
-    """Whether two fifths of the cells but those of the first column are numbers, perhaps with a unit."""
+    """Whether two fifths of the cells outside the first column are numbers, perhaps with a unit."""
     cells = [cell for row in table.cells for cell in row[1:] if cell]
     return bool(cells) and sum(bool(FIGURE.fullmatch(cell)) for cell in cells) >= 0.4 * len(cells)
 
 
 def lacks(table: TableAt) -> list[str]:
-    """What a table of measured figures does not say: command, date, machine."""
+    """Return the missing parts of a measured table's caption: command, date, machine."""
     if table.generated or BY_HAND.search(table.around):
         return []
     wanted = {"a command": COMMAND, "a date": DATE, "a kind of machine (cores)": MACHINE}
@@ -86,7 +86,7 @@ def test_tables_of_figures_say_where_they_come_from(page: Path) -> None:
 def test_tests_and_modules_that_pages_name_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     if page.name.startswith("adding-"):
-        return  # it names what somebody is going to write
+        return  # it names a page that somebody still has to write
     for path, name in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text):
         file = REPOSITORY / path
         assert file.exists(), path

@@ -1,4 +1,4 @@
-"""Every block of README and docs/ runs as pasted, or says why not; links, titles, formulas, pictures."""
+"""Every block of README and docs/ runs as pasted or gives a reason; links, titles, formulas, pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FOUND = {page: blocks(page.read_text(encoding="utf-8")) for page in PAGES}
 RUNS = [page for page, found in FOUND.items() if any(b.language in RUN and not b.left_out for b in found)]
 NOT_RUN = 20
-"""As many blocks may be left out, for a reason."""
+"""The largest number of blocks that may be skipped with a reason."""
 
 READMES = [page for page in (ROOT / "client").rglob("README.md") if "node_modules" not in page.parts]
 LINKED = [*PAGES, ROOT / "CHANGELOG.md", *(ROOT / ".github").glob("*.md"), *READMES]
@@ -70,7 +70,7 @@ def test_what_another_test_runs_is_read_there() -> None:
 
 
 def test_every_comment_about_a_block_is_understood() -> None:
-    """A misspelt one would let a block be run, or left out, by mistake."""
+    """A misspelt comment would let a block be run, or skipped, by mistake."""
     for page in PAGES:
         for comment in re.findall(
             r"^ *<!-- *(?:not run|run by|keeps|varies|skip).*$", page.read_text("utf-8"), re.M
@@ -130,11 +130,11 @@ def test_markers_and_outputs_belong_to_their_blocks() -> None:
     assert [each.comments for each in top] == [{"run by": "tests/x.py"}] * 2
 
 
-# --- what pages hold beside blocks --------------------------------------------------------------------------
+# --- links, titles, formulas, pictures -------------------------------------------------------------------
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that a forge gives the headings of a page, those that stand twice numbered."""
+    """Return the anchors that a forge gives the headings of a page, with numbers for repeated headings."""
     found: dict[str, int] = {}
     result = set()
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
@@ -169,7 +169,7 @@ def test_every_page_has_one_title_and_is_in_a_section() -> None:
 
 
 def test_every_formula_can_be_drawn() -> None:
-    """A site that is built in parallel lacks pages with others."""
+    """A site that is built in parallel would lose some pages."""
     latex2mathml = pytest.importorskip("docutils.utils.math.latex2mathml")
     wrong, found = [], 0
     for page in sorted((ROOT / "docs").rglob("*.md")):

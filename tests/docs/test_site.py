@@ -1,4 +1,4 @@
-"""The site that `make docs` has built: complete, without a network or a broken link, versions."""
+"""The site that `make docs` has built: complete, with versions, no network access and no broken links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SITE = ROOT / "build" / "site" / __version__
 
 
 class Read(HTMLParser):
-    """Notes the anchors of a page, what it links to and what it loads."""
+    """Records the anchors of a page, its links and the files that it loads."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()

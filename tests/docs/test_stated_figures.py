@@ -1,7 +1,4 @@
-"""Figures in sentences of both pages of mathematics: each is computed again, and compared with its sentence.
-
-Tables and outputs name their commands (`test_figures.py`).
-"""
+"""Figures in sentences of both pages of mathematics are computed again and compared."""
 
 from __future__ import annotations
 
@@ -30,7 +27,9 @@ NUMBER = r"(?:(\d[\d.]*(?:e-?\d+)?)|\$?(?:([\d.]+) \\cdot )?(\d+)\^\{(-?\d+)\}\$
 
 
 def unused(epsilon: float) -> float:
-    """Return 1/b, of e^epsilon, for the widths of OPM on 128 nodes, the largest of both domains."""
+    """Return 1/b, as a fraction of e^epsilon, for the widths of OPM on 128 nodes: the largest of both
+    domains.
+    """
     kernels = (
         OptimalPiecewise(Interval(0, 1), epsilon, nodes=128),
         OptimalCircular(Circle(1), epsilon, nodes=128),
@@ -43,14 +42,14 @@ def widest_unused() -> float:
 
 
 def bias_of_variance() -> float:
-    """Return by how much h^2/6 is wrong at most, in squared ranges, wherever between two nodes all are."""
+    """Return the largest error of h^2/6, in squared ranges, if all values lie between the same two nodes."""
     h = 1 / (Task("t", Interval(0, 1), 1.0).mechanism.kernel.nodes - 1)
     t = np.linspace(0.0, 1.0, 1001)
     return float(np.abs(t * (1 - t) * h**2 - h**2 / 6).max())
 
 
 def turned(nodes: int) -> float:
-    """Return by how many degrees at most rounding turns the moment of a value between two nodes."""
+    """Return the largest angle in degrees by which rounding turns the moment of a value between two nodes."""
     step = 2 * math.pi / nodes
     shares = np.linspace(0.0, 1.0, 10_001).tolist()
     return max(math.degrees(abs(cmath.phase((1 - t) + t * cmath.exp(1j * step)) - t * step)) for t in shares)
@@ -58,7 +57,7 @@ def turned(nodes: int) -> float:
 
 Compute = Callable[[], Sequence[float]]
 CASES: list[tuple[str, str, str, Compute]] = [
-    # page, sentence, how each # stands to what is computed (= shown, ^ rounded up, > more), what is computed
+    # page, sentence, relation of each # to the computed number (= shown, ^ rounded up, > more), computation
     (
         MECHANISMS,
         r"With the widths of OPM and 128 nodes, $1/b$ is below # up to $\varepsilon = 8$ and # at 20. It is",

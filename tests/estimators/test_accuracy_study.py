@@ -1,6 +1,6 @@
 """The study of accuracy: its cells and populations, its rivals, and its table.
 
-The whole study is ``python -m benchmarks.studies.accuracy``.
+Run the whole study with ``python -m benchmarks.studies.accuracy``.
 """
 
 import numpy as np

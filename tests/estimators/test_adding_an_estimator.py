@@ -1,4 +1,4 @@
-"""`docs/contributing/adding-an-estimator.md` on a copy of the analysis: its files, its changes, its tests."""
+"""`docs/contributing/adding-an-estimator.md` on a copy of the analysis: its files, changes and tests."""
 
 import os
 import re
@@ -12,11 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "contributing" / "adding-an-estimator.md"
 PART = re.compile(r"```(\w+)\n(.*?)```|`([\w/]+\.py)`", re.DOTALL)
-"""A block of the page, or the path of the file that the next blocks are for."""
+"""A block of the page, or the path of the file for the next blocks."""
 
 
 def changed(text: str, hunk: str) -> str:
-    """Return a text with the one place changed that a hunk describes."""
+    """Return a text with the change of one hunk."""
     lines = hunk.splitlines()
     before = "\n".join(line[1:] for line in lines if not line.startswith("+"))
     after = "\n".join(line[1:] for line in lines if not line.startswith("-"))

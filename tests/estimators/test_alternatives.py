@@ -1,4 +1,4 @@
-"""Plain and smoothed EM: the published steps, their stopping rules, and what they are worse at."""
+"""Plain and smoothed EM: the published steps, their stopping rules, and their weaknesses."""
 
 import math
 from typing import Any
@@ -52,7 +52,7 @@ def test_steps_are_the_published_ones(mechanism: Mechanism, seed: int, steps: in
     tiny = 5e-324
     for smooth, function in ((False, plain_em), (True, smoothed_em)):
         result = function(mechanism, counts, tolerance=tiny, max_iterations=steps)
-        if result.iterations == steps:  # else no step changed a bit of the likelihood
+        if result.iterations == steps:  # otherwise, no step changed a bit of the likelihood
             expected = dense(mechanism, counts, steps, smooth)
             np.testing.assert_allclose(result.probabilities, expected, rtol=1e-7, atol=1e-9)
         assert result.probabilities.sum() == pytest.approx(1.0)
@@ -84,7 +84,7 @@ def test_stops_after_the_first_step_that_changes_less_than_the_tolerance(
 
 
 def test_smoothing_spreads_a_pile_that_held_out_reports_find() -> None:
-    # One fixed survey of a pile at the low end; benchmarks/studies/accuracy.py has the figures of many.
+    # One fixed survey with many values at the low end; benchmarks/studies/accuracy.py covers many surveys.
     mechanism = OptimalPiecewise(Interval(0, 1), 2.0)
     values = np.append(np.zeros(50_000), np.random.default_rng(0).random(50_000))
     truth = node_distribution(mechanism, values)

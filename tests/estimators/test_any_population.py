@@ -1,8 +1,8 @@
-"""Intervals on populations that are not smooth: atoms, whole numbers, places where nobody is.
+"""Intervals on populations that are not smooth: atoms, whole numbers, gaps.
 
-Each test counts the surveys whose intervals hold what is strictly true (`truths`). At a coverage of 0.93 each
-count is below its bound with probability 1e-4 at most, so these find gross failures only; the study finds the
-rest (``python -m benchmarks.studies.coverage``).
+Each test counts the surveys with intervals that hold the exact truth (`truths`). At a coverage of 0.93 each
+count is below its bound with probability 1e-4 at most, so these tests find gross failures only. The study
+finds the rest (``python -m benchmarks.studies.coverage``).
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ TEN = (
 
 
 def fewest(surveys: int) -> int:
-    """Return the number of surveys below which the intervals of so many hold too rarely."""
+    """Return the least number of surveys that must hold the truth, out of this many."""
     return int(binom.ppf(1e-4, surveys, 0.93))
 
 
@@ -99,7 +99,7 @@ def test_quantiles_of_a_circle_with_four_atoms(origin: float) -> None:
 @pytest.mark.parametrize(("n", "surveys"), [(1_000_000, 8), (100_000, 30)])
 @pytest.mark.slow
 def test_a_share_of_whole_numbers_holds_what_is_at_its_end(n: int, surveys: int) -> None:
-    """P(X <= 59) of scores that nobody told arcwise are whole."""
+    """P(X <= 59) of whole scores whose task does not declare a step."""
     one = case(Named("whole-scores", "0 to 100", "normal:60,15@1"), 4.0)
     truth = one.truth.below(0.59)
     assert truth > one.truth.below(0.59, at=False) + 0.02

@@ -33,7 +33,7 @@ def headings(concentration: float, centre: float = 1.0) -> FloatArray:
 
 @pytest.mark.slow
 def test_the_band_covers_the_whole_function() -> None:
-    """Bonferroni holds at 0.95 or more: below 16 of 20 has a probability of at most 0.003."""
+    """Bonferroni ensures 0.95 or more: fewer than 16 of 20 has a probability of at most 0.003."""
     mechanism = OptimalPiecewise(Interval(0, 100), 2.0, nodes=64)
     values = np.sort(100 * np.random.default_rng(1).beta(2, 5, 20_000))
     truth = np.arange(1, len(values) + 1) / len(values)
@@ -92,7 +92,7 @@ def test_bins_are_shares_and_their_points_sum_to_one() -> None:
     assert sum(value.value or 0.0 for value in found.values()) == pytest.approx(1.0)
     alone = share(Survey(mechanism, survey.counts), 12, 13)
     assert found["12:13"].value == alone.value
-    # Which weights are tried for a bound depends a little on those before.
+    # The weights that are tried for a bound depend a little on the previous ones.
     assert found["12:13"].low == pytest.approx(alone.low, abs=0.01)
     assert found["12:13"].high == pytest.approx(alone.high, abs=0.01)
     sectors = OptimalCircular(CLOCK, 1.0)
@@ -189,7 +189,7 @@ def test_bands_of_an_interval_and_their_json() -> None:
 
 
 def test_numbers_far_from_zero_are_told_apart() -> None:
-    """Seconds since 1970: six digits would make one number of the whole day."""
+    """In seconds since 1970, six digits would give the whole day the same number."""
     day = Interval(1.7e9, 1.7e9 + 86_400)
     task = Task("event", day, 2.0)
     counts = simulate_counts(task, "uniform", 20_000, np.random.default_rng(1))
@@ -215,7 +215,7 @@ def test_notes_are_told_once_with_the_rows_that_they_are_about() -> None:
     notes = [line for line in text.splitlines() if line.startswith("  note: ")]
     few = [note for note in notes if "few reports" in note]
     assert len(few) == 1
-    assert few[0].endswith("rough")  # all rows have it
+    assert few[0].endswith("rough")  # all rows have the note
     assert sum("the value is from a smoothed fit" in note for note in notes) == 1
     assert any(note.endswith("(quantiles, bins)") for note in notes)
     assert page.count("<p>note: ") == len(notes)

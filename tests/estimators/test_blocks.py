@@ -1,4 +1,4 @@
-"""Blocks of epochs: whatever sums of them are shown, none and no combination holds fewer than the minimum."""
+"""Blocks of epochs: no shown sum and no combination of sums holds fewer reports than the minimum."""
 
 from itertools import pairwise
 from typing import Any
@@ -44,7 +44,7 @@ def test_no_two_answers_of_different_times_give_an_old_epoch_away(
     questions: list[tuple[int | None, int | None, int]],
     days: int,
 ) -> None:
-    """What two shown sums differ by, apart from epochs that changed meanwhile, is nothing or enough."""
+    """Two shown sums differ by no reports or by enough, apart from epochs that changed meanwhile."""
     later = {epoch: reports.get(epoch, 0) + more.get(epoch, 0) for epoch in {*reports, *more}}
     shown = []
     for counts in (reports, later):
@@ -71,8 +71,8 @@ def test_no_combination_of_what_is_shown_holds_fewer_reports(
 ) -> None:
     """Every shown sum is one of the epochs of whole blocks, so combinations weigh whole blocks.
 
-    Sums as vectors over epochs: two epochs of a block have the same weight in each, and so in every linear
-    combination. What a combination does not cancel is blocks, and a block has at least the minimum.
+    Sums as vectors over epochs: two epochs of a block have the same weight in each sum, and so in every
+    linear combination. Only whole blocks are left in a combination, and a block has at least the minimum.
     """
     sums = [np.zeros(200, np.int64)]
     for first, last, every in questions:
@@ -91,7 +91,7 @@ def test_no_combination_of_what_is_shown_holds_fewer_reports(
     n = np.array([reports.get(epoch, 0) for epoch in range(200)])
     columns, belongs = np.unique(shown, axis=1, return_inverse=True)
     for number, column in enumerate(columns.T):
-        if column.any():  # epochs that nobody can tell apart, whatever is added or subtracted
+        if column.any():  # epochs that no sum or difference of sums can separate
             assert n[belongs.ravel() == number].sum() >= LEAST
     for one in shown:
         for other in shown:
@@ -141,7 +141,7 @@ def test_without_a_minimum_epochs_stay_as_they_are(
         ({5: 10}, [(4, 7)]),
         ({3: 5, 4: 5, 7: 5}, [(4, 7)]),
         (dict.fromkeys(range(12), 3), [(0, 3), (4, 7), (8, 11)]),
-        # An epoch that has enough stays with a neighbour that has not, whatever a third one does.
+        # An epoch with enough reports stays with a neighbour that has too few, for any third epoch.
         ({0: 1, 2: 15}, [(0, 3)]),
         ({0: 1, 2: 15, 3: 10}, [(0, 3)]),
     ],

@@ -1,4 +1,4 @@
-"""Bounds that hold for every population: what makes them valid, on every mechanism, whatever the reports."""
+"""Bounds that hold for every population: their conditions, on every mechanism, for any reports."""
 
 import math
 from itertools import pairwise
@@ -39,11 +39,11 @@ FINE = [
     OptimalPiecewise(Interval(0, 599, step=1), 2.0, placement="clamp"),
     OptimalCircular(Circle(700, step=1), 3.0),
 ]
-"""Of more nodes than the program has variables for."""
+"""On more nodes than the program has variables."""
 
 
 def by_nodes(mechanism: Mechanism, functional: FloatArray) -> FloatArray:
-    """Return a functional by the numbers of the nodes, from one by cells."""
+    """Return a functional by node numbers, from one by cells."""
     return np.roll(functional, first_cell(mechanism))
 
 
@@ -58,7 +58,7 @@ def seen(mechanism: Mechanism, functional: FloatArray, units: FloatArray) -> Flo
 
 
 def people(mechanism: Mechanism, ends: list[float], generator: np.random.Generator) -> FloatArray:
-    """Return places where somebody may be: on a lattice all values, else ends, nodes and some in between."""
+    """Return possible places of people: all values of a lattice, else ends, nodes and some in between."""
     lattice = mechanism.lattice
     if lattice is not None:
         return np.arange(lattice.size) / lattice.steps
@@ -72,7 +72,7 @@ def people(mechanism: Mechanism, ends: list[float], generator: np.random.Generat
 
 
 def inside(units: FloatArray, first: float, last: float, *, circular: bool, by: float) -> BoolArray:
-    """Return which places lie from `first` to `last`, give or take."""
+    """Return which places lie from `first` to `last`, within a tolerance."""
     if circular:
         found: BoolArray = (units - first + by) % 1.0 <= last - first + 2 * by
         return found
@@ -81,7 +81,7 @@ def inside(units: FloatArray, first: float, last: float, *, circular: bool, by: 
 
 
 def some_part(mechanism: Mechanism, generator: np.random.Generator) -> tuple[float, float]:
-    """Return where a part of the domain starts and ends: anywhere, at nodes, or at the ends."""
+    """Return the start and the end of a part of the domain: anywhere, at nodes, or at the ends."""
     at = Places(mechanism).at
     lattice = mechanism.lattice
     if lattice is not None:
@@ -103,7 +103,7 @@ def test_functionals_are_above_the_share_and_above_the_rest(example: Example) ->
         units = people(mechanism, [first, last], generator)
         part = inside(units, first, last, circular=circular, by=1e-12)
         beyond = ~part
-        if places.values is None and last - first < 1.0:  # at the very bounds people are in the rest, too
+        if places.values is None and last - first < 1.0:  # people at the bounds are also in the rest
             ends = [
                 abs((units - end + 0.5 * circular) % 1.0 - 0.5 * circular) < 1e-12 for end in (first, last)
             ]
@@ -116,7 +116,7 @@ def test_functionals_are_above_the_share_and_above_the_rest(example: Example) ->
 
 
 def check_weights(mechanism: Mechanism, bounds: Bounds, functionals: FloatArray, root: float) -> None:
-    """Both parts' weights have means of at least one of the functionals, at every node."""
+    """At every node, the weights of both parts have means of at least one of the functionals."""
     average = bounds.averages([functionals], root)[0]
     kernel = mechanism.kernel
     assert np.isfinite(average.weights).all()
@@ -190,7 +190,7 @@ def test_upper_bounds_are_above_and_increase_with_the_root(
 
 
 def of_count(seen_: int, n: int, most: float = 1.0, *, rest: bool = False) -> Average:
-    """Return the average of a weight that so many reports have, or of that which all others have."""
+    """Return the average of a weight that this many reports have, or of the weight that all others have."""
     p = (n - seen_ if rest else seen_) / n
     variance = p * (1.0 - p)
     third = most**3 * variance * (1.0 - 2.0 * p)
@@ -208,7 +208,7 @@ def test_the_upper_bound_of_a_large_count_is_wilsons(n: int, seen_: int) -> None
 @pytest.mark.parametrize("n", [100, 100_000])
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.95, 0.99, 0.9999])
 def test_a_share_of_few_reports_is_held_as_often_as_promised(n: int, level: float) -> None:
-    """Enumerated: the probability of every count, for shares that 0.01 to 30 reports are expected of."""
+    """Enumerates the probability of every count, for shares with 0.01 to 30 expected reports."""
     counts, expected = np.arange(100), np.geomspace(0.01, 30.0, 400)
     ends = np.array(
         [difference_interval(of_count(k, n), of_count(k, n, rest=True), 1.0, level) for k in counts.tolist()]
@@ -221,7 +221,7 @@ def test_a_share_of_few_reports_is_held_as_often_as_promised(n: int, level: floa
 
 
 def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> list[Value]:
-    """Return shares and quantiles, with a fit that has nothing to do with the reports."""
+    """Return shares and quantiles, with a fit that is unrelated to the reports."""
     low, middle = mechanism.domain.from_unit(np.array([0.0, 0.5])).tolist()
     part, whole = (Survey(mechanism, counts, probabilities=uniform_start(mechanism)) for _ in range(2))
     others = (
@@ -238,7 +238,7 @@ def answers(mechanism: Mechanism, counts: FloatArray, level: float = 0.95) -> li
 def test_reports_without_a_population_have_intervals_within_the_domain(number: int) -> None:
     """One report, two, and any number of one code; warnings are errors.
 
-    Each example has each code and each number of reports once, paired in another way than in the next one.
+    Each example has each code and each number of reports once, and the pairing differs between examples.
     """
     mechanism = EXAMPLES[number].make(4.0)
     codes, domain = mechanism.kernel.codes, mechanism.domain
@@ -272,7 +272,7 @@ def test_equal_counts_have_equal_intervals_and_higher_levels_wider_ones(example:
     several = [answers(mechanism, counts, level) for level in (0.8, 0.95, 0.999)]
     assert several[1] == answers(mechanism, counts.copy(), 0.95)
     for lower, higher in pairwise(several):
-        # A quantile's ends are looked for in a few steps only.
+        # The search for a quantile's ends takes a few steps only.
         slack = [1e-6] + [0.02 * length] * (len(lower) - 1)
         for narrow, wide, by in zip(map(bounded, lower), map(bounded, higher), slack, strict=True):
             assert wide.low <= narrow.low + by
@@ -308,7 +308,7 @@ def test_few_values_have_intervals_at_the_lowest_and_the_highest_level(
 @pytest.mark.parametrize("bounds", [1, 8, 64])
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.9999])
 def test_the_joint_root_of_bounds_that_do_not_depend_on_one_another(bounds: int, level: float) -> None:
-    """4,096 draws with a fixed seed err by about 0.03."""
+    """4,096 draws with a fixed seed are wrong by about 0.03."""
     exact = NormalDist().inv_cdf(level ** (1.0 / bounds))
     assert joint_root(np.eye(bounds), level) == pytest.approx(exact, abs=0.06)
 

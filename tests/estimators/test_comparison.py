@@ -1,4 +1,4 @@
-"""Two samples, or one and a given population, compared: bounds by brute force, coverage, what is shown."""
+"""Comparisons of two samples, or of one with a given population: bounds by brute force, coverage, output."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ def numbers(value: Value | None) -> Any:
 def test_sums_of_averages_are_above_differences_of_all_populations(
     example: Example, ends: tuple[float, float], sizes: tuple[int, int], seed: int
 ) -> None:
-    """Each sample's weights have means above its functional at every node, so the sum is above always."""
+    """Each sample's weights have means above its functional at every node, so their sum is always above."""
     mechanism = example.make(2.0)
     generator = np.random.default_rng(seed)
     nodes = mechanism.kernel.nodes
@@ -88,7 +88,7 @@ def test_roots_undo_upper(value: float, up: float, seed: int) -> None:
     average = Average(value, np.zeros((3, 1)), errors, value + 5.0, 1000.0, 0.0)
     root = average.roots(value + up)
     assert root > 0.0
-    # No level asks for more than 8; at 20 two formulas of the tail meet with a step.
+    # No level needs more than 8; at 20 two formulas of the tail meet with a step.
     assume(root < 15.0)
     assert average.upper(root) == pytest.approx(value + up, rel=1e-6)
     assert average.roots(value) == average.roots(value - 1.0) == 0.0
@@ -144,7 +144,7 @@ def test_coverage_of_comparisons(
         for which, result in told.items():
             for tau in LEVELS:
                 ends = [t.quantile_above(0.0, tau) if circular else t.quantile(tau) for t in (first, second)]
-                # To a rounding error of where the truths are.
+                # Up to a rounding error of the truths.
                 count(f"{which} {tau}", held=near(result.quantile(tau), length * (ends[1] - ends[0]), 1e-6))
             (share,) = result.shares.values()
             mass = [t.arc(*part) if circular else t.share(*part) for t in (first, second)]

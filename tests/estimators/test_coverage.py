@@ -1,6 +1,6 @@
-"""The coverage study: what it takes to be true, when it rejects, and a small seeded part of it.
+"""The coverage study: the truths that it compares with, when it rejects, and a small seeded part of it.
 
-The whole study is ``python -m benchmarks.studies.coverage``.
+Run the whole study with ``python -m benchmarks.studies.coverage``.
 """
 
 import json
@@ -39,7 +39,7 @@ from benchmarks.studies.truths import atoms
 from tests.support.known import there
 
 QUICK = ("beta25", "five-ratings", "eleven-ratings", "five-weekdays", "wind-in-tens")
-"""Of the list; lattices take a third of the time."""
+"""A part of the list; lattices take a third of the time."""
 
 
 def test_truths_of_a_smooth_population() -> None:
@@ -74,7 +74,7 @@ def test_truths_of_a_circle() -> None:
     assert four.arc(0.5, 1.25) == pytest.approx(1.0)
     assert four.arc(0.0, 1.0) == pytest.approx(1.0)
     assert four.quantile_above(0.0, 0.25) == pytest.approx(0.0)
-    assert four.quantile_above(0.25, 0.3) == pytest.approx(0.5)  # what stands at the origin comes first
+    assert four.quantile_above(0.25, 0.3) == pytest.approx(0.5)  # an atom at the origin comes first
     assert four.quantile_above(0.26, 0.75) == pytest.approx(0.0)
     assert four.quantile_above(0.26, 1.0) == pytest.approx(0.25)
 
@@ -111,7 +111,7 @@ def test_the_band_has_to_hold_the_distribution_function_at_an_atom() -> None:
     least, before, most = 0.04, 0.12, 0.72
     band = Band(at, (least, before, most), (least, most, 0.8), "")
     assert holds_everywhere(one, band)
-    # Between P(X < x) and P(X <= x) is not enough, at the atom's very place and before it.
+    # Between P(X < x) and P(X <= x) is not enough, at the atom's own place and before it.
     assert not holds_everywhere(one, replace(band, high=(least, 0.4, 0.8)))
     assert not holds_everywhere(one, replace(band, at=(0.1, 0.299, 0.5), low=(least, 0.4, most)))
     assert not holds_everywhere(one, replace(band, at=(0.1, 0.299, 0.5), high=(least, 0.4, 0.71)))
@@ -127,7 +127,7 @@ def test_the_wealth_of_the_evidence_does_not_grow_while_coverage_is_enough(may_m
         expected = float(binom.pmf(missed_, 30, rate) @ wealths)
         assert expected <= 1 + 1e-9
     assert float(binom.pmf(missed_, 30, may_miss) @ wealths) == pytest.approx(1)
-    # Whatever has happened, one survey more is a fair bet.
+    # After any history, one more survey is a fair bet.
     for surveys, wrong in ((10, 0), (10, 3), (500, 60)):
         after = may_miss * wealth(surveys + 1, wrong + 1, may_miss)
         after += (1 - may_miss) * wealth(surveys + 1, wrong, may_miss)
@@ -148,7 +148,7 @@ def test_however_often_one_looks_few_true_hypotheses_are_rejected() -> None:
 
 
 def study(rate: float, surveys: int, *, rough: bool = False, name: str = "mean") -> Study:
-    """Return surveys of which a rate misses, evenly."""
+    """Return surveys that miss at a given rate, spread evenly."""
     one = Study("estimates", Place(Named("a", "0 to 1", "uniform", "smooth"), 1.0, 10_000))
     hits = [{(name, ""): Answer(int((k + 1) * rate) == int(k * rate), 0.5, rough)} for k in range(surveys)]
     one.add(hits)
@@ -247,7 +247,7 @@ def test_surveys_do_not_depend_on_the_number_of_jobs() -> None:
 
 @pytest.mark.slow
 def test_quick_cells_cover() -> None:
-    """Were each interval to hold the truth in 0.93 of surveys, this would fail for one seed in a hundred."""
+    """If each interval held the truth in 0.93 of surveys, one seed in a hundred would fail."""
     places = [("estimates", Place(named, epsilon, 10_000)) for named in wanted(QUICK) for epsilon in (1.0,)]
     studies = run(places, first=6, most=6)
     assert not missed(studies)
@@ -258,7 +258,7 @@ def test_quick_cells_cover() -> None:
     printed.print(by_population(studies))
     text = printed.file.getvalue()  # type: ignore[attr-defined]
     assert all(re.search(rf"^{name} ", text, re.MULTILINE) for name in QUICK)
-    # With reports enough for everything, all kinds of intervals are there.
+    # With enough reports for everything, there are all kinds of intervals.
     kinds = {name for each in studies for name, _ in each.cells}
     for kind in (
         "mean",

@@ -37,7 +37,7 @@ def both(mechanism: CircularMechanism, counts: FloatArray) -> tuple[Value, Value
 
 
 def around_one(mechanism: CircularMechanism, kappa: float) -> tuple[FloatArray, complex]:
-    """Return a law of the nodes around the angle 1, as von Mises', and its moment."""
+    """Return a law of the nodes around the angle 1, like von Mises', and its moment."""
     nodes = mechanism.kernel.nodes
     at = (np.arange(nodes) + mechanism.kernel.window / 2) / nodes * 2 * math.pi  # type: ignore[attr-defined]
     law = np.exp(kappa * np.cos(at - 1.0))
@@ -154,7 +154,7 @@ def test_length_of_a_uniform_population_is_covered_and_stays_in_bounds() -> None
 def test_reports_of_no_population_are_said_to_be_that() -> None:
     mechanism = OptimalCircular(HEADING, 0.5)
     counts = np.zeros(mechanism.kernel.codes)
-    counts[3] = 10_000  # a device with any value gives this code to one report in fifty or so
+    counts[3] = 10_000  # for any value, a device gives this code in about one report of fifty
     assert all(NO_POPULATION in each.note for each in both(mechanism, counts))
     honest = drawn_counts(mechanism, np.full(128, 1 / 128), 10_000, 1)
     assert not any("no population" in each.note for each in both(mechanism, honest))
@@ -199,7 +199,7 @@ def test_few_reports_and_few_cells() -> None:
 
 @pytest.mark.parametrize("population", ["uniform:220,227.2", "atom:1.4"])
 def test_a_length_holds_what_rounding_to_nodes_shrinks(population: str) -> None:
-    """Of 20 surveys at 0.95, 4 or more miss with a probability of 0.016; all were seen to."""
+    """Of 20 surveys at 0.95, 4 or more miss with a probability of 0.016. An earlier version missed all."""
     mechanism = OptimalCircular(Circle(360), 12.0, nodes=128)
     truth = abs(as_population(population, mechanism.domain).trigonometric_moment())
     generator = np.random.default_rng(8)

@@ -1,4 +1,4 @@
-"""The fitted distribution: its grid, its bins, thinning, and how near it comes to the population."""
+"""The fitted distribution: its grid, its bins, thinning, and its distance to the population."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_uniform_start_is_a_uniform_population() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_stopping_early_is_nearer_to_a_smooth_population(epsilon: float) -> None:
-    # One fixed survey; benchmarks/studies/accuracy.py has the figures of many.
+    # One fixed survey; benchmarks/studies/accuracy.py covers many.
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon)
     truth = node_distribution(mechanism, np.random.default_rng(0).beta(2, 5, 200_000))
     counts = drawn_counts(mechanism, truth, 100_000, 5)
@@ -118,7 +118,7 @@ def test_stopping_early_is_nearer_to_a_smooth_population(epsilon: float) -> None
 
 @pytest.mark.parametrize("epsilon", [12.0, 20.0])
 def test_few_reports_at_a_large_epsilon_are_not_a_uniform_population(epsilon: float) -> None:
-    # Reports are as good as values here, yet some of the 20 that are held out have codes that no other has.
+    # Reports here are nearly exact values, yet some of the 20 that are held out have a code of their own.
     mechanism = OptimalPiecewise(Interval(-60, 180), epsilon)
     values = np.random.default_rng(0).laplace(-2, 18, 5000).clip(-60, 180)
     survey = surveyed(mechanism, values, 100, 1)
@@ -140,7 +140,7 @@ def test_notes_say_that_bins_have_no_band_and_when_nodes_are_few() -> None:
 
 @pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.slow), 4.0])
 def test_uniform_populations_are_found_to_be_nearly_uniform(epsilon: float) -> None:
-    # 0.2 to 0.6 of the distance of plain EM, which is the distance to the population here, not to its users.
+    # 0.2 to 0.6 of plain EM's distance. Here the distance is to the population, not to its users.
     for mechanism in (
         OptimalPiecewise(Interval(0, 1), epsilon, nodes=64),
         OptimalCircular(Circle(1), epsilon, nodes=64),
@@ -157,7 +157,7 @@ def test_uniform_populations_are_found_to_be_nearly_uniform(epsilon: float) -> N
 
 @pytest.mark.parametrize("circular", [False, True])
 def test_reports_that_are_as_good_as_values_are_believed(circular: bool) -> None:
-    """At epsilon 8 the users who reported are known better than the population that they come from."""
+    """At epsilon 8, the reports describe their users better than the population that the users come from."""
     mechanism = (
         OptimalCircular(Circle(1), 8.0, nodes=128) if circular else OptimalPiecewise(Interval(0, 1), 8.0)
     )
@@ -174,7 +174,7 @@ def test_reports_that_are_as_good_as_values_are_believed(circular: bool) -> None
 
 
 def test_few_reports_at_a_small_epsilon_are_not_given_up() -> None:
-    """Ten ages' surveys of 1,000 reports at epsilon 1/4: nearer than plain EM, and than the uniform start."""
+    """Ten surveys of ages, 1,000 reports, epsilon 1/4: closer than plain EM and than the uniform start."""
     mechanism = OptimalPiecewise(Interval(0, 1), 0.25)
     population = as_population("normal:0.38,0.2", mechanism.domain)
     start = uniform_start(mechanism)

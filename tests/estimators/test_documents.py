@@ -1,4 +1,4 @@
-"""Results as JSON objects, and back: every number, note and word of them."""
+"""Results as JSON objects and back: every number, note and word survives."""
 
 import json
 from typing import Any
@@ -39,7 +39,7 @@ FEW = [0, 1, 2, 5, 300]
 
 
 def sent(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a document as it is after a way over the network."""
+    """Return a document as it arrives after it was sent over the network."""
     received: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
     return received
 

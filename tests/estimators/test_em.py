@@ -27,11 +27,11 @@ def dense_step(matrix: FloatArray, counts: FloatArray, f: FloatArray) -> FloatAr
 def random_counts(kernel: Kernel, seed: int) -> FloatArray:
     generator = np.random.default_rng(seed)
     counts = generator.poisson(generator.exponential(5.0, kernel.codes)).astype(np.float64)
-    counts[int(generator.integers(kernel.codes))] += 1.0  # never no report at all
+    counts[int(generator.integers(kernel.codes))] += 1.0  # always at least one report
     return counts
 
 
-# A kernel with half a dozen leftover units in a tiny row: e^epsilon plays no part in the arithmetic.
+# A kernel with six leftover units in a tiny row; the arithmetic does not depend on e^epsilon.
 LEFTOVER = WindowKernel(7, 5, 3, 2**61, (2**64 - 7 * 2**61) // 3, circular=False)
 
 
@@ -44,7 +44,7 @@ def test_a_step_is_the_dense_step(mechanism: Mechanism, seed: int) -> None:
     steps = EMSteps(kernel, counts, start=start)
     dense = start
     for _ in range(3):
-        # Differences of prefix sums of numbers up to 1: exact to about 1e-16, whatever the size.
+        # Differences of prefix sums of numbers up to 1 are exact to about 1e-16 at any size.
         np.testing.assert_allclose(steps.codes[0], dense @ matrix, rtol=1e-9, atol=1e-15)
         steps.step()
         dense = dense_step(matrix, counts, dense)
@@ -120,7 +120,7 @@ def test_no_distribution_beats_the_certificate(mechanism: Mechanism) -> None:
     certified = em_fit(kernel, counts, gap=0.01)
     assert certified.gap <= 0.01
     assert best - certified.log_likelihood <= 0.01
-    # The interior point comes to the same maximum by another road.
+    # The interior point reaches the same maximum by another method.
     newton = Likelihood(matrix, counts).maximize(gap=1e-6)
     assert newton.gap <= 1e-6
     assert best - 1e-9 <= newton.log_likelihood + newton.gap
@@ -183,12 +183,12 @@ def test_leaps_go_where_steps_go_and_never_downhill(mechanism: Mechanism, seed: 
         steps.step()
     assert leaps.probabilities.sum() == pytest.approx(1.0)
     assert likelihood == pytest.approx(steps.log_likelihood()[0], abs=0.02)
-    # A leap may be a step or two ahead or behind where nodes still change.
+    # A leap may be a step or two ahead or behind at nodes that still change.
     assert np.abs(np.cumsum(leaps.probabilities - steps.probabilities)).max() < 0.01
 
 
 def test_long_leaps_are_stable_and_cheap() -> None:
-    # As fit_held_out takes them: 534 stages for 3000 steps, and no farther from EM than half a thousandth.
+    # As fit_held_out runs them: 534 stages instead of 3000 steps, within half a thousandth of EM.
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
     counts = random_counts(mechanism.kernel, 5) * 100
     leaps, steps = EMSteps(mechanism.kernel, counts), EMSteps(mechanism.kernel, counts)

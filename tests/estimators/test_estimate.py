@@ -1,4 +1,4 @@
-"""`estimate` as a whole: what it returns for which task, its JSON, its errors, and merging of counts."""
+"""`estimate` as a whole: its result for each task, its JSON, its errors, and merging of counts."""
 
 import json
 import re
@@ -139,7 +139,7 @@ def test_counts_out_of_bounds() -> None:
     ):
         with pytest.raises(ParameterError, match=message):
             estimate(AGE, wrong)
-    # Exactly the largest sum is taken, one more is not, and a sum beyond 64 bits does not wrap.
+    # The largest sum is accepted, one more is not, and a sum beyond 64 bits does not wrap.
     most = np.zeros(k, dtype=np.int64)
     most[k // 2] = 2**53
     assert check_counts(most, k).sum() == 2**53

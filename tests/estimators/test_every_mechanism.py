@@ -1,4 +1,4 @@
-"""Every registered mechanism: a survey through `estimate`, and what it says against what was asked."""
+"""Every registered mechanism: a survey through `estimate`, compared with the truth."""
 
 import math
 
@@ -23,7 +23,7 @@ def example(request: pytest.FixtureRequest) -> Example:
 
 
 def survey(mechanism: Mechanism) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], Estimate]:
-    """Return the unit values of a skewed population and what its 20,000 reports estimate."""
+    """Return the unit values of a skewed population and the estimate from its 20,000 reports."""
     units = np.random.default_rng(7).beta(2.0, 4.0, REPORTS)
     if mechanism.lattice is not None:
         units = np.rint(units * mechanism.lattice.steps) / mechanism.lattice.steps
@@ -47,7 +47,7 @@ def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
     if isinstance(mechanism, CircularMechanism):
         assert result.direction is not None
         moment = complex(np.exp(2j * math.pi * units).mean())
-        # Between the nodes of a coarse circle directions bend by up to a tenth of their distance.
+        # Between the nodes of a coarse circle, directions bend by up to a tenth of their distance.
         slack = 0.1 * domain.length / mechanism.kernel.nodes
         direction = domain.length * (math.atan2(moment.imag, moment.real) / (2 * math.pi) % 1.0)
         assert result.direction.value is not None
@@ -65,7 +65,7 @@ def test_a_survey_is_estimated(example: Example, epsilon: float) -> None:
     assert mean.method
     width = mean.high - mean.low
     if mean.value is None:
-        # A range of means: nothing is called unbiased, and the truth lies well inside.
+        # A range of means: the note does not call it unbiased, and the truth lies well inside.
         assert "single mean" in mean.note
         assert mean.low < truth < mean.high
     else:

@@ -1,4 +1,4 @@
-"""The fit test: its statistics, its level and power on fixed surveys, the surplus, and what liars can do."""
+"""The fit test: its statistics, level and power on fixed surveys, the surplus, and the effect of liars."""
 
 import json
 import math
@@ -85,7 +85,7 @@ def test_largest_probabilities_and_statistics() -> None:
 
 @pytest.mark.slow
 def test_honest_reports_raise_few_alarms() -> None:
-    """At the nominal level more than 7 alarms in 40 have probability 7e-4; the benchmark has more sets."""
+    """At the nominal level, more than 7 alarms in 40 have probability 7e-4; the benchmark has more sets."""
     rng = np.random.default_rng(8)
     populations = [rng.random(9000), rng.beta(2, 5, 9000), np.full(1, 0.37), np.repeat([0.0, 0.6, 1.0], 9)]
     alarms = 0
@@ -100,7 +100,7 @@ def test_honest_reports_raise_few_alarms() -> None:
 
 @pytest.mark.parametrize(("most", "often"), mostly_slow([(7, 7), (2.5, 2), (30, 30), (30, None)], every=2))
 def test_answers_that_are_repeated_raise_few_alarms(most: float, often: int | None) -> None:
-    """Of 1,000 devices, or 1 to 30 each. At the nominal level 4 or more of 10 have probability 0.001."""
+    """1,000 devices with 1 to 30 reports each. At the nominal level, P(4 or more of 10) is 0.001."""
     weights = np.full(1_000, often) if often else np.random.default_rng(3).integers(1, 31, 1_000)
     law = node_distribution(SMALL, np.random.default_rng(8).beta(2, 5, 9000)) @ SMALL.kernel.matrix()
     alarms = bare = 0
@@ -139,7 +139,7 @@ CORNER_RING = OptimalCircular(Circle(360), 8.0, nodes=128)
 @pytest.mark.parametrize("epsilon", [10.0, 12.0])
 @pytest.mark.slow
 def test_a_code_with_nearly_all_reports_does_not_stand_out(epsilon: float) -> None:
-    """Codes that are rarer than expected make it look too frequent, in units of its own small spread."""
+    """Codes that are too rare make it look too frequent, relative to its own small spread."""
     mechanism = OptimalPiecewise(Interval(0, 127), epsilon)
     nodes = node_distribution(mechanism, [32.0])
     found = [fit_test(mechanism, survey(1_000_000, seed, mechanism, nodes)) for seed in range(10)]
@@ -158,7 +158,7 @@ def test_a_code_with_nearly_all_reports_does_not_stand_out(epsilon: float) -> No
     ids=["atoms at 90 degrees", "uniform on 2 %", "one atom"],
 )
 def test_empty_nodes_raise_no_alarms(mechanism: Mechanism, values: FloatArray) -> None:
-    """Where nearly all nodes are empty. A level of 0.05 gives 6 or more of 40 with probability 0.014."""
+    """Nearly all nodes are empty. At a level of 0.05, 6 or more of 40 have probability 0.014."""
     nodes = node_distribution(mechanism, values)
     alarms = sum(
         fit_test(mechanism, survey(10_000, seed, mechanism, nodes), draws=99).rejected for seed in range(40)
@@ -192,7 +192,7 @@ def test_draws_are_fitted_on_the_nodes_with_mass_only() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_few_reports_at_a_large_epsilon_raise_no_alarm(seed: int) -> None:
-    """Draws of a fit to 100 places repeat some, and the counts none: by G^2 all four would be alarms."""
+    """Draws of a fit to 100 places repeat some codes, and the counts do not: G^2 would raise four alarms."""
     mechanism = OptimalCircular(Circle(360), 10.0)
     spread = np.full(mechanism.kernel.nodes, 1 / mechanism.kernel.nodes)
     result = fit_test(mechanism, survey(100, seed, mechanism, spread), draws=67)
@@ -205,7 +205,7 @@ def test_few_reports_at_a_large_epsilon_raise_no_alarm(seed: int) -> None:
 
 @pytest.mark.parametrize("n", [3_000, 30_000])
 def test_the_projection_agrees_with_fits_where_no_node_is_near_zero(n: int) -> None:
-    """Two nodes far from 0, all codes expected often: one linear step is the fit to a few per cent."""
+    """Two nodes far from 0 and only frequent codes: one linear step agrees with the fit to a few per cent."""
     nodes = np.zeros(SMALL.kernel.nodes)
     nodes[[3, 15]] = 0.5
     face = Face(SMALL.kernel.matrix()[[3, 15]], np.array([0.5, 0.5]), smallest_probabilities(SMALL.kernel))
@@ -220,7 +220,7 @@ def test_the_projection_agrees_with_fits_where_no_node_is_near_zero(n: int) -> N
 
 @pytest.mark.slow
 def test_a_thousandth_or_two_on_one_code_are_found_and_counted() -> None:
-    """0.2 % of the reports. At power 0.9 and coverage 0.95 11 and 3 % of seeds would fail; these hold."""
+    """0.2 % of the reports. At power 0.9 and coverage 0.95, 11 and 3 % of seeds would fail; these pass."""
     found = held = 0
     for seed in range(6):
         counts = survey(100_000, 100 + seed)
@@ -270,7 +270,7 @@ def test_the_bound_on_single_codes_is_exact() -> None:
 @pytest.mark.slow
 def test_liars_about_the_input_are_a_population() -> None:
     truth = np.zeros(LINE.kernel.nodes)
-    truth[-1] = 1.0  # everybody who lies claims the largest value
+    truth[-1] = 1.0  # every liar claims the largest value
     counts = np.rint(expected_counts(LINE, 0.9 * SKEWED + 0.1 * truth, 1e7)).astype(np.int64)
     result = fit_test(LINE, counts)
     assert not result.rejected
@@ -348,7 +348,7 @@ def test_arguments_out_of_bounds(arguments: dict[str, float], message: str) -> N
 @pytest.mark.slow
 @given(share=st.floats(0.001, 0.9), honest=st.floats(0.0, 1.0))
 def test_shift_of_randomised_response(share: float, honest: float) -> None:
-    # Liars send code 1, and no population has it more often than 3/4.
+    # Liars send code 1; in every population its probability is at most 3/4.
     nodes, values = np.array([1 - honest, honest]), np.array([-0.5, 1.5])  # unbiased for the node
     one = 0.25 + 0.5 * honest
     exact = 2 * (min((1 - share) * one + share, 0.75) - one)
@@ -369,7 +369,7 @@ def test_counts_of_other_codes_or_of_too_many_are_refused() -> None:
 
 @pytest.mark.parametrize("counts", [[500, 500], [1, 1], [0, 1], [7, 0], [500, 501]])
 def test_two_values_are_tested(counts: list[int]) -> None:
-    # With as many reports of each, the square of a value moves no variance: the program has nothing to push.
+    # With equal counts, the square of a value moves no variance, so the program has no direction to follow.
     found = fit_test(Task("a", Interval(0, 1, step=1), epsilon=0.5), counts)
     assert {each.estimate for each in found.damage} >= {"mean", "variance", "any share"}
     variances = [each.sending for each in found.damage if each.estimate == "variance"]

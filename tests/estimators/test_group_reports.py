@@ -1,4 +1,4 @@
-"""Groups: intervals for all devices when some were drawn, and what the numbers of reports tell."""
+"""Groups: intervals for all devices when some were drawn, and conclusions from the numbers of reports."""
 
 import math
 from typing import Any
@@ -29,7 +29,7 @@ THREE = Group("three", [DELAY, HEADING, Task("speed", Interval(0, 180), 6.0)], s
 
 
 def drawn(values: FloatArray, share: float, seed: int) -> FloatArray:
-    """Return the values of the devices that drew the task: each with this probability, by itself."""
+    """Return the values of the devices that drew the task, each independently with this probability."""
     return values[np.random.default_rng([seed, 7]).random(len(values)) < share]
 
 
@@ -41,8 +41,9 @@ def reported(task: Task, values: FloatArray, seed: int) -> IntArray:
 def test_coverage_of_the_devices_of_a_group() -> None:
     """200 surveys of the same 6,000 devices, a quarter of which draw the task each time.
 
-    At 0.95 fewer than 177 or more than 199 have probability 1e-4. Without the correction intervals are those
-    of the devices that reported: they cover less than 0.75 of the time here, at which 177 or more have 1e-6.
+    At 0.95, fewer than 177 or more than 199 have probability 1e-4. Without the correction, the intervals are
+    those of the devices that reported. They cover less than 0.75 of the time here, at which 177 or more have
+    1e-6.
     """
     values = np.random.default_rng(4).beta(2, 5, 6000)
     covered = uncorrected = variances = 0
@@ -151,7 +152,7 @@ def test_the_number_of_devices_inverts_the_binomial_law(reports: int, share: flo
 
 
 def test_the_number_of_devices_covers() -> None:
-    """Exactly: over all numbers that are drawn of 250 devices, not over a sample of them."""
+    """Exactly: over all possible numbers of drawn devices out of 250, not over a sample of them."""
     reports = np.arange(251)
     for share in (0.2, 0.5):
         intervals = [devices_behind(int(number), share) for number in reports]
@@ -176,7 +177,7 @@ def test_large_numbers_of_devices() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("group", [VEHICLE, THREE], ids=lambda group: group.name)
 def test_p_values_are_uniform_where_tasks_are_drawn_alike(group: Group) -> None:
-    """400 groups of 500 real choices: Kolmogorov's statistic has a smaller p than 1e-3 once in a thousand."""
+    """400 groups of 500 real choices: Kolmogorov's statistic has a p below 1e-3 once in a thousand."""
     source = InsecureSeededRandomness(3)
     found = []
     for _ in range(400):

@@ -1,6 +1,6 @@
-"""Reports of the clamp placement: means and quantiles are the sets that the reports leave possible.
+"""Reports of the clamp placement: means and quantiles are the sets that are compatible with the reports.
 
-The study is ``python -m benchmarks.studies.clamped``.
+Run the study with ``python -m benchmarks.studies.clamped``.
 """
 
 import numpy as np
@@ -33,8 +33,8 @@ def drawn(task: Task, name: str) -> IntArray:
 
 @pytest.mark.slow
 def test_sets_hold_the_truth() -> None:
-    # 3 x 6 x 2 surveys. Were each to hold the truth in 0.95 of them, fewer than this would in 1e-4 of runs;
-    # quantiles of one survey go together, so their average is taken as one coin.
+    # 3 x 6 x 2 surveys. If each held the truth in 0.95 of them, fewer than this would in 1e-4 of runs;
+    # quantiles of one survey are correlated, so their average counts as one coin.
     means, quantiles = [], []
     for epsilon in (0.5, 1.0, 4.0):
         task = Task("a", Interval(0, 1), epsilon, goal="value")
@@ -63,7 +63,8 @@ def test_many_reports_leave_the_identified_set_and_no_more(epsilon: float, name:
     assert told.value is None
     assert told.low <= population.mean() <= told.high
     width = possible(population, zone(task))
-    # Each end is 1.96 of its errors out; nodes at the zone's inner edge round values out of it or into it.
+    # Each end lies 1.96 standard errors out; nodes at the zone's inner edge round values into it or out of
+    # it.
     nodes = 1 / task.mechanism.kernel.codes
     assert width - 2 * zone(task) * nodes <= told.high - told.low
     assert told.high - told.low <= width + 2 * errors(task, law, 10**14) + 2 * zone(task) * nodes

@@ -1,4 +1,4 @@
-"""Whom an interval speaks about: users' own mean, variance, direction and length against the population's."""
+"""The target of an interval: the mean, variance, direction and length of these users or of the population."""
 
 import math
 from typing import Any
@@ -45,15 +45,15 @@ def test_coverage_of_the_mean_of_these_users() -> None:
         users += mean(Survey(mechanism, counts, target="users")).contains(float(values.mean()))
         population += mean(Survey(mechanism, counts)).contains(float(values.mean()))
     assert 269 <= users <= 298
-    # Two thirds of the reports' variance is that of the values: the wider interval is hardly ever wrong here.
+    # Two thirds of the reports' variance come from the values, so the wider interval is hardly ever wrong.
     assert population == 300
 
 
 @pytest.mark.slow
 def test_coverage_of_the_population_that_users_are_drawn_from() -> None:
-    """300 surveys of other users each time: the interval for these users is too short for a population.
+    """300 surveys, each of different users: the interval for these users is too short for a population.
 
-    At 0.95 fewer than 269 or more than 298 have probability 1e-4; at 0.8, 269 or more have 1e-5.
+    At 0.95, fewer than 269 or more than 298 have probability 1e-4; at 0.8, 269 or more have 1e-5.
     """
     mechanism = OptimalPiecewise(UNIT, 6.0)
     users = population = 0
@@ -100,7 +100,7 @@ def test_no_mechanism_tells_less_of_its_users_than_of_a_population(example: Exam
     counts = drawn_counts(mechanism, law, n, 3)
     users, population = Survey(mechanism, counts, target="users"), Survey(mechanism, counts)
     if isinstance(mechanism, CircularMechanism):
-        # Of two dimensions one may gain and the other lose by the errors of the estimated covariances.
+        # Of two dimensions, one may gain and the other lose by the errors of the estimated covariances.
         if n > 3:
             narrow, wide = direction(users), direction(population)
             assert length(narrow) <= 1.02 * length(wide)
@@ -129,7 +129,7 @@ def test_the_variance_of_devices_is_that_of_their_reports(epsilon: float) -> Non
     at_nodes, between = np.array([2, 2, 9, 30]) / 32, (np.array([2, 2, 9, 30]) + 0.5) / 32
     for values, rounding in ((at_nodes, 1 / 32**2 / 4), (between, 0.0)):
         law = node_distribution(mechanism, values)
-        expected = np.mean([of_reports(x) for x in values]) + rounding  # counted in where there is none, too
+        expected = np.mean([of_reports(x) for x in values]) + rounding  # counted even if there is no rounding
         assert device_variance(kernel, numbers, law) == pytest.approx(expected, rel=1e-9)
 
 
@@ -148,7 +148,7 @@ def test_the_covariance_of_devices_is_that_of_their_reports(epsilon: float) -> N
     counts = drawn_counts(mechanism, law, 1000, 1)
     got = 1000 * first_moment(Survey(mechanism, counts, target="users", probabilities=law)).covariance
     extra = np.linalg.eigvalsh(got - expected)
-    # What is more is the most that rounding to nodes adds: (2 sin(pi/N))^2 / 4 in all.
+    # The rest is at most the maximum effect of rounding to nodes: (2 sin(pi/N))^2 / 4 in all.
     assert extra.min() >= -1e-9
     assert extra.sum() == pytest.approx(math.sin(math.pi / 32) ** 2, rel=1e-6)
 

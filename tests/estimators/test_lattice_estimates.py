@@ -1,4 +1,4 @@
-"""Estimates of tasks on a lattice, beside what the expected counts of a known population must give."""
+"""Estimates of tasks on a lattice, compared with the exact results for a known population."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def population(domain: Domain, seed: int = 1) -> FloatArray:
 
 
 def by_node(mechanism: Mechanism, shares: FloatArray) -> FloatArray:
-    """Return the law of the nodes, from that of the values."""
+    """Return the law of the nodes from the law of the values."""
     nodes = mechanism.place_nodes(np.arange(shares.size, dtype=np.float64)).astype(int)
     return np.bincount(nodes, shares, minlength=mechanism.kernel.nodes).astype(np.float64)
 
@@ -43,7 +43,7 @@ def expected(mechanism: Mechanism, shares: FloatArray) -> IntArray:
 @pytest.mark.parametrize("domain", [SCORES, RATINGS], ids=str)
 @pytest.mark.parametrize("cls", [OptimalPiecewise, RandomizedResponse, SquareWave])
 def test_mean_and_variance_are_those_of_the_values(domain: Interval, cls: type[OptimalPiecewise]) -> None:
-    """No part of rounding to nodes is taken off: there is none."""
+    """Nothing is subtracted for rounding to nodes, because there is no rounding."""
     mechanism = cls(domain, 1.0)
     shares, values = population(domain), domain.values()
     result = estimate(Task("x", domain, 1.0, mechanism=mechanism), expected(mechanism, shares))
@@ -67,7 +67,7 @@ def test_a_clamped_window_bounds_the_mean_and_the_variance(epsilon: float, size:
     mean = float(shares @ values)
     assert result.mean.contains(mean)
     assert there(result.variance).contains(float(shares @ (values - mean) ** 2))
-    # The range is what moving the people of the end zones within them can do, and hardly more.
+    # The range is reached by moving people within the end zones, and is hardly wider.
     middle = np.arange(size).clip(*zone)
     x = 10.0 + 2.0 * float(shares @ middle)
     below, above = shares[: zone[0] + 1].sum(), shares[zone[1] :].sum()
@@ -127,14 +127,14 @@ def test_quantiles_are_values(domain: Interval) -> None:
     for tau, quantile in result.quantiles.items():
         assert {quantile.value, quantile.low, quantile.high} <= set(values.tolist())
         exact = values[np.searchsorted(np.cumsum(shares), float(tau))]
-        # So many reports leave one value, however near the levels of its neighbours are not.
+        # This many reports leave one value, even if the levels of its neighbours are near.
         assert (quantile.low, quantile.value, quantile.high) == (exact, exact, exact), tau
     assert not any("1.5 nodes" in quantile.note for quantile in result.quantiles.values())
 
 
 @pytest.mark.parametrize("domain", [SCORES, RATINGS], ids=str)
 def test_the_band_holds_where_values_are(domain: Interval) -> None:
-    """Its places are values, with their atom below them and not half of it."""
+    """Its places are values, and all of an atom lies below its place, not half of it."""
     task = Task("x", domain, 4.0)
     shares = population(domain)
     band = there(estimate(task, expected(task.mechanism, shares), bands=True).band)
@@ -155,7 +155,7 @@ def test_quantiles_of_a_circle_are_values(origin: float) -> None:
     for tau, quantile in found.items():
         exact = float(order[np.searchsorted(upto, float(tau))])
         assert quantile.value == exact
-        if np.abs(upto - float(tau)).min() > 1e-3:  # else the next value is not ruled out
+        if np.abs(upto - float(tau)).min() > 1e-3:  # otherwise, the next value is not ruled out
             assert (quantile.low, quantile.high) == (exact, exact)
 
 
@@ -194,7 +194,7 @@ def test_few_values_are_bins_of_their_own(domain: Domain) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 50, 99, 100])
 def test_people_who_are_all_at_one_value_are_found_there(place: int) -> None:
-    """Rounded between two nodes, an atom was at both, and no interval of the distribution held it."""
+    """Rounding once moved an atom to two nodes, and no interval of the distribution contained it."""
     task = Task("x", SCORES, 4.0)
     shares = np.zeros(101)
     shares[place] = 1.0
@@ -241,7 +241,7 @@ def test_estimates_of_a_lattice_that_is_too_large_say_so(domain: Domain) -> None
 @pytest.mark.parametrize("domain", [Interval(0, 10, step=1), Interval(1, 5, step=1), HOURS], ids=str)
 @pytest.mark.parametrize(("epsilon", "n"), mostly_slow([(8.0, 1000), (1.0, 10_000), (4.0, 10_000)], every=3))
 def test_the_mode_of_few_values_is_a_value_and_its_set_holds(domain: Domain, epsilon: float, n: int) -> None:
-    """Two values are nearly tied: the hardest case. At 0.95 two misses in 12 have the probability 0.12."""
+    """Two values are nearly tied: the hardest case. At 0.95, two misses in 12 have probability 0.12."""
     task, values = Task("x", domain, epsilon), domain.values()
     generator = np.random.default_rng(11)
     missed = 0

@@ -1,4 +1,4 @@
-"""The certified maximum of the likelihood, and the information matrix of window kernels on the way there."""
+"""The certified maximum of the likelihood, and the information matrix of window kernels that it uses."""
 
 import math
 from typing import Any
@@ -25,7 +25,7 @@ from tests.support.surveys import drawn_counts
 
 @pytest.mark.parametrize("n", [1, 2**53])
 def test_reports_of_a_single_code_give_a_number_and_no_warning(n: int) -> None:
-    # Two of the codes have no probability at one of the nodes, as of mechanisms with a delta.
+    # Two of the codes have no probability at one of the nodes, as in mechanisms with a delta.
     rows = np.array([[0.5, 0.5, 0.0], [0.2, 0.5, 0.3], [0.0, 0.5, 0.5]])
     for counts in np.eye(3) * n:
         found = Likelihood(rows, counts).maximize()
@@ -76,7 +76,7 @@ def test_the_maximum_agrees_with_a_general_optimiser() -> None:
     assert ours.log_likelihood == pytest.approx(-float(general.fun), abs=1e-4)
 
 
-# Of a survey of 1,000 reports at epsilon 8, nearly all of one value: a draw of the fit, and its face.
+# From a survey of 1,000 reports at epsilon 8, nearly all of one value: a draw of the fit, and its face.
 _FACE = (
     "0 6 9 12 18 21 24 78 79 80 94 123 124 125 136 137 141 147 150 162 168 169 170 171 177 180 186 "
     "189 195 205 206 207 211 212 213 214 219 223 224 225 226 231 234 241 249 250"
@@ -90,7 +90,7 @@ _TWICE = [94, 95, 138, 140, 145, 182, 197]
 
 
 def test_steps_that_are_short_do_not_go_round_in_circles() -> None:
-    # With a correction of second order the steps came back to where they had been, 135 nats below.
+    # With a second-order correction, the steps returned to an earlier point, 135 nats below.
     kernel = OptimalPiecewise(Interval(0, 1), 8.0, nodes=251).kernel
     counts = np.zeros(kernel.codes)
     counts[np.array(_ONCE.split(), dtype=int)] = 1.0
@@ -141,7 +141,7 @@ def test_prefix_sums_give_the_product(
         there, (window_information(kernel, taken, seen)(s, more), dense_information(rows)(s, more))
     ):
         solve, tilt, level = factored
-        # With the matrix itself: what A lacks of it acts on x by two products.
+        # With the matrix itself: the part that A lacks acts on x by two products.
         rest = tilt * x.sum() + tilt @ x + level * x.sum()
         np.testing.assert_allclose(solve(product @ x - rest), x, rtol=0, atol=1e-9)
 

@@ -72,7 +72,7 @@ def test_em_is_the_same_on_a_window_and_on_its_table(mechanism: Mechanism, seed:
 
 
 def band(nodes: int, reach: int) -> DesignedTable:
-    """Return a table whose node s gives weight to the codes s to s + 2 reach only, each as much."""
+    """Return a table whose node s gives equal weight to the codes s to s + 2 reach, and none to others."""
     codes = nodes + 2 * reach
     ahead = np.arange(codes) - np.arange(nodes)[:, None]
     rows = np.where((ahead >= 0) & (ahead <= 2 * reach), 1.0, 0.0) / (2 * reach + 1)
@@ -84,7 +84,7 @@ def band(nodes: int, reach: int) -> DesignedTable:
     ("nodes", "reach"), [(9, 1), (40, 3), (400, 1), pytest.param(600, 1, marks=pytest.mark.slow)]
 )
 def test_codes_without_weight_from_most_nodes(nodes: int, reach: int) -> None:
-    """All mass at one node: every other node's share goes to 0, and with it the probability of most codes."""
+    """All mass is at one node; other nodes' shares go to 0, and with them the probability of most codes."""
     mechanism = band(nodes, reach)
     assert mechanism.kernel.ratio() is None
     truth = np.zeros(nodes)
@@ -101,7 +101,7 @@ def test_codes_without_weight_from_most_nodes(nodes: int, reach: int) -> None:
     assert np.isfinite(held_out.log_likelihood)
     median = bounded(quantiles(Survey(mechanism, counts, probabilities=held_out.probabilities))["0.5"])
     assert median.contains((nodes // 3) / (nodes - 1))
-    # On more than 288 nodes weights are alike in blocks of codes, about 128 to the length of the domain.
+    # On more than 288 nodes, weights are constant on blocks of codes, about 128 per length of the domain.
     assert median.high - median.low <= (2.5 / (nodes - 1) if nodes <= 288 else 5 / 128)
 
 
@@ -133,7 +133,7 @@ def test_a_row_that_is_not_symmetric_turns_nothing(lopsided: bool) -> None:
     moment = first_moment(Survey(mechanism, expected_counts(mechanism, law, 1e12)))
     assert complex(*moment.z) == pytest.approx(truth, abs=1e-9)
     assert np.linalg.eigvalsh(moment.covariance).min() > 0
-    # The covariance is that of repeated surveys: 5 standard errors of a variance from 2000 surveys are 0.16.
+    # The covariance matches repeated surveys: 5 standard errors of a variance from 2000 surveys are 0.16.
     many = [first_moment(Survey(mechanism, drawn_counts(mechanism, law, 1000, seed))) for seed in range(2000)]
     spread = np.cov(np.array([one.z for one in many]).T)
     np.testing.assert_allclose(

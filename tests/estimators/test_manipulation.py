@@ -1,4 +1,4 @@
-"""What liars can do: by brute force over all ways to lie, on real estimates, and by random lies."""
+"""The effect of liars: by brute force over all ways to lie, on real estimates, and by random lies."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ SKEWED = node_distribution(LINE, 10 * np.random.default_rng(0).beta(2, 5, 50_000
 ATOMS = 9
 EXACT = 1e-9
 DIRECTIONS = 2e-5
-"""What 720 directions may make bounds of a resultant length too wide by: 1 / cos(pi / 720) - 1 is 1e-5."""
+"""720 directions may widen bounds of a resultant length by this: 1 / cos(pi / 720) - 1 is 1e-5."""
 
 shares = st.floats(0.01, 0.9)
 laws = st.tuples(st.integers(0, 10**6), st.sampled_from([0.05, 0.3, 2.0])).map(
@@ -46,7 +46,7 @@ def by_name(found: tuple[Damage, ...]) -> dict[str, Damage]:
 
 
 def line_estimates(nodes: FloatArray) -> dict[str, float]:
-    """The estimates of a law of SMALL's nodes, from its moments and from the quantiles' own estimator."""
+    """Return estimates for a law of SMALL's nodes, from its moments and the quantiles' own estimator."""
     at, widths = SMALL.node_units(np.arange(12.0)), np.diff(cell_edges(SMALL))
     widths[[0, -1]] = 0.0
     mean = float(nodes @ at)
@@ -56,7 +56,7 @@ def line_estimates(nodes: FloatArray) -> dict[str, float]:
 
 
 def line_distance(first: FloatArray, second: FloatArray) -> float:
-    """Wasserstein-1 of two laws of SMALL's nodes; the difference of their F is linear in each cell."""
+    """Return Wasserstein-1 of two laws of SMALL's nodes; the difference of their F is linear in each cell."""
     at_edges = np.cumsum(first - second)[:-1]
     left, right = np.abs(at_edges[:-1]), np.abs(at_edges[1:])
     apart = at_edges[:-1] * at_edges[1:] < 0
@@ -115,7 +115,7 @@ def contains(span: tuple[float, float], value: float, period: float | None = Non
 @pytest.mark.parametrize("lies", range(1, ATOMS))
 @pytest.mark.parametrize("seed", range(8))
 def test_the_ranges_are_attained_by_one_of_all_ways_to_lie(lies: int, seed: int) -> None:
-    """Nine equal atoms: the honest are any nine less `lies` of them, or a mixture of such choices."""
+    """Nine equal atoms: the honest are any nine minus `lies` of them, or a mixture of such choices."""
     rng = np.random.default_rng(seed)
     at = np.sort(rng.random(ATOMS) ** (1, 4)[seed % 2])
     at[0], at[-1] = (0.0, 1.0) if seed % 3 else at[[0, -1]]
@@ -154,7 +154,7 @@ def test_the_ranges_of_moments_are_attained(lies: int, seed: int) -> None:
     found = circle_reach(mechanism, nodes, lies / 8)
     low, high = found["resultant length"].honest
     assert high == pytest.approx(np.abs(honest).max(), abs=DIRECTIONS)
-    # The convex hull is all segments between its points. Two and fewer choices leave nothing inside of it.
+    # The convex hull is all segments between its points. Two or fewer choices leave nothing inside it.
     start, step = honest[:, None], honest[None] - honest[:, None]
     along = np.clip(-(start * step.conj()).real / np.maximum(np.abs(step) ** 2, 1e-30), 0, 1)
     nearest = float(np.abs(start + along * step).min())
@@ -178,7 +178,7 @@ CELL = 10 / 127
 
 
 def estimated(mechanism: Mechanism, nodes: FloatArray) -> dict[str, float]:
-    """The estimates that a user is shown, from exact counts."""
+    """Return the estimates that a user sees, from exact counts."""
     counts = np.rint(expected_counts(mechanism, nodes, 1e9)).astype(np.int64)
     task = Task("lies", mechanism.domain, epsilon=mechanism.epsilon, mechanism=mechanism)
     found = estimate(task, counts)
@@ -188,13 +188,13 @@ def estimated(mechanism: Mechanism, nodes: FloatArray) -> dict[str, float]:
 
 
 def test_estimates_move_by_what_is_told() -> None:
-    """Liars at the extremes; nothing is random. Quantiles have the resolution of the grid: half a cell."""
+    """Liars are at the extremes and nothing is random. Quantiles have the grid's resolution: half a cell."""
     share = 0.04
     told = by_name(damage(SHARP, SKEWED, share, reports=1e9, critical=3.0))
     ends = np.eye(128)[[0, 127]]
     low, high = (estimated(SHARP, (1 - share) * SKEWED + share * end) for end in ends)
     honest = estimated(SHARP, SKEWED)
-    # The furthest values from the mean make the variance largest, and the mean itself makes it least.
+    # The values furthest from the mean maximise the variance, and the mean itself minimises it.
     middle = np.zeros(128)
     at = 12.7 * honest["mean"]
     middle[[int(at), int(at) + 1]] = 1 - at % 1, at % 1
@@ -204,14 +204,14 @@ def test_estimates_move_by_what_is_told() -> None:
         assert told[name].value == pytest.approx(honest[name], abs=margin), name
         assert low[name] == pytest.approx(told[name].moved[0], abs=margin), name
         assert high[name] == pytest.approx(told[name].moved[1], abs=margin), name
-    # What is told is many times what the margins hide.
+    # The reported shift is many times as large as the margins.
     assert high["standard deviation"] - honest["standard deviation"] > 4 * CELL
     assert honest["quantile 0.05"] - low["quantile 0.05"] > 4 * CELL
 
 
 @pytest.mark.slow
 def test_estimates_without_the_lies_are_those_that_are_told() -> None:
-    """The liars are the lowest or the highest of all, or those next to the mean; nothing is random."""
+    """The liars are the lowest, the highest, or those next to the mean; nothing is random."""
     share = 0.05
     told = by_name(damage(SHARP, SKEWED, share, reports=1e9, critical=3.0))
     upto = np.append(0.0, np.cumsum(SKEWED))
@@ -231,7 +231,7 @@ def test_estimates_without_the_lies_are_those_that_are_told() -> None:
 
 
 def test_directions_turn_by_what_is_told() -> None:
-    """Liars across the direction; on exact counts direction and length are exact but for rounded counts."""
+    """Liars are across the direction; exact counts give exact directions and lengths, up to rounding."""
     mechanism, share = OptimalCircular(Circle(360), 2.0), 0.05
     at = 2 * np.pi * mechanism.node_units(np.arange(128.0))
     nodes = np.exp(0.5 * np.cos(at - 1)) / np.exp(0.5 * np.cos(at - 1)).sum()
@@ -300,7 +300,7 @@ def test_damage_to_a_mean() -> None:
     few, many = (by_name(damage(LINE, SKEWED, 0.01, reports=n, critical=3.5))["mean"] for n in (1e4, 1e8))
     assert there(few.lying) == many.lying == pytest.approx(0.01 * (10 - mean))
     assert there(few.lying) < there(many.sending) < there(few.sending)
-    # Whatever passes unseen, a code sent at most shifts the average by its distance from the mean.
+    # Even unseen, a code that liars send can shift the average by at most its distance from the mean.
     assert there(few.sending) <= 0.01 * (10 * np.abs(LINE.code_units()).max() + mean) + 1e-9
     with pytest.raises(ParameterError, match="share must lie between 0 and 1, got 1"):
         damage(LINE, SKEWED, 1.0, reports=1e4, critical=3.0)
@@ -331,7 +331,7 @@ def test_a_uniform_circle_has_no_direction_to_turn() -> None:
     assert told["direction"].honest[1] - told["direction"].honest[0] == pytest.approx(24)
     assert told["resultant length"].honest[0] == 0.0
     assert told["resultant length"].moved == pytest.approx((0.0, 0.1))
-    # Everybody is a quarter of the period from any place, on average.
+    # On average, everybody is a quarter of the period away from any place.
     assert told["distribution"].moved[1] == pytest.approx(0.1 * 6)
 
 

@@ -50,7 +50,7 @@ def test_expected_counts_give_back_the_mean(epsilon: float) -> None:
 
 
 def clamp_bounds(mechanism: OptimalPiecewise, nodes: FloatArray) -> tuple[float, float]:
-    """Return what the two averages of `clamp_units` come to under a node distribution."""
+    """Return the two averages of `clamp_units` under a node distribution."""
     kernel = mechanism.kernel
     lower, upper = (node_means(kernel, units) for units in clamp_units(mechanism, kernel))
     return float(nodes @ lower), float(nodes @ upper)
@@ -105,7 +105,7 @@ def test_piled_up_anywhere_in_a_zone_is_one_identified_set() -> None:
 
 
 def test_coverage_of_the_mean() -> None:
-    # 400 surveys: were the coverage 0.95, fewer than 364 or more than 394 would have probability 4e-4.
+    # 400 surveys: at a coverage of 0.95, fewer than 364 or more than 394 have probability 4e-4.
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
     values = np.random.default_rng(3).beta(2, 5, 2000)
     nodes = node_distribution(mechanism, values)
@@ -147,7 +147,7 @@ def test_any_counts_give_an_ordered_interval(
 def test_reports_of_no_population_are_said_to_be_that(placement: Literal["inset", "clamp"]) -> None:
     mechanism = OptimalPiecewise(DOMAIN, 1.0, placement=placement)
     counts = np.zeros(mechanism.kernel.codes)
-    # Clamp: neither end code ever, so both ends would hold a negative share. Inset: beyond the last value.
+    # Clamp: neither end code occurs, so both ends have a negative share. Inset: beyond the last value.
     counts[mechanism.kernel.codes // 3 if placement == "clamp" else -1] = 100_000
     estimate = bounded(mean(Survey(mechanism, counts)))
     assert estimate.low <= estimate.high

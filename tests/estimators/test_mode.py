@@ -25,12 +25,12 @@ HEADING = Circle(360)
 
 
 def counted(mechanism: Mechanism) -> FloatArray:
-    """Return some counts: the point needs their number only."""
+    """Return some counts; the point estimate needs only their number."""
     return np.full(mechanism.kernel.codes, 100.0)
 
 
 def test_a_window_counts_not_a_cell() -> None:
-    """The half cell at the end is densest, and its window holds less than another."""
+    """The half cell at the end is densest, but its window holds less than another window."""
     mechanism = OptimalPiecewise(AGE, 1.0)
     fitted = uniform_start(mechanism)
     fitted[0] *= 3.0
@@ -90,8 +90,8 @@ def test_windows_cover_the_domain_evenly(nodes: int, circular: bool, seed: int) 
     windows = _windows(2.0 / (nodes if circular else nodes - 1), circular=circular)
     edges = cell_edges(mechanism)
     least, most = _covered(edges, windows, circular=circular)
-    np.testing.assert_array_equal(least, most)  # of an inset mechanism no end cell is cut
-    # Of a uniform population every window holds its width, of any other at most all of it.
+    np.testing.assert_array_equal(least, most)  # for an inset mechanism no end cell is cut
+    # For a uniform population, every window holds its width; for any other, at most everything.
     np.testing.assert_allclose(least @ np.diff(edges), windows.width, atol=1e-9)
     law = np.random.default_rng(seed).dirichlet(np.ones(nodes) / 5)
     assert (least @ law).max() >= windows.width - 1e-9
@@ -119,7 +119,7 @@ def test_clamp_tells_a_mode_only_outside_of_the_end_zones() -> None:
     found = mode(surveyed(mechanism, [48.0, 50.0, 52.0], 50_000, 1))
     assert found.value == pytest.approx(50, abs=5)
     assert bounded(found).low > 20
-    # The zones hold 19 % of the uniform population each, and all of it may be at one place.
+    # Each zone holds 19 % of the uniform population, and all of it may be at one place.
     found = mode(surveyed(mechanism, np.linspace(0, 100, 999), 50_000, 1))
     assert found.value is None
     assert "an end zone" in found.note
@@ -139,7 +139,7 @@ def fullest(values: FloatArray, windows: _Windows, *, circular: bool) -> float:
 def test_coverage_and_length_of_the_interval(circular: bool) -> None:
     """60 surveys of two groups, the second four fifths of the first.
 
-    At a coverage of 0.95, fewer than 51 have probability 2e-4; by Bonferroni it is above that.
+    At a coverage of 0.95, fewer than 51 have probability 2e-4; Bonferroni makes the coverage higher.
     """
     generator = np.random.default_rng(2)
     groups = generator.normal(0.25, 0.04, 5000), generator.normal(0.7, 0.04, 4000)
@@ -157,7 +157,7 @@ def test_coverage_and_length_of_the_interval(circular: bool) -> None:
         covered += found.contains(truth, period=1 if circular else None)
         lengths.append(found.high - found.low)
     assert covered >= 51
-    # Most tell the two groups apart, and none is shorter than a window.
+    # Most surveys distinguish the two groups, and no interval is shorter than a window.
     assert np.median(lengths) < 0.3
     assert min(lengths) >= 1 / 8 - 1e-9
 

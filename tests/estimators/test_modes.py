@@ -1,4 +1,4 @@
-"""How many modes reports show, and pictures with as many."""
+"""The number of modes that reports show, and pictures with as many."""
 
 import math
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_the_projection_is_the_nearest_with_k_modes(
     assert found @ w == pytest.approx(h @ w)
     assert modes_of(found, circular=circular) <= k
     if circular:
-        return  # where a circle is cut is its lowest cell, not tried out
+        return  # a circle is cut at its lowest cell, without trying others
     costs = []
     for cuts in combinations_with_replacement(range(size + 1), 2 * k - 1):
         nearest = np.empty(size)
@@ -78,7 +78,7 @@ def test_the_most_prominent_modes_stay() -> None:
 
 @pytest.mark.parametrize("task", [LEVEL, HEADING], ids=["interval", "circle"])
 def test_the_search_finds_the_nearest_of_all_with_one_mode(task: Task) -> None:
-    """Nearly: it may end in a local minimum, but in none that is further by more than chance."""
+    """Nearly: it may end in a local minimum, but in none that is further away by more than chance."""
     mechanism, circular = task.mechanism, task.domain.circular
     for seed in range(5):
         counts = simulate_counts(task, "normal:0.4,0.1", 20_000, np.random.default_rng(seed))
@@ -106,7 +106,7 @@ def test_the_search_finds_the_nearest_of_all_with_one_mode(task: Task) -> None:
     ],
 )
 def test_surveys_show_the_modes_of_the_population(domain: str, population: str, modes: int) -> None:
-    """At most 3 of 20 show more: 2 false alarms in 1,000 at 4 % each. Of clear ones none shows fewer."""
+    """At most 3 of 20 show more: 2 false alarms in 1,000 at 4 % each. For clear modes, none shows fewer."""
     made = [survey(domain, population, (2.0, 100_000), [7, number]) for number in range(20)]
     assert sum(one.modes > modes for one in made) <= 3
     assert not any(one.modes < modes for one in made)
@@ -114,7 +114,7 @@ def test_surveys_show_the_modes_of_the_population(domain: str, population: str, 
 
 
 def test_how_values_fall_on_the_grid_is_no_mode() -> None:
-    """Whole years on a grid with other places: a million reports showed a false mode in 18 of 20 surveys."""
+    """Whole years on a grid with other places: in 18 of 20 surveys, a million reports showed a false mode."""
     made = [survey("interval", "ages", (4.0, 1_000_000), [7, number]) for number in range(20)]
     assert sum(one.modes > 1 for one in made) <= 3
 
@@ -142,13 +142,13 @@ def test_pictures_show_as_many_modes(task: Task) -> None:
     assert drawn.sum() == pytest.approx(1.0)
     assert "at least 1 mode" in str(result)
     assert Estimate.from_dict(result.to_dict()).distribution == fit
-    # In any unit, to the last digit, though squares of heights overflow there.
+    # In any unit, to the last digit, although squares of heights overflow there.
     for exponent in (-700, -530, 0, 700):
         edges = tuple(math.ldexp(edge, exponent) for edge in fit.edges)
         wide = None if fit.resolution is None else math.ldexp(fit.resolution, exponent)
         scaled = as_drawn(replace(fit, edges=edges, resolution=wide), circular=circular)
         assert scaled.tolist() == drawn.tolist()
-    # Documents of earlier versions, and fit="raw", draw what was fitted.
+    # Documents of earlier versions, and fit="raw", draw the fitted values.
     old = replace(fit, modes=None, resolution=None)
     assert as_drawn(old, circular=circular).tolist() == list(fit.probabilities)
     with pytest.raises(ParameterError, match='fit must be "modes" or "raw"'):
@@ -171,6 +171,6 @@ def test_few_reports_and_very_many() -> None:
     counts[[5, 50, 100]] = 1.0
     fitted = np.full(kernel.nodes, 1.0 / kernel.nodes)
     assert count_modes(LEVEL.mechanism, counts / 3.0, 3.0, fitted).number == 1
-    # Nothing overflows, and what is finer than the grid is left.
+    # Nothing overflows, and details finer than the grid remain.
     law = kernel.probabilities([40])[0]
     assert count_modes(LEVEL.mechanism, law, 1e15, fitted).number == 1

@@ -1,4 +1,4 @@
-"""What notebooks show: pictures of what a result holds, HTML without markup of others, privacy in words."""
+"""Output in notebooks: pictures of a result, HTML without foreign markup, privacy in words."""
 
 import subprocess
 import sys
@@ -105,7 +105,7 @@ def test_a_picture_is_svg_of_its_own_and_the_same_each_time(label: str, kind: st
 
 
 def test_pyplot_knows_no_picture_of_ours() -> None:
-    """Or the inline backend would show it a second time when the cell ends."""
+    """Otherwise, the inline backend would show it a second time when the cell ends."""
     import matplotlib.pyplot as plt
 
     before = plt.get_fignums()
@@ -117,7 +117,7 @@ def test_html_has_its_picture_without_matplotlib(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     text = a_result("interval", "bands")._repr_html_()
     assert text.count("<svg") == 1
-    assert "<style" not in text  # it would be one of the whole notebook, and dark where the notebook is not
+    assert "<style" not in text  # it would affect the whole notebook, and be dark where the notebook is not
     assert 'fill="#ffffff"' in text
     assert "quantile 0.5" in text
     with pytest.raises(MissingExtraError, match=r"pip install 'arcwise\[plots\]'"):

@@ -1,4 +1,4 @@
-"""Populations from strata with known weights: coverage, one stratum, and what is refused."""
+"""Populations from strata with known weights: coverage, one stratum, and refusals."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The quadratic programs behind bounds of shares: as far as is asked for, in few steps, several at once."""
+"""The quadratic programs behind bounds of shares: precise enough, in few steps, several in one call."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def counts_of(mechanism: Mechanism, n: int, spread: float = 0.05) -> FloatArray:
 
 
 def shares_of(bounds: Bounds) -> list[FloatArray]:
-    """Return functionals of shares from and to many places, and of narrow windows."""
+    """Return functionals of shares between many pairs of places, and of narrow windows."""
     ends = [(0.0, 0.004), (0.0, 0.3), (0.2, 0.24), (0.4, 0.9), (0.013, 0.05), (0.7, 0.99)]
     return [each for pair in ends for each in bounds.places.between(*pair)]
 
@@ -46,7 +46,7 @@ def shares_of(bounds: Bounds) -> list[FloatArray]:
 def test_programs_end_at_the_distance_that_is_asked_for(
     mechanism: Mechanism, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or as far as there is room; and nearly as high as with a hundred times the precision."""
+    """Or as far as there is room, and nearly as high as with a hundred times the precision."""
     bounds = Bounds(mechanism, counts_of(mechanism, n))
     solved: list[float] = []
     steps: list[int] = []
@@ -55,7 +55,8 @@ def test_programs_end_at_the_distance_that_is_asked_for(
     def solve(self: programs.Programs, part: Any, phi: Any, *rest: Any) -> Any:
         begun = len(steps)
         change, pull = original(self, part, phi, *rest)
-        # On the last circle two distributions have one law of the codes: 1618 and its window share a factor.
+        # On the last circle, two distributions have the same law of codes: 1618 and its window share a
+        # factor.
         assert len(steps) - begun <= (15 if mechanism.kernel.nodes == 1618 else 12)
         fit, room = self._fit[part], phi.max(axis=1) - (phi * self._fit[part]).sum(axis=1)
         assert (fit + change).min() >= 0.0
@@ -105,7 +106,7 @@ def test_together_averages_are_those_one_by_one(
 def test_five_quantiles_take_few_factorisations(
     n: int, spread: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of matrices of the nodes' size: these are most of what an estimate costs. It took 350."""
+    """Factorisations of matrices with the nodes' size are most of an estimate's cost. It once took 350."""
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0)
     counts = counts_of(mechanism, n, spread)
     taken: list[int] = []
@@ -122,7 +123,7 @@ def test_five_quantiles_take_few_factorisations(
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 8.0])
 def test_many_reports_know_a_place_to_the_step(epsilon: float) -> None:
-    """Blocks of codes that are as long everywhere told it to 20 steps, whatever the number of reports."""
+    """Blocks of equal length limited the precision to 20 steps for any number of reports."""
     domain = Interval(0, 1000, step=1)
     mechanism = Task("x", domain, epsilon).mechanism
     truth = (np.arange(1001) + 1.0) ** 1.5 * (1001.0 - np.arange(1001)) ** 4

@@ -28,9 +28,9 @@ def test_points_of_a_known_distribution() -> None:
 
 @pytest.mark.slow
 def test_more_nodes_than_needed_do_no_harm() -> None:
-    """At 0.95 a median is missed in more than 3 of 16 surveys with probability 0.007.
+    """At 0.95, a median is missed in more than 3 of 16 surveys with probability 0.007.
 
-    From 288 nodes on weights are alike in blocks of codes.
+    From 288 nodes on, weights are constant on blocks of codes.
     """
     values = np.random.default_rng(1).beta(2, 5, 5000)
     widths, missed = [], []
@@ -49,7 +49,7 @@ def test_more_nodes_than_needed_do_no_harm() -> None:
 
 @pytest.mark.parametrize("placement", ["inset", "clamp"])
 def test_a_fine_grid_keeps_what_is_at_the_ends(placement: Literal["inset", "clamp"]) -> None:
-    """From the reports that are expected: no chance enters, and an interval without the truth is wrong."""
+    """Uses the expected reports: chance plays no part, and an interval without the truth is wrong."""
     mechanism = OptimalPiecewise(Interval(0, 1), 4.0, nodes=1024, placement=placement)
     truth = np.full(1024, 0.5 / 1024)
     truth[0] += 0.3
@@ -113,12 +113,12 @@ def test_coverage_of_quantiles() -> None:
 
 
 def nearly(value: float) -> Average:
-    """Return an average with next to no error."""
+    """Return an average with almost no error."""
     return Average(value, np.zeros((2, 1)), np.array([1e-6]), 2.0, 1e6, 0.0)
 
 
 def test_an_end_is_not_beyond_a_place_whose_bound_fails() -> None:
-    """Bounds jump: the furthest of many places that pass would be the luckiest."""
+    """Bounds jump, so the furthest of many places that pass would be the luckiest one."""
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=32)
     line = _Line(Bounds(mechanism, np.full(mechanism.kernel.codes, 100.0)), 0.0)
     end = _End(0, 20, 0.5, 1.96)
@@ -134,7 +134,7 @@ def test_an_end_is_not_beyond_a_place_whose_bound_fails() -> None:
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
 @pytest.mark.slow
 def test_the_smallest_median_is_held_where_half_are_on_either_side_of_a_gap(epsilon: float) -> None:
-    """At 0.95 it is missed in more than 11 of 100 surveys with probability 0.004."""
+    """At 0.95, it is missed in more than 11 of 100 surveys with probability 0.004."""
     mechanism = OptimalPiecewise(Interval(0, 1), epsilon, nodes=41)
     values = np.concatenate([np.linspace(0.0, 0.3, 500), np.linspace(0.7, 1.0, 500)])
     nodes = node_distribution(mechanism, values)

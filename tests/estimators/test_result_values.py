@@ -1,4 +1,4 @@
-"""Values that behave: numbers, formats, arithmetic that is refused, places on circles, one line as repr."""
+"""Values: numbers, formats, refused arithmetic, places on circles, one line as repr."""
 
 import math
 from collections.abc import Callable
@@ -137,7 +137,7 @@ def test_an_arc_through_the_origin_is_told_as_one() -> None:
     assert repr(found) == "<Value 1.7986 [359.79 to 3.8054 (through 0)]>"
     assert found.to_dict()["through_origin"] is True
     assert "through_origin" not in KNOWN.to_dict()
-    close = Value(1e-4, -1e-4, 3e-4, "").on_circle(PERIOD)  # as many digits as its length asks for
+    close = Value(1e-4, -1e-4, 3e-4, "").on_circle(PERIOD)  # as many digits as its length requires
     assert close.written()[1] == "359.9999"
     assert str(Value(None, -10.0, 10.0, "").on_circle(PERIOD)) == "between 350 and 10 (through 0)"
 
@@ -147,7 +147,7 @@ def test_an_estimate_moves_what_the_estimators_give() -> None:
     result = estimate(HEADING, counts, bands=True, origin=180)
     before = bounded(direction(Survey(HEADING.mechanism, counts.astype(np.float64))))
     found = there(result.direction)
-    assert before.low < 0.0  # or this shows nothing
+    assert before.low < 0.0  # otherwise this shows nothing
     assert (found.value, found.low, found.high) == (before.value, before.low % 360, before.high)
     assert found.through_origin
     assert found.contains(359.99)
@@ -169,7 +169,7 @@ def test_series_and_strata_move_them_too() -> None:
     assert "[LOW to HIGH] (through 0)" in str(over_time)
     assert f"[{over_time.points[0].direction.written()[1]} to " in str(over_time)  # type: ignore[union-attr]
     low, high = over_time.numbers("direction")[0, 1:]
-    assert low < 0 < high  # pictures go on across 0
+    assert low < 0 < high  # pictures continue across 0
     whole = post_stratify(HEADING, {"a": counts, "b": counts}, {"a": 1, "b": 2}, bands=True)
     assert there(whole.direction).through_origin
 

@@ -1,4 +1,4 @@
-"""Reports of the same devices: intervals that allow for it, what they say, and how wide they are."""
+"""Reports of the same devices: intervals that allow for it, their notes, and their widths."""
 
 import math
 from functools import partial
@@ -30,7 +30,7 @@ from tests.support.known import there
 from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 
 ALARM = 1e-6
-"""How often a family of surveys may be rejected by chance, if its intervals hold as often as promised."""
+"""The probability that a family of surveys is rejected by chance if its intervals hold as promised."""
 
 
 SURVEYS = 8
@@ -39,7 +39,7 @@ SURVEYS = 8
 
 @pytest.mark.parametrize("habit", mostly_slow([(each,) for each in HABITS], every=3))
 def test_intervals_hold_though_devices_report_again(habit: Habit) -> None:
-    """Each sort of interval misses at most 7 % of surveys, over populations, epsilons and how often."""
+    """Each sort of interval misses at most 7 % of surveys, over populations, epsilons and frequencies."""
     rng = np.random.default_rng(HABITS.index(habit))
     populations = {name: drawn(name, 10**6, rng) for name in POPULATIONS}
     found: dict[str, list[bool]] = {}
@@ -53,7 +53,7 @@ def test_intervals_hold_though_devices_report_again(habit: Habit) -> None:
 
 
 def test_without_it_intervals_of_habits_do_not_hold() -> None:
-    """What the test above would say of intervals that take each report for one of another device."""
+    """The test above would fail for intervals that treat each report as another device's."""
     rng = np.random.default_rng(1)
     task = Task("habits", Interval(0.0, 1.0), 4.0, goal="distribution")
     truth = drawn("normal", 10**6, rng).mean()
@@ -77,7 +77,7 @@ def test_a_memoised_answer_counts_once_however_often_it_came(example: Example) -
 
 @pytest.mark.parametrize("example", mostly_slow([*ALL_EXAMPLES, *LATTICE_EXAMPLES], every=4, ids=repr))
 def test_intervals_grow_with_the_reports_of_a_device(example: Example) -> None:
-    """Fresh answers say more than repeated ones, and each report of another device says the most."""
+    """Fresh answers carry more information than repeated ones, and reports of other devices the most."""
     mechanism = example.make(2.0)
     task = Task("again", mechanism.domain, mechanism.epsilon, mechanism=mechanism)
     middle = float(task.domain.from_unit(np.float64(0.4)))

@@ -1,4 +1,4 @@
-"""Tests of one population: levels over populations and mechanisms, power, and what they are made of."""
+"""Tests of one population: levels over populations and mechanisms, power, and their components."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tests.support.strategies import ALL_EXAMPLES, LATTICE_EXAMPLES, Example
 LINE, CIRCLE = Interval(0, 100), Circle(360)
 SURVEYS = 60
 MOST = int(binom.isf(1e-4, SURVEYS, 0.05))
-"""False alarms in 60 surveys at level 0.05 that more are seen with a probability below 1e-4."""
+"""More false alarms than this in 60 surveys at level 0.05 have a probability below 1e-4."""
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_one_population_is_seldom_rejected(
     ids=repr,
 )
 def test_other_populations_are_found(mechanism: Mechanism, populations: tuple[str, str], n: int) -> None:
-    """Of 10 surveys at least 8; each has a power above 0.97, so fewer have a probability below 0.003."""
+    """At least 8 of 10 surveys; each has a power above 0.97, so fewer have a probability below 0.003."""
     law = node_law(mechanism, as_population(populations[0], mechanism.domain))
     generator = np.random.default_rng(2)
     found = np.zeros(2, np.int64)
@@ -123,7 +123,7 @@ def test_more_reports_than_can_be_divided_one_by_one() -> None:
 
 
 def test_a_wave_that_the_window_hides_does_not_hide_shorter_ones() -> None:
-    """At epsilon 1 the window is 48 of 128 codes long and holds three waves of 16: shorter ones are seen."""
+    """At epsilon 1, the window is 48 of 128 codes long: three waves of 16. Shorter waves are seen."""
     mechanism = OptimalCircular(CIRCLE, 1.0)
     law = node_law(mechanism, as_population("uniform", CIRCLE))
     nine = "comb:0,40,9"
@@ -137,7 +137,7 @@ def test_a_wave_that_the_window_hides_does_not_hide_shorter_ones() -> None:
 
 @pytest.mark.slow
 def test_a_handful_beside_a_billion_is_not_normal() -> None:
-    """Of 100 surveys at level 0.05, more than 12 alarms have a probability of 0.0015, 13 were seen."""
+    """Of 100 surveys at level 0.05, more than 12 alarms have probability 0.0015; 13 once occurred."""
     mechanism = OptimalPiecewise(LINE, 8.0, nodes=32)
     generator = np.random.default_rng(6)
     rare = "0.999*atom:20 + 0.001*atom:80"

@@ -34,7 +34,7 @@ RATING = Task("rating", Interval(0, 10), 2.0, goal="value")
 HEADING = Task("heading", Circle(360), 2.0)
 HOURLY = Task("hourly", Interval(0, 1), 2.0, epoch_seconds=3600)
 SUNDAY = 20_758
-"""2026-11-01, the number of its day."""
+"""The day number of 2026-11-01."""
 
 
 def counts_of(task: Task, at: list[float] | Any, n: int, seed: int) -> Any:
@@ -179,7 +179,7 @@ def test_quantiles_of_a_circle_are_unwrapped_too() -> None:
     counts = {SUNDAY + day: counts_of(HEADING, [at], 3000, day) for day, at in enumerate((340.0, 20.0))}
     result = series(HEADING, counts, origin=180)
     first, second = result.numbers("quantile 0.5")[:, 0]
-    # The fit is smoothed; 15 degrees are half of what a day moves by.
+    # The fit is smoothed; 15 degrees are half of a day's movement.
     assert second - first == pytest.approx(40, abs=15)
     formatter: Any = result.plot().axes[-1].yaxis.get_major_formatter()
     assert formatter(-20.0, 0) == "340"
@@ -344,12 +344,12 @@ def test_the_picture_shows_bands_gaps_and_the_wrap() -> None:
 
 @pytest.mark.slow
 def test_points_share_what_is_the_same_for_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Laplace noise on 33 nodes: reports decode with a bias, and the unbiased numbers take a decomposition.
+    # Laplace noise on 33 nodes: reports decode with a bias, and unbiased numbers need a decomposition.
     task = Task("noise", UNIT, 1.0, mechanism=LaplaceMechanism(UNIT, 1.0))
     codes = task.mechanism.kernel.codes
     counts = {day: np.random.default_rng(day).poisson(2, codes) for day in range(40)}
     alone = [estimate(task, each).mean for each in counts.values()]
-    again = Task.from_bytes(task.to_bytes())  # of which nothing is known yet
+    again = Task.from_bytes(task.to_bytes())  # whose decomposition is not cached yet
     made: list[str] = []
 
     def watched(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -26,7 +26,7 @@ def asked(mechanism: OptimalPiecewise, values: Any, reports: int, seed: int, low
 
 @pytest.mark.slow
 def test_coverage_of_shares() -> None:
-    """120 surveys: with a true coverage of 0.93 fewer than 0.87 would be covered in 1 % of runs."""
+    """120 surveys: with a true coverage of 0.93, fewer than 0.87 are covered in 1 % of runs."""
     mechanism = OptimalPiecewise(DOMAIN, 2.0, nodes=64)
     values = 100 * np.random.default_rng(1).beta(2, 5, 50_000)
     nodes = node_distribution(mechanism, values)
@@ -53,7 +53,7 @@ def test_shares_of_nearly_exact_reports_are_the_truth() -> None:
 
 
 def test_an_estimate_without_shares_makes_no_bounds() -> None:
-    """They are two more fits of the reports, and quantiles of a circle are computed on request only."""
+    """They cost two more fits of the reports, and quantiles of a circle are computed on request only."""
     task = Task("heading", Circle(360), 2.0)
     survey = Survey.of(task, [1] * task.mechanism.kernel.codes)
     assert unwrapped_estimate(task, survey).shares == {}

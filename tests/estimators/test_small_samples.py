@@ -1,7 +1,7 @@
-"""Few reports at a large epsilon: intervals of averages cover skewed populations and values not seen yet.
+"""Few reports at a large epsilon: intervals of averages cover skewed populations and unseen values.
 
-Surveys are seeded. At a coverage of 0.95 fewer than 177 of 200 and 86 of 100 have a probability of 1e-4 each;
-there are 72 such counts, so chance fails this file once in 140 seeds.
+Surveys are seeded. At a coverage of 0.95, fewer than 177 of 200 and fewer than 86 of 100 each have
+probability 1e-4. There are 72 such counts, so chance fails this file for one seed in 140.
 """
 
 import math
@@ -42,7 +42,7 @@ FINE = np.linspace(0.0, 1.0, 20_001)
 
 
 def lognormal() -> Population:
-    """Return exp(N(ln 0.05, 1)), given that it is at most 1."""
+    """Return exp(N(ln 0.05, 1)), conditioned on at most 1."""
     edges = np.linspace(0, 1, 2001)
     masses = np.diff(lognorm(1.0, scale=0.05).cdf(edges))
     return Histogram(edges, masses / masses.sum())
@@ -122,7 +122,7 @@ def test_mean_and_variance_of_these_users_are_covered(population: str, n: int) -
         ("atom:0.13", 8.0, 30),
         ("0.95*atom:0.1 + 0.05*atom:0.4", 12.0, 30),
         ("0.99*normal:0.1,0.02 + 0.01*atom:0.35", 8.0, 100),
-        # Along one line: |Z|^2 has one degree of freedom and not two.
+        # Along one line, |Z|^2 has one degree of freedom, not two.
         ("0.52*atom:0 + 0.48*atom:0.5", 12.0, 1000),
     ],
 )
@@ -153,7 +153,7 @@ def test_with_many_reports_the_interval_is_students(epsilon: float) -> None:
 
 
 def test_what_is_not_seen_yet_is_reckoned_with() -> None:
-    """All of n reports alike: a share s far off is left out unless (1-s)^n is too small."""
+    """All n reports are equal: a distant share s is excluded only if (1-s)^n is too small."""
     mechanism = OptimalPiecewise(UNIT, 12.0)
     numbers = mean_numbers(mechanism, 100).values
     counts = np.zeros(mechanism.kernel.codes)
@@ -178,7 +178,7 @@ def test_a_code_that_hardly_any_device_sends_counts_if_its_number_is_huge(
     plain = empirical_reach(mechanism.kernel, numbers, counts, 2.0).distance
     share = float(largest_probabilities(mechanism.kernel)[-1])
     assert 100 * share < 0.5
-    numbers[-1] += most / share  # what it may add to a population's average
+    numbers[-1] += most / share  # its possible effect on a population's average
     beyond = empirical_reach(mechanism.kernel, numbers, counts, 2.0).distance
     assert (beyond > 1.5 * plain) == counts_much
 
@@ -215,7 +215,7 @@ def variance_of(survey: Survey, *, level: float) -> Value:
 
 
 def around(value: Value) -> tuple[float, float]:
-    """Return the interval, in which the number must lie."""
+    """Return the interval that must contain the number."""
     low, high = ends(value)
     assert value.value is None or low <= value.value <= high
     return low, high

@@ -44,7 +44,7 @@ LABELS = [(label, kind) for label in TASKS for kind in KINDS if not kind or labe
 
 
 def the_counts(task: Task, turn: int = 0) -> Any:
-    """Return counts with a peak near the origin, so that arcs pass it."""
+    """Return counts with a peak near the origin, so that arcs cross it."""
     at = task.mechanism.node_units(np.arange(task.mechanism.kernel.nodes, dtype=np.float64))
     law = np.roll(np.exp(3 * np.cos(2 * np.pi * at)), turn)
     return np.round(expected_counts(task.mechanism, law / law.sum(), 20_000)).astype(np.int64)
@@ -69,7 +69,7 @@ def a_result(label: str, kind: str = "") -> Any:
 
 
 def document_of(label: str, kind: str) -> dict[str, Any]:
-    """Return the JSON object that a command or a server gives."""
+    """Return the JSON object that a command or a server returns."""
     result = a_result(label, kind)
     found: dict[str, Any] = result.to_dict()
     if kind not in {"difference", "reference"}:

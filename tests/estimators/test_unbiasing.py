@@ -1,4 +1,4 @@
-"""The mean where reports decode with a bias: numbers per code, their bias and their variance, coverage."""
+"""The mean if reports decode with a bias: numbers per code, their bias and variance, coverage."""
 
 import math
 
@@ -22,7 +22,7 @@ UNIT = Interval(0.0, 1.0)
 
 
 def square_wave(epsilon: float, nodes: int = 33) -> DesignedTable:
-    """Return a window that is wider than the optimal one, written out, with raw outputs: biased decoding."""
+    """Return a window wider than the optimal one, written out, with raw outputs: its decoding is biased."""
     window = max(1, round(0.7 * nodes))
     kernel = WindowKernel.fit(nodes=nodes, window=window, epsilon=epsilon, circular=False)
     rows = [kernel.row(node) for node in range(nodes)]
@@ -57,7 +57,7 @@ def test_of_all_unbiased_numbers_they_vary_least_in_a_uniform_population() -> No
     population[[0, -1]] /= 2
     codes = population @ matrix
     least = codes @ values**2
-    # Every other solution differs by something that no node sees.
+    # Every other solution differs by a vector that no node sees.
     _, sizes, right = np.linalg.svd(matrix)
     unseen = right[len(sizes) :]
     assert len(unseen) == mechanism.kernel.codes - 33
@@ -104,7 +104,7 @@ def test_where_unbiased_numbers_would_be_huge_the_bias_is_bounded(deviation: flo
     gap = np.abs(law - np.linspace(0, 1, 33)).max()
     assert 0 < gap <= numbers.bias
     assert numbers.bias == pytest.approx(gap, rel=1e-3)
-    # More reports afford less bias.
+    # With more reports, less bias is affordable.
     assert mean_numbers(mechanism, 100 * reports).bias <= numbers.bias
 
 
@@ -134,7 +134,7 @@ def test_two_nodes_of_one_law_leave_the_domain() -> None:
 
 
 def unbiased_table() -> DesignedTable:
-    """Return a table with outputs -a, 1/2, 1 + a at 0, 1/2 and 1, at epsilon 2: unbiased as it decodes."""
+    """Return a table with outputs -a, 1/2, 1 + a at 0, 1/2 and 1, at epsilon 2: its decoding is unbiased."""
     high, low = math.exp(2.0) / (math.exp(2.0) + 2.0), 1.0 / (math.exp(2.0) + 2.0)
     rows = [[high, low, low], [(1 - high) / 2, high, (1 - high) / 2], [low, low, high]]
     end = 0.5 / (high - low)

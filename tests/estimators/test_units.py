@@ -1,4 +1,4 @@
-"""The unit and the description of a task, where people read its estimates."""
+"""The unit and the description of a task, in the places that people read."""
 
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ def test_pictures_say_the_unit() -> None:
 
 @pytest.mark.parametrize("domain", mostly_slow([Interval(0, 60), Circle(24)], every=2, ids=str))
 def test_a_text_with_dollars_is_no_formula(domain: Any, tmp_path: Path) -> None:
-    r"""Matplotlib takes what lies between two dollars for TeX: "$x^$" is none, and "1 \$" has a backslash."""
+    r"""Matplotlib reads text between two dollars as TeX: "$x^$" is not TeX, and "1 \$" has a backslash."""
     task = Task(r"a $x^$ \$", domain, 1.0, unit="$/$")
     for drawn in (estimate(task, counts(task)), series(task, {20_000: counts(task)})):
         figure = drawn.plot()

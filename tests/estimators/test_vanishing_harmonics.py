@@ -1,6 +1,6 @@
-"""Epsilons at which a harmonic of the circle vanishes: nothing is divided by it, and the rest is as it was.
+"""Epsilons at which a harmonic of the circle vanishes: nothing is divided by it, other results stay.
 
-The study is ``python -m benchmarks.studies.harmonics``.
+Run the study with ``python -m benchmarks.studies.harmonics``.
 """
 
 import math
@@ -44,8 +44,9 @@ def test_which_harmonics_vanish() -> None:
 def test_estimates_are_finite_and_no_worse_than_blind(epsilon: float, k: int, codes: int) -> None:
     """One survey of 10^5 each, warnings as errors.
 
-    "Blind" is the distance to the population without what vanishes. In the study the error is below it, or at
-    most 0.1 degrees above; of von Mises(2) it is 0.5 to 0.8 on average with a standard deviation below 0.3.
+    "Blind" is the distance to the population without the vanished harmonics. In the study the error is below
+    it, or at most 0.1 degrees above; of von Mises(2) it is 0.5 to 0.8 on average with a standard deviation
+    below 0.3.
     """
     task = Task("a", Circle(360), epsilon, mechanism=OptimalCircular(Circle(360), epsilon, nodes=codes))
     assert isinstance(task.mechanism, OptimalCircular)
@@ -62,7 +63,7 @@ def test_estimates_are_finite_and_no_worse_than_blind(epsilon: float, k: int, co
 
 
 def test_what_vanishes_shows_as_uniform() -> None:
-    """On 128 codes at 2 ln 3 the reports of 1 + cos(4 theta) have exactly the law of a uniform population."""
+    """On 128 codes at 2 ln 3, reports of 1 + cos(4 theta) have exactly the law of a uniform population."""
     epsilon, k, codes = PLACES[2]
     mechanism = OptimalCircular(Circle(360), epsilon, nodes=codes)
     np.testing.assert_allclose(code_law(mechanism, Wave(k)), 1 / codes, rtol=1e-9)

@@ -1,4 +1,4 @@
-"""Variance and standard deviation: exact expectations, rounding, ranges against brute force, coverage."""
+"""Variance and standard deviation: exact expectations, rounding, ranges by brute force, coverage."""
 
 import math
 from collections.abc import Callable
@@ -37,7 +37,7 @@ INTERVALS = [
 ]
 
 MANY = 1e18
-"""Reports after which a standard error is small beside everything here."""
+"""This many reports make a standard error negligible."""
 
 
 @pytest.mark.parametrize("example", INTERVALS, ids=repr)
@@ -86,7 +86,7 @@ def test_expected_counts_give_back_the_variance(epsilon: float, between: float |
 
 
 def test_two_nodes_tell_a_range_only() -> None:
-    # All that is told of the values is their mean m: the variance is from 0 to m (1 - m).
+    # The reports show only the mean m of the values: the variance is between 0 and m (1 - m).
     mechanism = Duchi(UNIT, 1.0)
     law = node_distribution(mechanism, [0.1, 0.2, 0.6])
     found = spread(Survey(mechanism, expected_counts(mechanism, law, MANY))).variance
@@ -98,7 +98,7 @@ def test_two_nodes_tell_a_range_only() -> None:
 def largest_variance(values: FloatArray, c: float) -> float:
     """Return the largest variance with values below c and above 1 - c moved within their zones.
 
-    It is convex in each value, so each is at an end of its zone; how many are at which is tried out.
+    It is convex in each value, so each is at an end of its zone; the function tries every number at each end.
     """
     first, last = np.count_nonzero(values <= c), np.count_nonzero(values >= 1 - c)
     inner = values[(values > c) & (values < 1 - c)]
@@ -130,7 +130,7 @@ def test_clamp_has_the_range_of_variances_that_brute_force_finds(epsilon: float,
     least = float(np.clip(values, c, 1 - c).var())
     low, high = ends(found)
     assert low == pytest.approx(max(least - 1 / kernel.codes**2 / 4, 0.0), abs=1e-5)
-    # The brute force places a 40th of the people at a time.
+    # The brute force moves a 40th of the people at a time.
     assert -1e-5 <= high - largest_variance(values, c) <= 1e-3
     drawn = spread(Survey(mechanism, drawn_counts(mechanism, law, 20_000, 3))).variance
     assert ends(drawn)[0] <= least
@@ -171,7 +171,7 @@ def test_coverage_of_the_variance(mechanism: Mechanism, population: str) -> None
     found = [spread(Survey(mechanism, drawn_counts(mechanism, law, 3000, seed))) for seed in range(300)]
     assert covered([each.variance for each in found], float(values.var())) >= 269
     assert covered([each.standard_deviation for each in found], float(values.std())) >= 269
-    # The point is unbiased but for what rounding adds beyond h^2/6: 4 standard errors of the average.
+    # The point is unbiased except for rounding beyond h^2/6: 4 standard errors of the average.
     points = np.array([each.variance.value for each in found if each.variance.value is not None])
     assert len(points) == 300
     error = 4 * points.std() / math.sqrt(300) + 1 / (mechanism.kernel.nodes - 1) ** 2 / 6
@@ -186,7 +186,7 @@ def test_one_report_and_reports_of_no_population() -> None:
     assert one.variance.value is None
     assert ends(one.variance) == (0.0, 10_000.0)
     assert ends(one.standard_deviation) == (0.0, 100.0)
-    counts[50] = 100_000  # as if nobody differed, and devices did not randomise
+    counts[50] = 100_000  # as if values were equal and unrandomised
     agreed = spread(Survey(mechanism, counts)).variance
     assert agreed.value == 0.0
     assert ends(agreed)[1] > 0.0

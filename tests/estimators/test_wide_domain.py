@@ -1,4 +1,4 @@
-"""Notes where an estimate says too little: domains far too wide, and means that leave their domain."""
+"""Notes on uninformative estimates: domains far too wide, and means that leave their domain."""
 
 import re
 

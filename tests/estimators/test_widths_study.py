@@ -1,4 +1,4 @@
-"""The least width of any honest interval (`benchmarks.studies.widths`) against what is known exactly."""
+"""The least width of any honest interval (`benchmarks.studies.widths`), compared with exact results."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_the_power_is_that_of_the_best_binomial_test() -> None:
         if other < one:
             under, over = under[::-1], over[::-1]
         sizes, powers = np.cumsum(under[::-1]), np.cumsum(over[::-1])  # of tests that reject large counts
-        exact = float(np.interp(level, sizes, powers))  # the best one draws lots where it has to
+        exact = float(np.interp(level, sizes, powers))  # the best test randomises where it must
         found = power(np.array([one, 1 - one]), np.array([other, 1 - other]), n, level)
         assert exact < found < exact + 0.01
 
@@ -32,7 +32,7 @@ def test_the_power_is_that_of_the_best_binomial_test() -> None:
 @pytest.mark.parametrize("last", [0.5, 0.47, 0.04, 0.999])
 @pytest.mark.parametrize("circular", [False, True])
 def test_what_endless_reports_leave_is_all_that_rounding_permits(circular: bool, last: float) -> None:
-    # Any population of 241 places, nodes among them, the part's bounds, and a hair beyond these.
+    # Any population of 241 places, which include nodes, the part's bounds, and points just beyond these.
     nodes = 16
     mechanism = (
         OptimalCircular(Circle(1), 1.0, nodes=nodes)
@@ -46,14 +46,14 @@ def test_what_endless_reports_leave_is_all_that_rounding_permits(circular: bool,
     x = np.concatenate([np.linspace(0.0, 1.0, 241), bounds, bounds])
     hats = np.array([node_law(mechanism, Atoms([each])) for each in x]).T
     inside = (x >= first) & (x <= last)
-    inside[-2 if first else -1 :] = False  # a hair beyond
+    inside[-2 if first else -1 :] = False  # just beyond
     ends = [linprog(sign * inside, A_eq=hats, b_eq=law).fun for sign in (1.0, -1.0)]
     found = least_widths(places_of(mechanism, population, first, last), 10**4, 0.05)
     assert found.identified == pytest.approx(-ends[1] - ends[0], abs=1e-6)
 
 
 def test_two_nodes_have_the_widths_of_a_proportion() -> None:
-    # With a share f of people at node 0 as rounding has it, from 0 to 2 f may stand in the lower half.
+    # If a share f of people round to node 0, between 0 and 2 f may be in the lower half.
     n, miss, f = 10**6, 0.07, 0.3
     mechanism = OptimalPiecewise(Interval(0, 1), 1.0, nodes=2)
     population = Atoms([0.0, 1.0], [f, 1 - f])

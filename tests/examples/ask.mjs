@@ -1,4 +1,4 @@
-// Answer one question of a test: `node ask.mjs KIND`, with what it is about as JSON on standard input.
+// Answer one question of a test: `node ask.mjs KIND`, with its subject as JSON on standard input.
 
 import { readFileSync } from "node:fs";
 import { fromHex } from "../../client/javascript/arcwise/hex.js";
@@ -10,7 +10,7 @@ const { Client, MemoryLedger, Task } = arcwise;
 const NOWHERE = "http://127.0.0.1:9";
 const NOW = 1_700_000_000;
 
-/** After how many seconds a device sends its next batch, if a server tells it so many: its state is read anew in between. */
+/** The seconds until a device sends its next batch, if a server names this many: its state is read again in between. */
 function waited(status, seconds) {
   const state = newState();
   for (const epoch of [1, 2]) put(state, { task: "a".repeat(64), owner: "me", epoch, width: 1, created: NOW }, 5);
@@ -34,7 +34,7 @@ async function made({ url, tasks, options }) {
 }
 
 const KINDS = {
-  /** What `readState` takes of a text of a ledger in which one bit has changed: the changes that it did not notice. */
+  /** The changes of one bit in a ledger's text that `readState` does not notice. */
   damage({ text }) {
     const sound = Buffer.from(text);
     readState(text);
@@ -51,10 +51,10 @@ const KINDS = {
     }
     return { bits: 8 * sound.length, unnoticed };
   },
-  /** What `Task.fromJson` throws for each of the files: the names of the errors. */
+  /** The names of the errors that `Task.fromJson` throws for the files. */
   fuzz: (files) => Promise.all(files.map((file) => Task.fromJson(file).then(() => "", (error) => error.constructor.name))),
   made: (clients) => Promise.all(clients.map(made)),
-  /** The names of the client, of its options and of what it tells. */
+  /** The names of the client, of its options and of its results. */
   async names(file) {
     const task = await Task.fromJson(file);
     const client = new Client(NOWHERE, { tasks: [task], ledger: new MemoryLedger(), caps: "unlimited" });

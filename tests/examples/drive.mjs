@@ -1,13 +1,13 @@
 // Drive a client: on standard input {url, tasks, options, steps, file?, user?, ledger?, dies?, relay?, keys?, wrap?}, a step [what, ...arguments].
-// Prints what each step gave, the codes of each task in the batches that were sent, and the events but those of success.
+// Prints the result of each step, the codes of each task in the sent batches, and the events except those of success.
 //
 //   file    keep the state in this file
-//   user    be this one, for root
-//   ledger  "default" for that of a client to which none was given
+//   user    run as this user (as root)
+//   ledger  "default" for the one that a client uses if none is given
 //   relay   report through this relay, to the gateway with these keys (application/ohttp-keys, in hex)
-//   wrap    let fetch be one that gives no "status", or has "read" the answer
-//   deaf    let onEvent be one that "throws" or "rejects"
-//   dies    SIGKILL this process when the first answer has arrived, before the client hears of it
+//   wrap    use a fetch whose answers lack a "status", or are already "read"
+//   deaf    use an onEvent that "throws" or "rejects"
+//   dies    SIGKILL this process when the first answer has arrived, before the client receives it
 
 import { readFileSync } from "node:fs";
 import { FileLedger } from "../../client/javascript/file-ledger.js";
@@ -94,7 +94,7 @@ const actions = {
   sleep: (seconds) => new Promise((resolve) => setTimeout(resolve, seconds * 1000, true)),
 };
 
-const alive = setInterval(() => {}, 1e6); // a promise that is waited for does not keep Node.js running
+const alive = setInterval(() => {}, 1e6); // a pending promise does not keep Node.js running
 const results = [];
 for (const [what, ...given] of steps) {
   try {

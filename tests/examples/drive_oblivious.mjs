@@ -4,11 +4,11 @@
 //
 //   {status, retryAfter, padding, early}  the server's, sealed by the gateway
 //   {relay, retryAfter}                   the relay's own
-//   {garbage}                             bytes that nobody sealed, in hex
+//   {garbage}                             unsealed bytes, in hex
 //   {repeat}                              the sealed answer of an earlier request
-//   null                                  none: the connection fails
+//   null                                  no answer: the connection fails
 //
-// Prints what each step gave, the requests as the relay saw them with what the gateway read, and the events.
+// Prints the result of each step, the requests as the relay saw them and as the gateway read them, and the events.
 
 import { readFileSync } from "node:fs";
 import { fromHex, toHex } from "../../client/javascript/arcwise/hex.js";
@@ -59,16 +59,16 @@ const actions = {
   report: (value) => client.report(task.name, value),
   flush: (timeout) => client.flush(timeout),
   counters: () => client.counters(),
-  /** Flush, which ends the waits of our own making, until so many attempts have been answered. */
+  /** Flush, which ends the client's own waits, until this many attempts have been answered. */
   async attempts(count) {
     while (events.length < count) await client.flush(0.02);
   },
-  /** Wait until so many requests have been sealed, by a page that is still there. */
+  /** Wait until this many requests have been sealed, by a page that is still open. */
   async sealed(count) {
     while (encrypted < count) await new Promise((resolve) => setTimeout(resolve, 1));
     await new Promise((resolve) => setTimeout(resolve, 1));
   },
-  /** The page is hidden: how many requests have gone out before anything else happens. */
+  /** Hide the page; return the number of requests that are sent before anything else happens. */
   hide() {
     document.visibilityState = "hidden";
     document.dispatchEvent(new Event("visibilitychange"));

@@ -1,5 +1,5 @@
-// Answer questions about Oblivious HTTP: on standard input [[kind, ...arguments], ...], bytes in hex. Prints what each
-// gave, or {error} with its message. It is also the gateway of these tests.
+// Answer questions about Oblivious HTTP: on standard input [[kind, ...arguments], ...], bytes in hex. Prints each
+// result, or {error} with its message. It is also the gateway of these tests.
 
 import { readFileSync } from "node:fs";
 import { decodeResponse, encodeRequest } from "../../client/javascript/arcwise/bhttp.js";
@@ -9,7 +9,7 @@ import { answerKeys, parseKeys, requestInfo, seal } from "../../client/javascrip
 
 const PKCS8 = "302e020100300506032b656e04220420";
 
-/** The pair of a secret key in hex, which no export of the package can be given, and its public bytes. */
+/** The pair of a secret key in hex, which no export of the package accepts, and its public bytes. */
 async function pairOf(secret) {
   const privateKey = await crypto.subtle.importKey("pkcs8", fromHex(PKCS8 + secret), "X25519", true, ["deriveBits"]);
   const { kty, crv, x } = await crypto.subtle.exportKey("jwk", privateKey);
@@ -17,7 +17,7 @@ async function pairOf(secret) {
   return { publicKey, privateKey, bytes: await bytesOf(publicKey) };
 }
 
-/** What a gateway with this key reads in a request, and how it answers. */
+/** Return what a gateway with this key reads in a request, and its answer. */
 export async function unseal(secret, body) {
   const { privateKey, bytes } = await pairOf(secret);
   const [header, enc, ciphertext] = [body.slice(0, 7), body.slice(7, 39), body.slice(39)];

@@ -1,4 +1,4 @@
-// Clients of one page with one ledger; on standard input two tasks. Prints which requests each has made, and what waits.
+// Clients of one page with one ledger; on standard input two tasks. Prints the requests of each, and the remaining queue.
 
 import { readFileSync } from "node:fs";
 import { Client, MemoryLedger, Task } from "../../client/javascript/arcwise/index.js";
@@ -6,7 +6,7 @@ import { Client, MemoryLedger, Task } from "../../client/javascript/arcwise/inde
 const [one, other] = await Promise.all(JSON.parse(readFileSync(0, "utf8")).map((task) => Task.fromJson(task)));
 const real = Date.now;
 
-/** Return a client of a task, and the places that it sends to. */
+/** Return a client of a task, and the list of URLs that it sends to. */
 function app(task, server, ledger, { relay, answer = () => new Response(null, { status: 204 }), ...options } = {}) {
   const places = [];
   const fetch = async (url) => (places.push(`${relay ?? new URL(url).origin} ${url.split("/").at(-2)}`), answer());

@@ -1,6 +1,6 @@
 """docs/howto/embed-a-client.md and hosted-app.md, the first example of overview.md and the smallest app.
 
-A comment behind a `print` says what it prints.
+A comment after a `print` shows its output.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def run_file(path: Path, folder: Path, *arguments: str) -> str:
 
 
 def printed(program: str) -> list[str]:
-    """Return what a program says that its `print`s print, line by line."""
+    """Return the expected output of a program's `print`s, line by line."""
     return re.findall(r"^\s*print\(.*\)  # (.*)$", program, re.MULTILINE)
 
 
@@ -143,7 +143,7 @@ def test_the_table_of_answers_is_what_the_client_does(status: int, place: int) -
 
 
 def test_all_of_the_overview_asks_one_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device whose task has other caps than the server's has another one: its reports would wait."""
+    """A device with different caps from the server's has a different task, and its reports would wait."""
     monkeypatch.chdir(tmp_path)
     (line,) = re.findall(r"^arcwise (task new heading [^\n#]*)", OVERVIEW, re.MULTILINE)
     assert CliRunner().invoke(main, shlex.split(line)).exit_code == 0
@@ -155,7 +155,7 @@ def test_all_of_the_overview_asks_one_task(tmp_path: Path, monkeypatch: pytest.M
 def test_the_page_of_hosted_apps_holds(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its ledgers are in a schema of their own, and its requests are recorded."""
+    """Its ledgers are in a separate schema, and its requests are recorded."""
     found = re.findall(r"<!-- run by: \S+ -->\n```python\n(.*?)```", HOSTED, re.DOTALL)
     monkeypatch.setenv("DATABASE_URL", ledger_url())
     names: dict[str, Any] = {}

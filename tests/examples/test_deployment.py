@@ -1,6 +1,6 @@
-"""The files of examples/deployment: what they start runs, and what they say is what the command understands.
+"""The files of examples/deployment: their commands run, and every option and setting in them exists.
 
-Alerts, the Grafana dashboard and compose.yaml are about metrics, settings and files that exist.
+Alerts, the Grafana dashboard and compose.yaml refer to existing metrics, settings and files.
 
 `tests/server/test_operating_docs.py` and `tests/server/test_proxy.py` use all of them together.
 """
@@ -52,7 +52,7 @@ def unit() -> configparser.ConfigParser:
 @pytest.mark.slow
 def test_a_server_runs_with_the_settings(tmp_path: Path) -> None:
     HEADING.save(tmp_path / "heading.json")
-    # The command's options take the place of the paths of the file.
+    # The command's options replace the paths of the file.
     with serving(tmp_path, "--config", str(DEPLOYMENT / "arcwise.toml"), "--drain-seconds", "0") as (
         url,
         process,
@@ -184,7 +184,7 @@ def read(path: Path) -> Any:
 
 
 def known_samples() -> dict[str, set[str]]:
-    """Return the labels of each sample of /metrics; `tests/server/test_metrics.py` holds the page to it."""
+    """Return the labels of each sample of /metrics; `tests/server/test_metrics.py` checks the page."""
     found: dict[str, set[str]] = {}
     table = re.findall(
         r"^\| `(\w+)` \| (counter|gauge|histogram) \|([^|]*)\|", METRICS.read_text("utf-8"), re.MULTILINE
@@ -199,7 +199,7 @@ def known_samples() -> dict[str, set[str]]:
 
 
 def asked_for(query: str) -> dict[str, set[str]]:
-    """Return the metrics of a query with the labels that it chooses by."""
+    """Return the metrics of a query with the labels that it selects by."""
     found: dict[str, set[str]] = {}
     for name, chosen in re.findall(r"\b((?:arcwise|process|python)_\w+|up\b)(?:\{([^}]*)\})?", query):
         found.setdefault(name, set()).update(re.findall(r"(\w+)\s*[=!]~?", chosen))
@@ -220,7 +220,7 @@ def assert_known(queries: Mapping[str, str]) -> None:
 
 
 def promtool(*arguments: str, folder: Path = DEPLOYMENT, code: int = 0) -> str:
-    """Run it; return all that it says."""
+    """Run promtool; return all its output."""
     program = find_program("promtool")
     if program is None:
         pytest.skip("promtool is not here")
@@ -342,7 +342,7 @@ def test_promtool_accepts_the_configuration(name: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def composed() -> Any:
-    """Return compose.yaml as Compose reads it, with what is merged."""
+    """Return compose.yaml as Compose reads it, with merged parts."""
     program = find_program("docker-compose")
     if program is None:
         pytest.skip("docker-compose is not here")

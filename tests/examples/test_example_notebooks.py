@@ -1,4 +1,4 @@
-"""examples/notebooks: each runs from its first cell to its last, and shows what it says."""
+"""examples/notebooks: each is stored without outputs, and runs from its first cell to its last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
 PICTURES = {"flights": 3, "lake": 2, "polars_pipeline": 1}
-"""How many pictures each shows, those inside tables included."""
+"""The number of pictures in each, including those inside tables."""
 
 
 def test_no_notebook_is_left_out() -> None:
@@ -28,7 +28,7 @@ def test_a_notebook_is_kept_without_its_outputs(path: Path) -> None:
 def test_a_notebook_runs_as_it_stands(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat")
     nbclient = pytest.importorskip("nbclient")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what a notebook writes goes there
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # a notebook writes its files there
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     book = nbformat.read(path, 4)
     nbclient.NotebookClient(

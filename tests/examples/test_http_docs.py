@@ -1,4 +1,4 @@
-"""`docs/reference/http.md`, carried out: its requests, and its Python, against a real server."""
+"""`docs/reference/http.md` in practice: its requests and its Python run against a real server."""
 
 from __future__ import annotations
 

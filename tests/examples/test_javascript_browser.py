@@ -1,4 +1,4 @@
-"""The JavaScript client in Chromium: what its ledger keeps, whatever other windows and SIGKILL do."""
+"""The JavaScript client in Chromium: its ledger survives other windows and SIGKILL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=9.0, rolling=100.0))
 EARLIER = Path(__file__).with_name("states") / "local_storage.json"
-"""What the last version with a LocalStorageLedger kept of three reports to this task, made at 1000 s."""
+"""The state of the last version with a LocalStorageLedger after three reports to this task at 1000 s."""
 
 APP = """<!doctype html><title>app</title><script type="module">
   import * as arcwise from "/arcwise/index.js";
@@ -44,7 +44,7 @@ APP = """<!doctype html><title>app</title><script type="module">
 
 
 class Profile:
-    """Windows of a browser with one profile, at pages that report to the server of the pages."""
+    """Windows of a browser with one profile, at pages that report to the pages' server."""
 
     def __init__(self, playwright: Playwright, program: str, folder: Path, pages: ClientPages) -> None:
         self._start = partial(Chromium, playwright, program, folder)
@@ -90,12 +90,12 @@ def profile(program: str, tmp_path: Path) -> Iterator[Profile]:
 
 
 def codes(pages: ClientPages) -> int:
-    """Return how many codes came, each batch counted once."""
+    """Return the number of codes that came, each batch counted once."""
     return sum(len(codes) for codes in {batch.batch_id: batch.codes for batch in pages.batches}.values())
 
 
 def test_a_charge_is_on_disk_when_a_report_is_granted(profile: Profile) -> None:
-    """In the ledger that a client has by itself; every process of the browser is killed."""
+    """In the ledger that a client makes by default; every process of the browser is killed."""
     page = profile.open()
     assert [page.evaluate("report()") for _ in range(2)] == [True, True]
     profile.restart()
@@ -106,7 +106,7 @@ def test_a_charge_is_on_disk_when_a_report_is_granted(profile: Profile) -> None:
 
 
 def test_a_frame_of_another_site_has_no_account_of_its_own(profile: Profile) -> None:
-    """Unless the app wants one: browsers keep its storage apart for each site around it."""
+    """Unless the app asks for one: browsers keep its storage separate for each embedding site."""
     url = profile.pages.url
     profile.pages.files["/around"] = f'<!doctype html><iframe src="{url}/"></iframe>'
     assert profile.open().evaluate("report()") is True
@@ -126,7 +126,7 @@ def test_a_frame_of_another_site_has_no_account_of_its_own(profile: Profile) -> 
 
 
 def test_there_is_no_account_in_storage_that_is_not_the_apps(profile: Profile) -> None:
-    """A frame's that ends with its page, and that of a site on which an extension runs a script."""
+    """A frame's storage ends with its page; the other case is a site on which an extension runs a script."""
     url = profile.pages.url
     profile.pages.files["/around"] = f'<!doctype html><iframe credentialless src="{url}/"></iframe>'
     frame = profile.chromium.open(f"{url}/around").wait_for_selector("iframe").content_frame()  # type: ignore[union-attr]
@@ -158,7 +158,7 @@ def test_two_windows_keep_caps_and_forget_nothing(program: str) -> None:
 
 def test_nothing_leaves_when_nothing_can_be_written(profile: Profile) -> None:
     assert profile.open().evaluate("report()") is True
-    profile.restart()  # Chromium asks for the quota no more often than it must
+    profile.restart()  # Chromium asks for the quota as rarely as it can
     page = profile.open()
     session = page.context.new_cdp_session(page)
     session.send("Storage.overrideQuotaForOrigin", {"origin": profile.pages.url, "quotaSize": 1})
@@ -177,7 +177,7 @@ def test_nothing_leaves_when_nothing_can_be_written(profile: Profile) -> None:
 
 
 def test_a_read_that_fails_makes_one_report_fail(profile: Profile) -> None:
-    """As on a full disk, where Chromium then says nothing more of the transaction."""
+    """As on a full disk, where Chromium then reports nothing more about the transaction."""
     page = profile.open()
     assert page.evaluate("report()") is True
     page.evaluate("""() => {
@@ -232,7 +232,7 @@ def test_a_browser_that_stores_nothing_lets_nothing_out(program: str, tmp_path: 
 
 @pytest.mark.slow
 def test_no_batch_leaves_after_another_window_has_opted_out(profile: Profile) -> None:
-    """What the first window knows is from before; it is left without a further look into the ledger."""
+    """The first window has stale knowledge, and does not look into the ledger again."""
     key = "start({{ ledger: (window.ledger = new arcwise.IndexedDBLedger('{}')) }})"
     for name, opts_out in (("stays", False), ("leaves", True)):
         page, other = profile.open(key.format(name)), profile.open(key.format(name))
@@ -252,7 +252,7 @@ def test_no_batch_leaves_after_another_window_has_opted_out(profile: Profile) ->
 
 
 def test_a_page_that_is_left_during_a_change_sends_only_what_is_known_to_be_on_disk(profile: Profile) -> None:
-    """Another code may be in the batch by then: the same id with other bytes would lose one of them."""
+    """The batch may have more codes by then; the same id with other bytes would lose one of them."""
     page = profile.open(
         """{
             const inner = new arcwise.IndexedDBLedger();
@@ -279,7 +279,7 @@ def test_a_page_that_is_left_during_a_change_sends_only_what_is_known_to_be_on_d
 
 
 def test_a_lost_account_is_not_taken_for_a_new_one(profile: Profile) -> None:
-    """IndexedDB alone is gone, as after damage. Clearing all data of the site is what a browser forgets."""
+    """Only IndexedDB is gone, as after damage. Clearing all site data would delete the account."""
     page = profile.open()
     assert page.evaluate("report()") is True
     page.evaluate(
@@ -307,7 +307,7 @@ postMessage([granted, await client.budget("heading").catch((error) => error.mess
 
 
 def test_a_full_localstorage_stops_no_report(profile: Profile) -> None:
-    """The account is in IndexedDB; its mark for earlier versions is left when there is room again."""
+    """The account is in IndexedDB; the mark for earlier versions is written when there is room again."""
     page = profile.open()
     page.evaluate(
         """() => {
@@ -327,7 +327,7 @@ def test_a_full_localstorage_stops_no_report(profile: Profile) -> None:
 
 
 def test_a_worker_makes_no_account(profile: Profile) -> None:
-    """It cannot see that somebody has opted out in an earlier version, nor what was spent there."""
+    """A worker cannot see whether somebody opted out in an earlier version, nor what was spent there."""
     profile.pages.files["/worker.js"] = WORKER
     page = profile.chromium.open(f"{profile.pages.url}/empty")
     state = json.loads(EARLIER.read_text("utf-8"))
@@ -352,13 +352,13 @@ def test_an_account_of_localstorage_is_taken_over_once(profile: Profile) -> None
     before = profile.chromium.open(f"{profile.pages.url}/empty")
     before.evaluate("(text) => localStorage.setItem('arcwise', text)", text)
     pages = [profile.open(), profile.open()]
-    for page in pages:  # both at once
+    for page in pages:  # both in parallel
         page.evaluate("window.granted = Promise.all([report(), report()]), 1")
     for page in pages:
         assert page.evaluate("granted") == [True, True]
     assert [page.evaluate("spent()") for page in pages] == [7, 7]
     assert page.evaluate("client.budget('heading').then(({ recentEpsilon }) => recentEpsilon)") == 7
-    # The versions before refuse this, and so do not report beside the new ones.
+    # Earlier versions refuse this state, so they do not report in parallel with new ones.
     assert before.evaluate("JSON.parse(localStorage.getItem('arcwise')).version") != 1
     assert page.evaluate("client.flush()") is True
     assert codes(profile.pages) == 7
@@ -368,10 +368,10 @@ def test_an_account_of_localstorage_is_taken_over_once(profile: Profile) -> None
     def put_back() -> None:
         before.evaluate("(text) => localStorage.setItem('arcwise', text)", json.dumps(state))
 
-    put_back()  # as a browser does that is killed before it has written the mark
+    put_back()  # as if a browser were killed before it wrote the mark
     assert profile.open().evaluate("spent()") == 7
     (account,) = state["account"]["tasks"].values()
-    account["spent"] += 1_000_000  # and as a page of the version before does that has not noticed
+    account["spent"] += 1_000_000  # and as if a page of the previous version had not noticed
     account["recent"].append(now + 0.75)
     put_back()
     page = profile.open()

@@ -1,4 +1,4 @@
-"""What the JavaScript client does: what leaves it, what it refuses, and what answers make it do."""
+"""The JavaScript client: its requests, its refusals, and its reaction to answers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HEADING = Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0))
 DELAY = Task("delay", Interval(-60, 180), 0.5)
 SCORE = Task("score", Interval(0, 10, step=0.5), 0.5)
-# As good as no noise (one code in 2**24 is another): what a value does to a request would show.
+# Almost without noise (one code in 2**24 differs), so any effect of a value on a request would show.
 PLAIN = Task("plain", Circle(2), 20.0, mechanism=DesignedCircular(Circle(2), 20.0, [2**64 - 2**40, 2**40]))
 NOWHERE = "http://127.0.0.1:9"
 KEY = "arcwise_ingest_0123456789ab_SECRET"
@@ -42,7 +42,7 @@ def drive(url: str, *steps: Any, tasks: tuple[Task, ...] = (HEADING, DELAY), **g
 
 
 def stored(path: Path) -> Any:
-    """Return what a ledger's file holds, without its checksum."""
+    """Return the content of a ledger's file, without its checksum."""
     text, _checksum = path.read_text(encoding="utf-8").split("\n")
     return json.loads(text)
 
@@ -102,7 +102,7 @@ def test_a_key_is_one_header_more() -> None:
 
 @pytest.mark.parametrize("seconds", [5e6, 1e300, 16.1, 1.0005])
 def test_a_request_may_take_longer_than_a_timer_counts(seconds: float) -> None:
-    """A timer of more than 2^31 ms rings at once, or raises; so does one of parts of a millisecond."""
+    """A timer of more than 2^31 ms fires immediately or raises; so does one with parts of a millisecond."""
 
     def slowly(_request: Request) -> Answer:
         time.sleep(0.1)
@@ -122,7 +122,7 @@ REFUSED_VALUES = {
     None: "a finite number",
     True: "a finite number",
 }
-"""Values with what an error says that each must be."""
+"""Values with the requirement that the error states."""
 
 
 def test_a_value_that_is_refused_costs_nothing() -> None:
@@ -187,7 +187,7 @@ STEPS: dict[str, tuple[dict[str, Any], list[tuple[list[Any], Any]]]] = {
             (["counters"], {"sent": 0, "dropped": {}, "refused": {"full": 5}, "pending": 4}),
         ],
     ),
-    # What waits is dropped, what was spent is not given back.
+    # The queue is dropped, and spending is not given back.
     "opting out": (
         {},
         [
@@ -218,7 +218,7 @@ def test_what_a_client_without_a_server_answers(
 @pytest.mark.parametrize("options", [{}, {"delay": 60}])
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_without_random_bytes_nothing_is_charged(how: str, options: dict[str, Any], earlier: int) -> None:
-    """No other source is used, and the sender waits until there are some again."""
+    """No other source is used, and the sender waits until random bytes are available again."""
     steps = [["randomness", how], ["report", "heading", 1], ["counters"], ["spent", "heading"], ["flush", 1]]
     mended = [["randomness", "works"], ["report", "heading", 1], ["flush", 10], ["counters"]]
     with serving() as (url, requests):
@@ -233,7 +233,7 @@ def test_without_random_bytes_nothing_is_charged(how: str, options: dict[str, An
 
 
 def test_an_answer_that_cannot_be_noted_is_not_asked_for_at_once() -> None:
-    """A wait is drawn at random; without one the batch would be sent again and again."""
+    """A wait is drawn at random; without a draw the batch would be sent again and again."""
     with serving(lambda _: (503, {})) as (url, requests):
         drive(url, ["report", "delay", 1], ["randomness", "throws"], ["flush", 0.5])
     assert len(requests) == 1
@@ -250,7 +250,7 @@ def test_what_was_spent_and_what_waits_outlast_the_process(tmp_path: Path) -> No
         granted, spent, flushed, counters = drive(url, *steps, **file)["results"]
     assert (granted, spent, flushed) == (2, 5, True)
     assert counters == {"sent": 5, "dropped": {}, "refused": {"capped": 1}, "pending": 0}
-    # One batch for each client: nobody adds to that of a page which may have sent it when it was left.
+    # One batch for each client: the batch of a page that may have sent it on leaving gets no more codes.
     assert sorted(len(request.batch.codes) for request in requests) == [2, 3]
 
 
@@ -271,8 +271,8 @@ def test_a_file_of_an_earlier_version_keeps_what_was_spent(tmp_path: Path) -> No
 
 
 def test_a_folder_that_cannot_be_written_to_the_disk_costs_nothing(tmp_path: Path) -> None:
-    """It may be written and entered, but not opened: what says false must not be charged, nor leave."""
-    with tempfile.TemporaryDirectory() as name:  # where another user than the tests' can get to
+    """The folder may be written and entered, but not opened: a refused report is neither charged nor sent."""
+    with tempfile.TemporaryDirectory() as name:  # a folder that another user can reach
         Path(name).chmod(0o755)
         folder = Path(name) / "folder"
         folder.mkdir()
@@ -301,7 +301,7 @@ def test_a_damaged_batch_ends_no_process_and_holds_up_no_other(tmp_path: Path) -
 
 
 def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
-    """Else the state would lie beside the volume it was meant for, and be gone with the next deployment."""
+    """Otherwise, the state would be outside the intended volume, and be lost with the next deployment."""
     (tmp_path / "volume").mkdir()
     (tmp_path / "state.json").symlink_to("volume/state.json")
     for granted in (3, 2):
@@ -335,7 +335,7 @@ def test_a_report_that_cannot_be_stored_does_not_leave(tmp_path: Path) -> None:
 
 
 def test_caps_need_a_ledger_that_outlasts_the_process() -> None:
-    """Node.js has no IndexedDB; without caps there is nothing that a new process could forget."""
+    """Node.js has no IndexedDB; without caps a new process has nothing to forget."""
     with serving() as (url, _):
         steps = [["report", "delay", 1], ["flush", 10], ["counters"]]
         *_, counters = drive(url, *steps, tasks=(DELAY,), ledger="default")["results"]
@@ -348,7 +348,7 @@ def test_caps_need_a_ledger_that_outlasts_the_process() -> None:
 
 @pytest.mark.parametrize("status", [204, pytest.param(404, marks=pytest.mark.slow), 410])
 def test_a_wait_that_a_server_names_holds_every_task(status: int) -> None:
-    """Which tasks wait for how long would be a number by which a server knows the device again."""
+    """The tasks and lengths of several waits would be a number by which a server recognises the device."""
     with serving(lambda _: (status, {"Retry-After": "600"})) as (url, requests):
         steps = [["report", "heading", 1], ["report", "delay", 1], ["flush", 1]]
         assert drive(url, *steps)["results"] == [True, True, False]
@@ -356,7 +356,7 @@ def test_a_wait_that_a_server_names_holds_every_task(status: int) -> None:
 
 
 def test_waits_that_were_written_down_otherwise_are_read(tmp_path: Path) -> None:
-    """One of a single task, of an earlier version; one before the clock was set back, which is over."""
+    """An earlier version stored a wait per task; a wait from before the clock was set back is over."""
     path = tmp_path / "state.json"
     drive(NOWHERE, ["report", "heading", 1], ["report", "delay", 1], file=str(path))
     state = stored(path)
@@ -371,7 +371,7 @@ def test_waits_that_were_written_down_otherwise_are_read(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("status", "headers", "others_go_on", "left"),
     [
-        (404, {}, True, 1),  # kept: the server may learn of the task
+        (404, {}, True, 1),  # kept: the server may register the task
         (410, {}, True, 0),
         (422, {}, True, 0),
         pytest.param(401, {}, False, 2, marks=pytest.mark.slow),
@@ -400,7 +400,7 @@ def test_answers_do_what_the_protocol_says(
 
 @pytest.mark.parametrize(("wrap", "left", "dropped"), [("status", 1, {}), ("read", 0, {"410": 1})])
 def test_an_odd_fetch_loses_no_report(wrap: str, left: int, dropped: dict[str, int]) -> None:
-    """What is not a status is no answer; an answer that was read by then is one."""
+    """An invalid status is not an answer; a body that was read by then is."""
     with serving(lambda _: (410, {})) as (url, _):
         _, flushed, counters = drive(url, ["report", "heading", 1], ["flush", 1], ["counters"], wrap=wrap)[
             "results"
@@ -553,7 +553,7 @@ NO_CLIENTS: list[tuple[dict[str, Any], str]] = [
 
 
 def test_what_makes_no_client_is_refused() -> None:
-    """And a key is not repeated."""
+    """The error does not repeat a key."""
 
     def written(url: str = NOWHERE, tasks: Any = (HEADING, DELAY), **options: Any) -> dict[str, Any]:
         options = {"caps": "unlimited", **options}
@@ -571,7 +571,7 @@ def test_what_makes_no_client_is_refused() -> None:
 
 @pytest.mark.parametrize("status", [204, 503, 404, 410])
 def test_a_wait_that_a_server_names_does_not_name_the_device(status: int) -> None:
-    """Each device is told a number of its own, all of one step; none is known by how long it waited."""
+    """The server names a different wait to each device, in equal steps; the waits identify none of them."""
     told = [60 + 10 * place for place in range(1, 301)]
     waited = nodejs.ask("told", {"status": status, "told": told})
     assert all(3600 <= wait <= 7201 for wait in waited)
@@ -616,7 +616,7 @@ def test_clients_of_one_ledger_send_their_own_tasks() -> None:
 
 ONLY_IN_JAVASCRIPT = {"fetch", "IndexedDBLedger", "read_state", "write_state"}
 ONLY_IN_JAVASCRIPT |= {"bytes", "kernel", "placement", "micro_epsilon"}
-"""What to send with, a ledger of browsers, and what others read; what Python's `mechanism`, `charge` hold."""
+"""Transports, a ledger of browsers, names for others; Python has them in `mechanism` and `charge`."""
 
 
 def snake(name: str) -> str:
@@ -644,7 +644,7 @@ def test_names_are_those_of_python() -> None:
 
 
 def test_the_page_says_which_names_are_missing() -> None:
-    """The last row of the table in the README is about all options that are not here."""
+    """The last row of the table in the README covers all options that are not here."""
     found = names()
     options = {*inspect.signature(arcwise.client.Client).parameters, *UplinkOptions.__annotations__}
     missing = options - found["options"] - {"server", "options"}

@@ -1,4 +1,4 @@
-"""The JavaScript client beside this one, every mechanism draw by draw."""
+"""The JavaScript client compared with this one: every mechanism, draw by draw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOP = 2**64 - 1
 
 
 def compare(tasks: list[Task], draws: list[list[tuple[float, int, int]]]) -> None:
-    """Assert that the JavaScript client gives the nodes and codes of these draws that this one gives."""
+    """Assert that the JavaScript client gives the same nodes and codes for these draws as this client."""
     given = [
         {"bytes": task.to_bytes().hex(), "draws": [[value, str(r), str(u)] for value, r, u in of_task]}
         for task, of_task in zip(tasks, draws, strict=True)
@@ -76,7 +76,7 @@ def test_every_registered_mechanism_gives_the_same_codes() -> None:
 
 
 def test_nodes_of_any_domain_are_the_same_to_the_last_bit() -> None:
-    """Random bounds of all magnitudes; r at the very threshold of rounding, which one unit would move."""
+    """Random bounds of all magnitudes; r is exactly at the threshold of rounding, to one unit."""
     generator = random.Random(6)
 
     def number() -> float:
@@ -163,7 +163,7 @@ def test_nodes_between_the_values_of_a_lattice_are_the_same_to_the_last_bit(roun
 
 
 def near(mechanism: Mechanism, value: float) -> list[int]:
-    """Return some r next to the one at which a value between two nodes goes to the other one."""
+    """Return some r next to the one at which a value between two nodes switches to the other node."""
     below = mechanism.node(value, TOP)
     low, high = 0, 2**53 - 1  # the last r >> 11 that rounds up lies below `high`
     while high - low > 1:
@@ -183,7 +183,7 @@ def test_mechanisms_with_a_delta_are_refused() -> None:
 
 
 def test_it_has_no_dependency() -> None:
-    """Apps get its own modules; Node's and esbuild are for the conformance kit, a bundle and a ledger."""
+    """Apps get only its own modules; Node's and esbuild serve the conformance kit, a bundle and a ledger."""
     package = json.loads((JAVASCRIPT / "package.json").read_text(encoding="utf-8"))
     assert not package.keys() & {"dependencies", "peerDependencies", "optionalDependencies"}
     paths = [*JAVASCRIPT.glob("*.js"), *(JAVASCRIPT / "arcwise").glob("*.js")]

@@ -1,4 +1,4 @@
-"""Oblivious HTTP in the JavaScript client: its messages, what a relay sees, and a real server behind it."""
+"""Oblivious HTTP in the JavaScript client: its messages, the relay's view, and a real server behind it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHACHA = "00010003"
 
 
 def ask(*questions: list[Any]) -> list[Any]:
-    """Return what Node.js answers; an answer may be an error."""
+    """Return the answer of Node.js, which may be an error."""
     answers: list[Any] = run_json(SCRIPT, given=questions)
     return answers
 
@@ -87,7 +87,7 @@ def test_ohttp_meets_the_vector_of_rfc_9458() -> None:
 
 
 def test_two_messages_have_nothing_in_common() -> None:
-    """Without a given pair, each message has one of its own."""
+    """Without a given pair, each message has a new one."""
     (public_key,) = ask(["open", OHTTP["skR"]])
     keys, request = config(public_key, SUITE), OHTTP["request_plaintext_bhttp"]
     (one, _), (other, _) = ask(["seal", keys, request], ["seal", keys, request])
@@ -109,7 +109,7 @@ def test_binary_http_meets_the_examples_of_rfc_9292() -> None:
 
 
 def test_responses_are_read_to_their_end() -> None:
-    """Informational responses come before the final one; what is cut off, or is no response, is refused."""
+    """Informational responses precede the final one; truncated messages and non-responses are refused."""
     early = "014066" + "05" + "01610162" + "00" + "40c8"  # 102 with a field whose value is cut off
     whole = "014066" + "04" + "01610162" + "40cc" + "04" + "01630164" + "03" + "616263"
     good, *refused = ask(
@@ -157,7 +157,7 @@ def test_a_head_of_an_answer_is_bounded() -> None:
 
 
 def test_the_first_configuration_of_our_suite_is_taken() -> None:
-    """Others are passed over, as section 3.2 says; bytes that are no list of configurations are refused."""
+    """Others are skipped, as section 3.2 says; bytes that are not a list of configurations are refused."""
     ours, other = "11" * 32, "22" * 32
     p256 = config("04" + "33" * 64, SUITE, kem="0010")
     header = f"01{'0020'}{SUITE}"
@@ -192,7 +192,7 @@ def test_what_was_changed_on_the_way_does_not_open() -> None:
 
 
 def test_a_key_without_a_secret_is_refused() -> None:
-    """Points of small order, with which everybody knows the shared secret (RFC 9180, section 7.1.4)."""
+    """Points of small order: everybody knows the shared secret (RFC 9180, section 7.1.4)."""
     small = ["00" * 32, "01" + "00" * 31, "ec" + "ff" * 30 + "7f"]
     assert None not in errors([["seal", config(each, SUITE), "00"] for each in small])
 
@@ -216,7 +216,7 @@ def drive(keys: str, *steps: Any, **given: Any) -> dict[str, Any]:
 
 
 def read(request: dict[str, Any]) -> Request:
-    """Return what the gateway read."""
+    """Return the request that the gateway reads."""
     return decode_request(bytes.fromhex(request["message"]))
 
 
@@ -243,7 +243,7 @@ def test_the_relay_sees_a_padded_request_and_the_gateway_a_batch(keys: str) -> N
 
 
 def test_retries_seal_the_same_batch_anew(keys: str) -> None:
-    """What the relay itself answers is trouble with the network, as is whatever the gateway did not seal."""
+    """The relay's own answers count as network trouble, as do all answers that the gateway did not seal."""
     answers = [
         None,
         {"relay": 404},
@@ -297,7 +297,7 @@ def test_what_the_server_refuses_is_dropped(keys: str) -> None:
 
 
 def test_a_page_that_is_hidden_sends_what_was_sealed_before(keys: str) -> None:
-    """Before any promise: each report has the batch sealed again, and nothing of it is used twice."""
+    """Before any promise: each report seals the batch again, and no sealed request is used twice."""
     steps = [["report", 1], ["sealed", 1], ["report", 2], ["sealed", 2], ["hide"], ["flush", 5], ["counters"]]
     result = drive(keys, *steps, page=True, options={"interval": 600})
     *_, hidden, _, counters = result["results"]
@@ -338,7 +338,7 @@ console.log(JSON.stringify(results));
 
 
 def attempt(tmp_path: Path, keys: str, *attempts: str) -> list[Any]:
-    """Return what each expression gives, or its error."""
+    """Return the result of each expression, or its error."""
     script = tmp_path / "try.mjs"
     module = (JAVASCRIPT / "arcwise" / "oblivious.js").as_uri()
     functions = ", ".join(f"async () => {each}" for each in attempts)
@@ -367,7 +367,7 @@ def test_what_makes_no_transport_is_refused(keys: str, tmp_path: Path) -> None:
 
 
 def test_the_weight_is_that_of_what_goes_out(keys: str, tmp_path: Path) -> None:
-    """A browser bounds by it what a page may leave behind."""
+    """A browser uses it to limit what a page may leave behind."""
     transport = "new ObliviousTransport('https://relay.example', KEYS)"
     weigh = transport + ".weigh({{ ...request, body: new Uint8Array({}) }})"
     lengths = [0, 400, 512, 32_000, 32_768]
@@ -376,7 +376,7 @@ def test_the_weight_is_that_of_what_goes_out(keys: str, tmp_path: Path) -> None:
 
 
 def test_without_x25519_nothing_is_sent_and_the_trouble_has_a_name(keys: str, tmp_path: Path) -> None:
-    """As in a browser that does not have it, and on a page that is not secure."""
+    """As in a browser without it, and on a page that is not secure."""
     post = "new ObliviousTransport('https://relay.example', KEYS, { fetch: 1 }).post(request, 1, false)"
     small = config("00" * 32, SUITE)
     results = attempt(
@@ -401,7 +401,7 @@ def test_without_x25519_nothing_is_sent_and_the_trouble_has_a_name(keys: str, tm
 # --- with Python, and a real server -----------------------------------------------------------------------
 
 LENGTHS = [0, 1, 15, 16, 17, 62, 63, 64, 512, 16_383, 16_384, 70_000]
-"""Of messages, among them those at which Binary HTTP writes a length in more bytes."""
+"""Lengths of messages, including those at which Binary HTTP writes a length in more bytes."""
 
 
 def test_nodejs_opens_what_python_seals_and_python_the_answer() -> None:
@@ -465,7 +465,7 @@ def test_both_write_and_read_the_same_binary_http() -> None:
 
 @pytest.mark.slow
 def test_reports_pass_the_relay_to_the_store_of_a_server(tmp_path: Path) -> None:
-    """With a key that the gateway does not have, nothing is counted and nothing is dropped."""
+    """If the gateway does not have the key, nothing is counted and nothing is dropped."""
     TASK.save(tmp_path / "heading.json")
     file = GatewayKeyFile(tmp_path / "gateway.keys")
     keys = encode_key_configs([file.make().config])

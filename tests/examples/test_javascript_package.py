@@ -1,6 +1,6 @@
 """The npm package of the client, installed from its tarball: in Node.js, for a type checker, and in Chromium.
 
-`make javascript` runs these: they install TypeScript and esbuild from npm's registry.
+`make javascript` runs these tests; it installs TypeScript and esbuild from npm's registry.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ TASKS = [Task(f"heading-{number}", Circle(360), 2.0, caps=Caps(lifetime=1e6)) fo
 TASKS.append(Task("heading", Circle(360), 1.0, caps=Caps(lifetime=5.0)))
 HEADING = TASKS[0]
 BUNDLES = {"arcwise.min.js": 32_500, "arcwise-oblivious.min.js": 8_000}
-"""Each with the bytes that it stays below."""
+"""Each bundle with its limit in bytes."""
 
 
 def npm(folder: Path, *arguments: str) -> str:
-    """Run npm, which installs nothing that runs."""
+    """Run npm without install scripts."""
     environment = {**os.environ, "PATH": f"{Path(NODE).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         [*NPM, *arguments],
@@ -72,7 +72,7 @@ def npm(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `npm pack` makes of a copy of the client, as it is in the repository."""
+    """The result of `npm pack` on a copy of the client, as it is in the repository."""
     root = tmp_path_factory.mktemp("package")
     shutil.copy(ROOT / "LICENSE", root)
     folder = root / "client" / "javascript"
@@ -268,7 +268,7 @@ class Site(NamedTuple):
 
 @pytest.fixture(scope="module")
 def site(consumer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """The app uses the bundles; every test has a task of its own."""
+    """Serve the app with the bundles; every test uses its own task."""
     program = find_program("chromium")
     if program is None:
         pytest.skip("there is no chromium: apt-get install chromium")
@@ -299,7 +299,7 @@ def site(consumer: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 class Visitor:
-    """Pages of one browser profile at an app with one task, which may report by way of the relay only."""
+    """Pages of one browser profile at an app with one task, which may report only through the relay."""
 
     def __init__(self, site: Site, task: Task, *, by_relay: bool = False) -> None:
         self._site = site
@@ -318,7 +318,7 @@ class Visitor:
         return page
 
     def report(self, page: Page, count: int) -> None:
-        """Let a page make reports, all but the first of them at once."""
+        """Let a page make reports: the first one alone, then all others together."""
         assert page.evaluate("(name) => client.report(name, 12.5)", self._task.name) is True
         page.evaluate(
             """(count) => ledger.update(({ open }) => {
@@ -332,7 +332,7 @@ class Visitor:
             return int(store.counts(self._task).sum())
 
     def counted_after(self, expected: int) -> int:
-        """Return how many reports the server has counted, after some time for them to arrive."""
+        """Return the number of reports that the server has counted, after some time for them to arrive."""
         for _ in range(100):
             if self.counted() >= expected:
                 break
@@ -348,7 +348,7 @@ def test_a_page_reports_from_the_bundle(site: Site) -> None:
     assert page.evaluate("client.counters()") == {"pending": 0, "sent": 1, "dropped": {}, "refused": {}}
     assert [event["kind"] for event in page.evaluate("events")] == ["sent"]
     assert visitor.counted() == 1
-    # A bundle that is not the one of the hash does not run.
+    # A bundle with another hash does not run.
     wrong = visitor.visit("wrong")
     wrong.wait_for_function("window.blocked")
     assert wrong.evaluate("window.ready") is None
@@ -356,7 +356,9 @@ def test_a_page_reports_from_the_bundle(site: Site) -> None:
 
 @pytest.mark.parametrize(("leave", "task"), [("goes elsewhere", TASKS[1]), ("closes", TASKS[2])])
 def test_a_page_that_is_left_delivers(site: Site, leave: str, task: Task) -> None:
-    """Nothing is sent before: the interval is an hour. The next page sends the same bytes, counted once."""
+    """Nothing is sent before, because the interval is an hour. The next page sends the same bytes, counted
+    once.
+    """
     visitor = Visitor(site, task)
     page = visitor.visit()
     visitor.report(page, 100)
@@ -373,7 +375,7 @@ def test_a_page_that_is_left_delivers(site: Site, leave: str, task: Task) -> Non
 
 
 def test_the_example_of_the_page_reports(site: Site) -> None:
-    """The block of docs/howto/embed-in-javascript.md, as pasted but for the address of the server."""
+    """The block of docs/howto/embed-in-javascript.md, as pasted except for the address of the server."""
     text = (ROOT / "docs" / "howto" / "embed-in-javascript.md").read_text(encoding="utf-8")
     block, _of_a_relay = re.findall(r"```js\n(.*?)```", text, re.DOTALL)
     visitor = Visitor(site, TASKS[-1])
@@ -393,7 +395,7 @@ def test_the_example_of_the_page_reports(site: Site) -> None:
 
 
 def test_a_page_reports_by_way_of_a_relay(site: Site) -> None:
-    """And when it is left, with the bytes that it sealed before."""
+    """And when the page is left, with the bytes that it sealed before."""
     visitor = Visitor(site, TASKS[5], by_relay=True)
     page = visitor.visit()
     assert page.evaluate("sameErrors") is True
@@ -404,7 +406,7 @@ def test_a_page_reports_by_way_of_a_relay(site: Site) -> None:
     for closes in (False, True):
         page = visitor.visit()
         visitor.report(page, 100)
-        visitor.report(page, 100)  # the transport seals what a report finds in the queue
+        visitor.report(page, 100)  # the transport seals the queue that a report finds
         before = visitor.counted()
         if closes:
             page.close()
@@ -436,13 +438,13 @@ def test_a_page_that_is_hidden_delivers_and_takes_note(site: Site) -> None:
 
 
 def test_what_does_not_fit_is_kept_and_sent_later(site: Site) -> None:
-    """Three batches of 30 kB are more than the 64 KiB that a browser lets a page leave behind.
+    """Three batches of 30 kB exceed the 64 KiB that a browser lets a page leave behind.
 
-    The page is gone before it hears an answer, which would make room again, or makes another request.
+    The page is gone before an answer arrives, which would make room again or cause another request.
     """
     visitor = Visitor(site, TASKS[4])
     page = visitor.visit()
-    # No other request is answered: while an answer is being written down, a page that is left sends nothing.
+    # No other request is answered: while a page records an answer, leaving it sends nothing.
     page.evaluate(
         """() => {
             const { fetch } = globalThis;
@@ -464,7 +466,7 @@ def test_what_does_not_fit_is_kept_and_sent_later(site: Site) -> None:
     sizes = json.loads(page.evaluate("localStorage.getItem('sizes')"))
     assert len(sizes) == 2
     assert 60_000 < sum(sizes) <= 65_536
-    # A browser promises to go on with such requests no more than a network does to deliver them.
+    # A browser's promise to complete such requests is as weak as a network's promise to deliver them.
     assert visitor.counted_after(60_000) in {0, 30_000, 60_000}
     following = visitor.visit()
     assert following.evaluate("client.pending()") == 90_000

@@ -1,4 +1,4 @@
-"""The JavaScript client and a real server: what it sent is counted, once, whatever was lost on the way."""
+"""The JavaScript client and a real server: all sent codes are counted once, despite losses on the way."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def counts(folder: Path, task: Task) -> IntArray:
 
 
 def sent(result: dict[str, Any], task: Task) -> IntArray:
-    """Return how often each code was in the batches that the client sent, each batch taken once."""
+    """Return how often each code occurred in the batches that the client sent, each batch taken once."""
     packed_as = "u1" if task.mechanism.kernel.codes <= 256 else "<u2"
     batches = [np.frombuffer(bytes(batch), packed_as) for batch in result["sent"].get(task.id, [])]
-    assert all((np.diff(batch.astype(int)) >= 0).all() for batch in batches)  # sorted: no order to tell
+    assert all((np.diff(batch.astype(int)) >= 0).all() for batch in batches)  # sorted to hide the order
     return task.count(np.concatenate(batches))
 
 
@@ -89,7 +89,7 @@ def law(task: Task, values: list[float]) -> FloatArray:
 
 
 def test_the_server_counts_exactly_the_codes_that_were_sent(server: str, tmp_path: Path) -> None:
-    """With draws of the CSPRNG, so nothing is seeded: a chi-square test at 1e-8 for each of five tasks.
+    """Draws of the CSPRNG, so nothing is seeded: a chi-square test at 1e-8 for each of five tasks.
 
     The estimates may be off by three half widths of an interval at 0.9999, eleven standard errors.
     """
@@ -176,7 +176,7 @@ def test_an_answer_that_is_lost_is_asked_for_with_the_same_bytes(server: str, tm
 
 @pytest.mark.slow
 def test_a_process_killed_with_its_answer_sends_the_same_bytes_again(server: str, tmp_path: Path) -> None:
-    """SIGKILL between the server's commit and the client's: charged and counted once."""
+    """SIGKILL comes between the server's commit and the client's: the code is charged and counted once."""
     state = {"file": str(tmp_path / "state.json")}
     with serving(relay(server, {b""})) as (url, requests):
         killed = {

@@ -1,4 +1,4 @@
-"""examples/nats, run for real: a device, a broker that is killed meanwhile, a consumer, a lake, a server."""
+"""examples/nats in practice: a device, a broker that is killed meanwhile, a consumer, a lake, a server."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def publish(broker: Broker, batches: list[Batch]) -> list[str]:
 
 
 def messages(broker: Broker, **changes: int) -> int:
-    """Return how many messages the stream has, after a change of its bounds."""
+    """Return the number of messages in the stream, after a change of its bounds."""
 
     async def scenario() -> int:
         connection = await nats.connect(broker.url)

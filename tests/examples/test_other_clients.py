@@ -52,7 +52,7 @@ def test_the_client_in_java_conforms() -> None:
 @pytest.mark.slow
 @needs_java
 def test_the_command_of_the_page_passes() -> None:
-    """That of docs/howto/write-a-client.md."""
+    """The command of docs/howto/write-a-client.md."""
     text = (JAVA.parents[2] / "docs" / "howto" / "write-a-client.md").read_text(encoding="utf-8")
     (command,) = re.findall(r"^python -m arcwise\.client\.conformance (.*)$", text, re.MULTILINE)
     assert main(command.replace("examples/", f"{JAVA.parents[1]}/").split()) == 0

@@ -27,16 +27,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 RIDE = Group.load(EXAMPLES / "ride_logger" / "ride.json")
 MOST_RIDES = 10
 SECONDS = 60.0
-"""How long to wait for a process at most; nothing here is timed."""
+"""The longest wait for a process; nothing here is timed."""
 
 
 class App:
-    """The app of one user, with a folder of its own."""
+    """The app of one user, with its own folder."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.folder = folder
         self.place = EXAMPLES
-        """Where the package of the app is."""
+        """The folder of the app's package."""
         self.ledger = folder / "telemetry.db"
         self._command = [sys.executable, "-W", "error", "-m", "ride_logger", "--url", url]
         self._environment = {
@@ -57,7 +57,7 @@ class App:
         )
 
     def __call__(self, *arguments: str, rides: str = "", code: int = 0) -> str:
-        """Run a command to its end; return what it wrote, its log included."""
+        """Run a command to its end; return its output, including its log."""
         with self.popen(*arguments) as process:
             out, err = process.communicate(rides, timeout=SECONDS)
         assert process.returncode == code, err
@@ -66,7 +66,7 @@ class App:
 
     @contextmanager
     def running(self, *rides: str) -> Iterator[subprocess.Popen[str]]:
-        """Run it until it has logged these rides, and go on: no end of its input."""
+        """Run it until it has logged these rides, and leave its input open."""
         with self.popen("run") as process:
             try:
                 assert process.stdin is not None
@@ -80,7 +80,7 @@ class App:
                 process.kill()
 
     def delivered(self, url: str) -> int:
-        """Run the app until nothing waits: on a busy machine an exit leaves some. Return `counted`."""
+        """Run the app until nothing waits (an exit on a busy machine leaves reports). Return `counted`."""
         deadline = time.monotonic() + SECONDS
         while self.inspect().pending:
             assert time.monotonic() < deadline
@@ -106,7 +106,7 @@ def app(tmp_path: Path, url: str) -> App:
 
 
 def counted(url: str) -> int:
-    """Return how many reports the server has of both tasks; a ride tells one of them."""
+    """Return the number of reports that the server has of both tasks; each ride is a report to one task."""
     with httpx.Client(base_url=url, timeout=60) as http:
         answers = [http.get(f"/v1/tasks/{task.id}/estimate") for task in RIDE.tasks]
     return sum(int(answer.raise_for_status().json()["n"]) for answer in answers)
@@ -125,7 +125,7 @@ def test_the_app_lives_through_consent_crashes_a_full_budget_and_opting_out(app:
     assert app.delivered(url) == 3
     assert app.spent()["ride"] == app.spent()["everything"] == 3.0
 
-    # A crash between two rides: what was charged is queued, and the next run sends it.
+    # A crash between two rides: charged reports are queued, and the next run sends them.
     with app.running("12,30", "350.5,25") as process:
         process.kill()
         process.wait(SECONDS)
@@ -134,13 +134,13 @@ def test_the_app_lives_through_consent_crashes_a_full_budget_and_opting_out(app:
     assert app.inspect().pending == 2
     assert app.delivered(url) == app.inspect().sent == 5
 
-    # SIGTERM while it waits for a ride: it sends what it has, and ends by itself.
+    # SIGTERM while it waits for a ride: it sends its queue, and exits by itself.
     with app.running("7,12") as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0
     assert app.delivered(url) == 6
 
-    # The budget holds for one ledger, not for one run.
+    # The budget applies to one ledger, not to one run.
     said = app("run", rides="1,2\n" * 6)
     assert said.count("its report is on its way") == MOST_RIDES - 6
     assert said.count("this device has used up its lifetime budget") == 2
@@ -156,7 +156,7 @@ def test_the_app_lives_through_consent_crashes_a_full_budget_and_opting_out(app:
     assert "epsilon 10 is spent; 0 more rides" in app("consent", "yes")
     assert counted(url) == MOST_RIDES
 
-    # The user's own log has every ride, whatever became of its report.
+    # The user's own log has every ride, with or without a report.
     rides = (app.folder / "rides.csv").read_text(encoding="ascii").splitlines()
     assert len(rides) == 1 + 3 + 2 + 1 + 6 + 1
     assert rides[:3] == ["350,20", "350,20", "5.5,31"]
@@ -167,7 +167,7 @@ def test_opting_out_drops_what_was_not_sent(app: App, url: str) -> None:
     app("consent", "yes")
     with app.running("12,30") as process:
         assert app.inspect().pending == 1
-        assert "opted out" in app("consent", "no")  # in another process, beside the one that runs
+        assert "opted out" in app("consent", "no")  # in another process while the app runs
         assert app.inspect().pending == 0
         process.send_signal(signal.SIGTERM)
         assert process.wait(SECONDS) == 0

@@ -78,11 +78,11 @@ def test_neighbours_only() -> None:
     assert mechanism.certificate(2.0).delta == 0
     steep = AbstractStaircase(line, 4.0, 0.5, neighbours=pairs)
     with pytest.raises(CertificateError, match="some weight of the kernel is 0"):
-        steep.certificate(8.0)  # e^-4 to the power 200 is no float
+        steep.certificate(8.0)  # e^-4 to the power 200 is not a float
 
 
 def test_steps_are_placed_exactly() -> None:
-    """Thirds are no floats; costs of k thirds must still be k steps of a third."""
+    """Thirds are not floats; costs of k thirds must still be k steps of a third."""
     costs = np.array([[0.1 * k for k in range(8)], [0.1 * (k + 1) for k in range(8)]])
     mechanism = AbstractStaircase(costs, 1.0, 0.0)
     exact = max(abs(Fraction(a) - Fraction(b)) for a, b in zip(*costs.tolist(), strict=True))

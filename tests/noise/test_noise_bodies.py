@@ -1,7 +1,4 @@
-"""Noise for changes that are no box: bodies on the grid and for experiments, independent parts.
-
-Statistical tests have a fixed seed and false-alarm rates of one in a million each.
-"""
+"""Noise for changes that are not boxes: bodies on the grid and for experiments, independent parts."""
 
 from __future__ import annotations
 
@@ -46,7 +43,7 @@ THREE = BodyGridNoise.optimal(2.3, (4, 6, 5), faces=[((1, 1, 1), 7), ((1, 0, -2)
 
 
 def holds(noise: BodyGridNoise, point: tuple[int, ...], cores: int, bounds: int) -> bool:
-    """Return whether a point is in the body of so many cores and bounds: in box, faces and balls."""
+    """Return whether a point is in the body with these cores and bounds: in box, faces and balls."""
     box = zip(point, noise.box.core, noise.box.sensitivities, strict=True)
     return (
         all(abs(v) <= cores * c + bounds * s for v, c, s in box)
@@ -75,7 +72,7 @@ def test_changes_within_the_body_move_a_point_by_one_shell(noise: BodyGridNoise)
     moved = noise.shell(points[:, None] + changes) - noise.shell(points)[:, None]
     assert moved.min() == -1
     assert moved.max() == 1
-    # So the ratio of the box's heights is all that a change can do.
+    # So a change can reach at most the ratio of the box's heights.
     certificate = noise.certificate()
     assert certificate == noise.box.certificate()
     assert certificate.ratio is not None
@@ -112,7 +109,7 @@ def test_accepted_points_have_the_heights_of_their_shells(noise: BodyGridNoise) 
 
 
 def test_candidates_of_the_tail_are_accepted_by_the_same_rule() -> None:
-    """Integers of any size, one by one; what is accepted there has the shell of its candidate at most."""
+    """Integers of any size, one by one; an accepted point has at most the shell of its candidate."""
     top = 2**128 - 1
     kept = 0
     for noise in (MOVES, DIAMOND, DISC):

@@ -1,4 +1,4 @@
-"""The lower bounds for (epsilon, delta) noise: below what exists, and below what a linear program finds."""
+"""The lower bounds for (epsilon, delta) noise: below existing noise, and below linear programs' optima."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_published_form_where_n_is_an_integer(epsilon: float, n: int) -> None:
 @pytest.mark.parametrize("power", [0.5, 1, 2])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.4, 0.1), (1.0, 0.05), (1.0, 0.4), (3.0, 0.01)])
 def test_no_noise_on_a_lattice_is_below(epsilon: float, delta: float, power: float) -> None:
-    """The cheapest noise on thirds of the sensitivity, found by a linear program over all of it."""
+    """The cheapest noise on thirds of the sensitivity, from a linear program over all such noise."""
     fine, reach = 3, 30
     least = least_loss(epsilon, delta, fine, (np.abs(np.arange(-reach, reach + 1)) / fine) ** power)
     bound = approximate_lower_bound(epsilon, delta, power=power)
@@ -56,7 +56,7 @@ def test_no_noise_on_a_lattice_is_below(epsilon: float, delta: float, power: flo
 
 @given(epsilons, st.floats(1e-9, 0.499))
 def test_the_bound_is_continuous(epsilon: float, delta: float) -> None:
-    """A last digit of delta does not change it, also where n passes an integer."""
+    """A change of delta's last digit does not change the bound, also where n passes an integer."""
     near = approximate_lower_bound(epsilon, delta * (1 + 1e-12))
     assert near == pytest.approx(approximate_lower_bound(epsilon, delta), rel=1e-8, abs=1e-12)
     wider = approximate_lower_bound(epsilon, delta * 1.001)

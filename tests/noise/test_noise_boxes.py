@@ -1,4 +1,4 @@
-"""Box-shaped noise for several attributes: against its definition, and its pieces against one another.
+"""Box-shaped noise for several attributes: compared with its definition, and its pieces with one another.
 
 Statistical tests have a fixed seed and false-alarm rates of one in a million each.
 """
@@ -76,7 +76,7 @@ def test_pieces_agree_with_the_mixture(noise: BoxStaircase) -> None:
 
 @pytest.mark.parametrize("noise", EXAMPLES, ids=str)
 def test_quantiles_of_components_in_an_array_are_those_of_each(noise: BoxStaircase) -> None:
-    """Of the core and of far shells together."""
+    """Both in the core and in far shells."""
     levels = np.concatenate([np.linspace(0, 1, 41), [1e-300, 1 - 1e-15]])
     for j in range(noise.dimension):
         component = noise.component(j)
@@ -121,7 +121,7 @@ def test_confidence_boxes_hold_their_level(noise: BoxStaircase, level: float) ->
     box = noise.confidence_box(level)
     assert noise.box_probability(box.half_widths) == pytest.approx(level, rel=1e-12)
     assert box.volume == pytest.approx(np.prod(2 * np.array(box.half_widths)), rel=1e-12)
-    # No smaller region: whatever lies outside has no more density than what lies inside.
+    # No smaller region: every point outside has at most the density of any point inside.
     inside = noise.pdf(np.array(box.half_widths) * (1 - 1e-9))
     outside = noise.pdf(np.array(box.half_widths) * (1 + 1e-9))
     assert outside <= inside
@@ -139,7 +139,7 @@ def test_joint_samples(noise: BoxStaircase) -> None:
     for level in (0.1, 0.5, 0.9, 0.99):
         inside = (np.abs(x) <= noise.confidence_box(level).half_widths).all(axis=1).sum()
         assert stats.binomtest(int(inside), len(x), level).pvalue > FALSE_ALARM
-    # Inside its box a point is uniform, each coordinate by itself: the signs are fair and independent.
+    # Inside its box a point is uniform, with independent coordinates: the signs are fair and independent.
     signs = (x > 0) @ (2 ** np.arange(noise.dimension))
     assert stats.chisquare(np.bincount(signs, minlength=2**noise.dimension)).pvalue > FALSE_ALARM
     assert noise.rvs(generator=np.random.default_rng(1)).shape == (noise.dimension,)

@@ -39,7 +39,7 @@ def test_staircase_with_the_mass_of_laplace_is_smaller(epsilon: float) -> None:
 
 @pytest.mark.parametrize(("one", "other"), [(0.1, 0.3), (0.45, 0.46), (0.0, 1.0)])
 def test_staircases_are_not_ordered(one: float, other: float) -> None:
-    """Each is minimal (Theorem 8): more within its first step is less at the end of the other's."""
+    """Each is minimal (Theorem 8): more mass within its first step means less at the end of the other's."""
     found = compare_concentration(Staircase(1.7, 1.0, one), Staircase(1.7, 1.0, other))
     expected = "incomparable" if one else "equal"  # gamma 0 and 1 are the same noise
     assert found.relation == expected

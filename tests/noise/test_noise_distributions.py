@@ -1,4 +1,4 @@
-"""What holds for every family: one function is the integral, the inverse or the mirror image of another.
+"""Relations that hold for every family: one function is the integral, inverse or mirror image of another.
 
 Statistical tests have a fixed seed and false-alarm rates of one in a million each.
 """
@@ -68,7 +68,7 @@ def test_the_density_integrates_to_the_distribution(noise: ContinuousNoise) -> N
 @pytest.mark.parametrize("noise", CONTINUOUS, ids=str)
 @pytest.mark.parametrize("power", [0.5, 1, 2, 3.7])
 def test_moments_are_integrals(noise: ContinuousNoise, power: float) -> None:
-    # x**0.5 is not smooth at 0: towards it the stretches become ever smaller.
+    # x**0.5 is not smooth at 0, so stretches shrink towards it.
     points = edges(noise, 1e-30)
     points = sorted({*points, *(points[-1] * 2.0**-n for n in range(1, 80))})
     expected = 2 * integral(lambda x: x**power * noise.pdf(x), points)
@@ -124,7 +124,7 @@ def test_the_tail_keeps_its_digits(noise: ContinuousNoise, s: float) -> None:
         assert s < 4 * np.spacing(x) * noise.pdf(x)
     else:
         assert x > 0
-        # x itself has only so many digits, near a finite end of the support those of that end.
+        # x itself has limited digits; near a finite end of the support, those of that end.
         spacing = np.spacing(noise.support[1] if math.isfinite(noise.support[1]) else x)
         digits = 4 * spacing * noise.pdf(x - 4 * spacing)
         assert noise.sf(x) == pytest.approx(s, rel=1e-10, abs=digits)
@@ -250,14 +250,14 @@ MAKERS: tuple[Any, ...] = (
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize("power", [0.01, 1.0, 19.5, 40.0, 100.0])
 def test_moments_scale_and_neither_overflow_nor_vanish(make: Any, power: float) -> None:
-    """Far powers and units, where a power by itself would be infinite or 0."""
+    """Far powers and units, where a power alone would be infinite or 0."""
     moment = make(1.0).abs_moment(power)
     for unit in (1e-3, 0.1, 7.0):
         expected = math.log(moment) + power * math.log(unit) if 0 < moment < math.inf else None
         scaled = make(unit).abs_moment(power)
         if expected is not None and -700 < expected < 700:
             assert math.log(scaled) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    # Where a formula changes its form the value does not jump.
+    # Where a formula changes its form, the value does not jump.
     assert make(1.0).abs_moment(20.0 * (1 + 1e-15)) == pytest.approx(make(1.0).abs_moment(20.0), rel=1e-11)
 
 
@@ -267,7 +267,7 @@ def test_importing_the_package_loads_no_scipy() -> None:
 
 @pytest.mark.parametrize("epsilon", [20.0, 37.5, 50.0])
 def test_entropy_at_large_epsilon_keeps_its_digits(epsilon: float) -> None:
-    """To first order in b = e^-epsilon: b at -1 and at 1, each of which says epsilon, and 2 b less at 0."""
+    """To first order in b = e^-epsilon: b at -1 and at 1 contribute epsilon each, and 0 loses 2 b."""
     first = 2 * math.exp(-epsilon) * (epsilon + 1)
     assert Geometric(epsilon).entropy() == pytest.approx(first, rel=1e-7)
     same = DiscreteStaircase(epsilon, 1, 1).entropy()
@@ -275,7 +275,7 @@ def test_entropy_at_large_epsilon_keeps_its_digits(epsilon: float) -> None:
 
 
 def test_quantiles_of_the_lower_part_of_a_step_at_large_epsilon() -> None:
-    """Along that part the mass before it does not change as a float."""
+    """Along that part, the mass before it does not change as a float."""
     noise = Staircase(40.0, 1.0, 0.25)
     for place in (0.3, 0.5, 0.75, 0.99):
         assert noise.isf(noise.sf(15.0 + place)) == pytest.approx(15.0 + place, abs=1e-9)

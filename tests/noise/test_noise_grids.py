@@ -70,7 +70,7 @@ def test_certificates_of_grids(
     if delta:
         assert certificate.delta > 0.9 * delta * UNIT
     assert grid.certificate(epsilon, sensitivity + 1).delta > certificate.delta
-    # A smaller epsilon is not proved with so little, where the weights fall by e^epsilon at all.
+    # A smaller epsilon is not proved with so small a delta, if the weights fall by e^epsilon at all.
     if epsilon:
         assert grid.certificate(epsilon * 0.99, sensitivity).delta > certificate.delta
 

@@ -1,4 +1,4 @@
-"""The best noise on the integers for (epsilon, delta), beside a linear program over all laws."""
+"""The best noise on the integers for (epsilon, delta), compared with a linear program over all laws."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_no_law_is_better_at_larger_sensitivities(epsilon: float, delta: float, 
 def test_no_law_on_a_far_wider_support_is_better_for_a_bounded_loss(
     epsilon: float, delta: float, sensitivity: int, beyond: int, before: float
 ) -> None:
-    """Such a loss wants a long tail; on 2 periods beyond the staircase it is `before` times the least."""
+    """Such a loss needs a long tail; on 2 periods beyond the staircase it is `before` times the least."""
     loss = LOSSES["beyond 2"] if beyond == 2 else lambda x: (abs(x) > beyond) + 0.0
     best = IntegerNoise.optimal(epsilon, delta, sensitivity, loss=loss)
     near = IntegerNoise.truncated_staircase(epsilon, delta, sensitivity, loss=loss)

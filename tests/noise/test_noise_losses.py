@@ -74,7 +74,7 @@ def test_indicators_have_the_probabilities(noise: Noise, share: float) -> None:
 
 
 def precise_huber(epsilon: float, sensitivity: float, gamma: float, at: float) -> float:
-    """Return E of Huber's loss under the staircase, step by step with 40 digits: its integral is known."""
+    """Return E of Huber's loss under the staircase, step by step with 40 digits, from its known integral."""
     getcontext().prec = 40
     b = (-Decimal(epsilon)).exp()
     unit, edge = Decimal(sensitivity), Decimal(at)
@@ -131,7 +131,7 @@ def steps(ends: Any, values: Any, x: Any) -> Any:
 def test_the_staircase_for_steps_is_the_best_of_all_gammas(epsilon: float) -> None:
     """Steps at multiples of the sensitivity, where every gamma costs the same, and elsewhere: 270 losses.
 
-    Between the steps, in periods, the expectation is a ratio of two linear functions of gamma: it is least
+    Between the steps, in periods, the expectation is a ratio of two linear functions of gamma, so it is least
     at one of them.
     """
     random = np.random.default_rng(31)
@@ -154,9 +154,9 @@ def test_a_power_beyond_floats_is_refused() -> None:
 
 
 def mixture(delta: float, sensitivity: float, loss: Function) -> float:
-    """Return the least loss over mixtures of uniform laws on [-h, h] and 0: all densities that fall.
+    """Return the least loss over mixtures of uniform laws on [-h, h] and 0: all decreasing densities.
 
-    Such a law is (0, delta)-DP where its mass within half a sensitivity of 0 is at most delta.
+    Such a law is (0, delta)-DP if its mass within half a sensitivity of 0 is at most delta.
     """
     fine = np.linspace(0.0, 40.0 * sensitivity / delta, 400_001)
     middle = (fine[1:] + fine[:-1]) / 2
@@ -203,7 +203,7 @@ def test_a_power_has_its_atom(delta: float, power: float) -> None:
 
 
 def test_a_loss_that_is_bounded_by_little_has_no_best_atom() -> None:
-    """The longer the noise, the less of it is near 0, and farther than 0.1 all costs the same."""
+    """The longer the noise, the less of it is near 0, and beyond 0.1 all distances cost the same."""
     with pytest.raises(ParameterError, match="no atom is best"):
         UniformAtom.optimal(0.4, loss=lambda z: np.where(z < 0.1, 0.0, 1.0))
 
@@ -219,7 +219,7 @@ LOSSES: dict[str, Function] = {
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.7, 3), (1.9, 5)])
 def test_no_noise_on_the_integers_has_a_lower_loss(name: str, epsilon: float, sensitivity: int) -> None:
-    """A linear program over all symmetric epsilon-DP laws on -N, ..., N with a tail that goes on."""
+    """A linear program over all symmetric epsilon-DP laws on -N, ..., N with a tail beyond."""
     loss, end = LOSSES[name], 110
     best = DiscreteStaircase.optimal(epsilon, sensitivity, loss=loss)
     found = best.expect(loss)
@@ -244,7 +244,7 @@ def test_no_noise_on_the_integers_has_a_lower_loss(name: str, epsilon: float, se
         b_eq=[1.0],
         method="highs",
     )
-    # The program takes masses below its tolerance of 1e-7 for none, and with them a part of the tail.
+    # The program treats masses below its tolerance of 1e-7 as zero, and with them a part of the tail.
     assert least.fun * (1 - 1e-9) <= found <= least.fun * (1 + 3e-5)
     for r in range(1, sensitivity + 1):
         assert found <= DiscreteStaircase(epsilon, sensitivity, r).expect(loss) * (1 + 1e-12)

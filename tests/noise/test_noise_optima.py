@@ -54,7 +54,7 @@ def test_published_costs(epsilon: float) -> None:
     assert Staircase.optimal(epsilon).abs_moment(1) == pytest.approx(
         math.exp(epsilon / 2) / math.expm1(epsilon), rel=1e-12
     )
-    # Their Theorem 6 with its terms as printed loses digits as epsilon goes to 0.
+    # Their Theorem 6, with its terms as printed, loses digits as epsilon goes to 0.
     least = (2 ** (-2 / 3) * b ** (2 / 3) * (1 + b) ** (2 / 3) + b) / (1 - b) ** 2
     assert Staircase.optimal(epsilon, power=2).var() == pytest.approx(least, rel=1e-9)
     printed = -b / (1 - b) + (b - 2 * b**2 + 2 * b**4 - b**5) ** (1 / 3) / (2 ** (1 / 3) * (1 - b) ** 2)

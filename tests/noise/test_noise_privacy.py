@@ -1,4 +1,4 @@
-"""What makes noise private: bounds between a distribution and its shifts."""
+"""The privacy of noise: bounds between a distribution and its shifts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_masses_of_pure_noise(epsilon: float, sensitivity: int, r: int) -> None:
 
 
 def hockey_stick(noise: Any, epsilon: float, shift: float) -> float:
-    """Return the delta of a unimodal symmetric density against its shift, by integrating the excess."""
+    """Return the delta of a unimodal symmetric density for its shift, by integrating the excess."""
     h = noise.support[1]
     ends = np.linspace(-h, h + shift, 20001)
     # Breaks of the density and of its copy are among the ends, so that each stretch is smooth.
@@ -97,7 +97,7 @@ def test_uniform_with_an_atom_spends_exactly_delta(
 def test_gaussian_noise_spends_exactly_delta(epsilon: float, delta: float, sensitivity: float) -> None:
     noise = AnalyticGaussian(epsilon, delta, sensitivity)
     assert gaussian_delta(noise.sigma, epsilon, sensitivity) == pytest.approx(delta, rel=1e-12)
-    # By the formula as it is printed, wherever its two terms are far enough apart to be subtracted.
+    # By the formula as printed, if its two terms are far enough apart to be subtracted.
     u, v = sensitivity / noise.sigma / 2, epsilon * noise.sigma / sensitivity
     first, second = special.ndtr(u - v), math.exp(epsilon + special.log_ndtr(-u - v))
     assert first - second == pytest.approx(delta, rel=1e-9, abs=1e-14 * first)
@@ -113,7 +113,7 @@ def test_less_gaussian_noise_spends_more(epsilon: float, delta: float, factor: f
 @pytest.mark.parametrize("epsilon", [0.0, 1e-9, 1e-6, 1e-4])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
 def test_gaussian_noise_at_small_epsilon(epsilon: float, delta: float) -> None:
-    """At epsilon 0 delta is erf(u / sqrt 2); at small epsilon little less noise is needed."""
+    """At epsilon 0 delta is erf(u / sqrt 2); at small epsilon slightly less noise is needed."""
     alone = 0.5 / (math.sqrt(2) * special.erfinv(delta))
     assert AnalyticGaussian(0.0, delta).sigma == pytest.approx(alone, rel=1e-12)
     assert AnalyticGaussian(epsilon, delta).sigma <= alone * (1 + 1e-12)

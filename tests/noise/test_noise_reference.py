@@ -1,6 +1,6 @@
-"""Every number of the reference that belongs to noise, computed there with 50 digits from the definitions.
+"""Every reference number for noise, which the reference computes with 50 digits from the definitions.
 
-Arguments that the reference found by a search are compared by what they achieve.
+Arguments that the reference found by a search are compared by the values that they reach.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Vectors of integers for privacy: exact laws by enumeration, what the certificate proves, and the sampler.
+"""Vectors of integers for privacy: exact laws by enumeration, the certificate, and the sampler.
 
 Statistical tests have a fixed seed and false-alarm rates of one in a million each.
 """
@@ -40,7 +40,7 @@ SMALL = (
 
 
 class Scripted:
-    """Gives these draws, most significant half first in each integer of 128 bits, then those of a seed."""
+    """Gives these draws first, the most significant half first in 128-bit integers, then those of a seed."""
 
     secure = False
 
@@ -66,9 +66,9 @@ def boxes_of(noise: BoxGridNoise, count: int) -> list[list[int]]:
 
 
 def enumerated(noise: BoxGridNoise, shells: int) -> dict[tuple[int, ...], Fraction]:
-    """Return the probabilities of the points of some shells: boxes written out, uniform points of each.
+    """Return the probabilities of the points of some shells, from written-out boxes and uniform points.
 
-    The tail is that of its definition, index by index, up to where it no longer matters. All in integers, in
+    The tail follows its definition, index by index, until it is negligible. Everything is in integers, in
     units of 2**-1500.
     """
     law, unit = noise._law, 1 << 1500
@@ -98,7 +98,7 @@ def test_rows_by_enumeration(noise: BoxGridNoise) -> None:
     rows = enumerated(noise, 3)
     law = noise._law
     assert sum(law.weights) + law.tail == 2**INDEX_BITS
-    # Every probability is what it says, and near that of the law with e^-epsilon.
+    # Every probability is the stated one, and near that of the law with e^-epsilon.
     b = math.exp(-noise.epsilon)
     boxes = [math.prod(2 * h + 1 for h in side) for side in boxes_of(noise, math.ceil(300 / noise.epsilon))]
     peak = 1 / (-math.expm1(-noise.epsilon) * math.fsum(b**i * n for i, n in enumerate(boxes)))
@@ -109,12 +109,12 @@ def test_rows_by_enumeration(noise: BoxGridNoise) -> None:
         expected = peak * math.exp(-noise.epsilon * k)
         assert float(exact) == pytest.approx(expected, rel=1e-11)
         assert float(noise.pmf(point)) == pytest.approx(expected, rel=1e-11)
-    # Points of all shells sum to 1: those of one shell are as many as boxes differ by.
+    # Points of all shells sum to 1; the number of points in a shell is the difference of two boxes.
     total, before = Fraction(0), 0
     for k in range(len(law.weights)):
         total += law.height(k) * (law.points(k) - before)
         before = law.points(k)
-    # What is left is the tail: heights that fall by b, as far as it matters.
+    # The rest is the tail: heights that fall by b, until they are negligible.
     last, rest = len(law.weights), 0.0
     for j in range(math.ceil(100 / noise.epsilon)):
         more = law.points(last + j) - law.points(last + j - 1)
@@ -132,7 +132,7 @@ def test_the_certificate_is_the_largest_ratio_of_all_pairs(noise: BoxGridNoise) 
         for change in itertools.product(*[range(-s, s + 1) for s in noise.sensitivities]):
             other = tuple(x + t for x, t in zip(point, change, strict=True))
             assert abs(shells.get(other, k) - k) <= 1
-    # So the ratios are those of neighbouring shells: all that have weights, and beyond one for all.
+    # So the ratios are those of neighbouring shells: all that have weights, and one beyond for the rest.
     heights = [law.height(k) for k in range(len(law.weights) + 3)]
     ratios = [above / under for above, under in itertools.pairwise(heights)]
     assert all(1 <= each <= bound for each in ratios)
@@ -245,7 +245,7 @@ def test_draws_follow_the_law(noise: BoxGridNoise, cells: Sequence[int]) -> None
     heights = np.array([float(law.height(k)) for k in range(400)])
     chances = heights * np.diff(counts, prepend=0.0)
     assert chi_square(np.bincount(np.minimum(shells, 399), minlength=400), chances) > FALSE_ALARM
-    # Components, each over its own law: the sum over the others of the boxes' uniform laws.
+    # Components, each compared with its own law: the boxes' uniform laws, summed over the others.
     for j in range(noise.dimension):
         reach = law.half_widths(len(law.weights))[j]
         marginal = np.zeros(2 * reach + 1)
@@ -278,7 +278,7 @@ def test_many_draws_are_the_single_ones() -> None:
 
 @pytest.mark.parametrize("noise", [SMALL[0], BoxGridNoise(0.4, (2**32, 7), (2**32, 3))], ids=str)
 def test_draws_at_every_edge(noise: BoxGridNoise) -> None:
-    """What the first 64 bits leave open is decided by all of them, one vector at a time as for many."""
+    """If the first 64 bits leave a draw open, all bits decide it, for one vector as for many."""
     law, top = noise._law, 2**128 - 1
     rows = []
     for end in (*law.ends[:3], law.ends[-1]):
@@ -299,7 +299,7 @@ def test_draws_at_every_edge(noise: BoxGridNoise) -> None:
         expected = noise.draw(randomness=one)
         assert noise.draw_many(1, randomness=many)[0].tolist() == expected.tolist()
         assert one.taken == many.taken
-    # The tail: at least in the first shell that has no weight of its own, or inside of it.
+    # The tail: at least in the first shell without its own weight, or inside it.
     assert (noise.draw_many(3, randomness=Scripted(top, top)) != 0).any()
 
 
@@ -342,7 +342,7 @@ def optimum(epsilon: float, dimension: int) -> float:
     [(12.0, 8, 2, 2), (12.0, 8, 4, 2), (2.0, 3, 7, 2), (0.8, 1, 20, 2), (3.0, 2, 3, 1), (6.0, 3, 2, 0.5)],
 )
 def test_cores_are_the_best_of_all(epsilon: float, d: int, s: int, power: float) -> None:
-    """Where the continuous optimum, rounded, can have twice the least variance."""
+    """Includes cases in which the rounded continuous optimum has twice the least variance."""
 
     def cost(noise: BoxGridNoise) -> float:
         law = noise._law
@@ -363,8 +363,9 @@ def test_cores_are_the_best_of_all(epsilon: float, d: int, s: int, power: float)
 def test_no_noise_on_the_grid_has_less_variance(epsilon: float, d: int, s: int, reach: int) -> None:
     """By a linear program over all laws on the points within reach.
 
-    Laws that are the same for every order and sign of the components are enough: mixtures keep epsilon and
-    the variance. Beyond the reach nothing binds them, so the program is a little below what is possible.
+    Laws that are symmetric in the order and the signs of the components are enough: mixtures keep epsilon and
+    the variance. Beyond the reach there are no constraints, so the program is slightly below the true
+    minimum.
     """
     points = list(itertools.combinations_with_replacement(range(reach + 1), d))
     place = {point: n for n, point in enumerate(points)}

@@ -1,4 +1,4 @@
-"""A gateway's keys, a server that has them, and a relay before it, each a process of its own."""
+"""A gateway's keys, a server that has them, and a relay before it, each in a separate process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Http:
 
 @contextmanager
 def running(app: FastAPI, *, host: str = "reports.example", sender: str = "127.0.0.1") -> Iterator[Http]:
-    """Run an app in a thread, asked by a sender of any address at a host of any name."""
+    """Run an app in a thread; requests may come from any address and name any host."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(sender, 5000))
     asking = httpx.AsyncClient(transport=transport, base_url=f"http://{host}")
     with (

@@ -1,4 +1,4 @@
-"""Reports by way of a relay: client, relay and gateway, and all that a relay or a stranger may send."""
+"""Reports through a relay: client, relay and gateway, and all that a relay or a stranger may send."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def send(http: Http, config: KeyConfig, request: Request) -> Response:
 
 def opened(sent: Sent, answer: httpx.Response) -> Response:
     assert (answer.status_code, answer.headers["content-type"]) == (200, "message/ohttp-res")
-    assert len(answer.content) == 512 + 32  # of one length, whatever it says
+    assert len(answer.content) == 512 + 32  # of one length for every answer
     return decode_response(sent.open_answer(answer.content))
 
 
@@ -91,10 +91,10 @@ def test_a_report_counts_once_however_often_it_comes(
         sent = encapsulate(config, padded(encode_request(report(1))))
         for _ in range(3):  # a relay that sends the same ciphertext again
             assert opened(sent, http.post(GATEWAY, content=sent.message, headers=OUTSIDE)) == Response(204)
-        # By itself, too: a batch has one id on every path.
+        # Sent directly, too: a batch has one id on every path.
         plain = http.post(REPORTS.decode(), content=report().content, headers={"content-type": MEDIA_TYPE})
         assert plain.status_code == 204
-        # A prefix that a proxy strips from the paths of plain requests stays in those inside.
+        # A prefix that a proxy strips from the paths of plain requests stays in the sealed ones.
         assert send(http, config, report(2, path=b"/arcwise" + REPORTS)) == Response(204)
         assert n(http) == 6
 
@@ -251,7 +251,7 @@ def test_a_key_that_was_replaced_opens_requests_until_its_time(
         application.state.runtime.refresh()
         sent = encapsulate(config, padded(encode_request(report(2))))
         assert http.post(GATEWAY, content=sent.message, headers=OUTSIDE).status_code == 400
-        keys.path.write_text("{", encoding="ascii")  # a broken file does not end a server that runs
+        keys.path.write_text("{", encoding="ascii")  # a broken file does not end a running server
         application.state.runtime.refresh()
         assert send(http, second, report(3)) == Response(204)
         assert n(http) == 6
@@ -417,7 +417,7 @@ def test_over_sockets_through_the_relay_of_the_examples(
 
         asyncio.run(report())
         assert httpx.get(f"{url}/v1/tasks/{HEADING.id}/estimate", timeout=60).json()["n"] == 51
-        # What the relay hands back of what it does not understand are statuses, and nothing else.
+        # If the relay does not understand an answer, it passes on statuses and nothing else.
         wrong = httpx.post(relay, content=b"SECRET", headers=OUTSIDE, timeout=60)
         assert (wrong.status_code, wrong.content) == (400, b"")
         assert httpx.post(relay, content=b"x", timeout=60).status_code == 415
@@ -428,7 +428,7 @@ def test_over_sockets_through_the_relay_of_the_examples(
 
 @pytest.mark.parametrize("status", [200, 429])
 def test_the_relay_hands_on_no_header_of_the_gateway(status: int) -> None:
-    """A gateway, or a proxy before it, could name a browser by one: a cookie, or whom to tell of requests."""
+    """A gateway or a proxy could identify a browser by a header: a cookie, or an address for reports."""
     named = {
         "NEL": '{"report_to":"n","max_age":2592000,"success_fraction":1}',
         "Report-To": '{"group":"n","max_age":2592000,"endpoints":[{"url":"https://reports.example/device-1"}]}',

@@ -1,4 +1,4 @@
-"""Oblivious HTTP and its messages: the vectors of RFC 9180, 9292 and 9458, byte for byte; what is not one."""
+"""Oblivious HTTP: the vectors of RFC 9180, 9292 and 9458, byte for byte, and invalid messages."""
 
 from __future__ import annotations
 
@@ -206,12 +206,12 @@ LARGE_HEADS = {
     "fields of an answer": (decode_response, b"\1\x40\xcc" + _section(bytes(MEBIBYTE))),
     "interim answers": (decode_response, b"\1" + b"\x40\x64\0" * (MEBIBYTE // 3) + b"\x40\xcc"),
 }
-"""What each is, as `decode_request` or `decode_response` takes it."""
+"""Each as `decode_request` or `decode_response` takes it."""
 
 
 @pytest.mark.parametrize(("decode", "message"), LARGE_HEADS.values(), ids=LARGE_HEADS)
 def test_a_head_is_refused_before_it_is_read(decode: Callable[[bytes], object], message: bytes) -> None:
-    """Its length is refused first: the calls of Python do not grow with the bytes of a message."""
+    """Its length is refused first, so Python does not make more calls for longer messages."""
     calls = 0
 
     def count(_frame: object, event: str, _argument: object) -> None:

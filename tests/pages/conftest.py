@@ -31,18 +31,18 @@ def open_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 @pytest.fixture(scope="session")
 def keyed_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """A server with keys and a few tasks, hostile ones too."""
+    """A server with keys and a few tasks, including hostile ones."""
     with running(tmp_path_factory.mktemp("keyed"), [*surveys()[:2], *hostile_surveys()], keys=True) as site:
         yield site
 
 
 _THREAD = ThreadPoolExecutor(1, thread_name_prefix="browser")
-"""Playwright keeps an event loop running in its thread, where other tests could run none any more."""
+"""Playwright keeps an event loop running in its thread, so other tests could not run one there."""
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """The browser, where there is one."""
+    """The browser, if one is installed."""
     program = find_program("chromium")
     if program is None:
         pytest.skip("there is no chromium: apt-get install chromium")
@@ -63,7 +63,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
 
 @pytest.fixture
 def tab(browser: Browser) -> Callable[..., AbstractContextManager[Tab]]:
-    """Lend windows: a function with the arguments of `open_tab` behind the browser."""
+    """Lend windows: a function that takes the arguments of `open_tab` after the browser."""
     from tests.support.chromium import open_tab
 
     return partial(open_tab, browser)

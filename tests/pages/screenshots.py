@@ -1,7 +1,7 @@
 """Pictures of the dashboard for README.md and the docs: ``python -m tests.pages.screenshots [FOLDER]``.
 
-From the servers and the browser of the tests, as PNG with a palette: some tens of kilobytes each. Those of
-docs/tutorial.md are what its own code draws, and the dashboard that it starts.
+They come from the tests' servers and browser, as PNG with a palette: some tens of kilobytes each. Those of
+docs/tutorial.md are drawn by its own code, or show the dashboard that it starts.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _COLOURS = 256
 
 
 class Shot(NamedTuple):
-    """A picture: of which page (the name of a task, or a path), from which anchor on, in which window."""
+    """A picture: its page (the name of a task, or a path), its first anchor, and its window."""
 
     file: str
     page: str
@@ -74,7 +74,7 @@ def take(browser: Browser, site: Site, shot: Shot) -> bytes:
 
 
 def packed(picture: bytes) -> bytes:
-    """Return a picture with a palette that keeps rare colours; it takes a fourth."""
+    """Return a picture with a palette that keeps rare colours and needs a quarter of the size."""
     from PIL import Image
 
     image = Image.open(io.BytesIO(picture)).convert("RGB")

@@ -44,7 +44,7 @@ _PAGES = [
 
 
 def look(window: Tab) -> None:
-    """Check a page in four windows, and what the keyboard reaches in two."""
+    """Check a page in four windows, and the keyboard in two."""
     for width in (PHONE, DESKTOP):
         for scheme in ("light", "dark"):
             window.page.set_viewport_size({"width": width, "height": 844})
@@ -58,7 +58,7 @@ def look(window: Tab) -> None:
 
 
 def check_keyboard(window: Tab) -> None:
-    """Fail where Tab does not reach something, nothing shows where the focus is, or there is no skip link."""
+    """Fail if Tab does not reach something, the focus is not visible, or there is no skip link."""
     order = window.tab_order()
     assert "Skip" in order[0]["words"]
     reached = {each["key"] for each in order}
@@ -67,7 +67,7 @@ def check_keyboard(window: Tab) -> None:
 
 
 def address(site: Site, page: str) -> str:
-    """Return the URL of a page that stands as its path, or as a task's name with what comes behind."""
+    """Return the URL of a page that is given as its path, or as a task's name with a suffix."""
     if page.startswith("/"):
         return site.url + page
     name = max((name for name in site.tasks if page.startswith(name)), key=len)

@@ -1,4 +1,4 @@
-"""Every figure on a page is what `estimate` gives, to the last digit shown, for every kind of task."""
+"""Every figure on a page agrees with `estimate` to the last digit shown, for every kind of task."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Reader(HTMLParser):
 
 
 def read(url: str) -> Reader:
-    """Return what a page shows when nothing on it is being computed any more."""
+    """Return the content of a page after all its computations are done."""
     with httpx.Client(timeout=60) as client:
         for _ in range(600):
             answer = client.get(url, headers={"Accept": "text/html"})
@@ -109,7 +109,7 @@ def read(url: str) -> Reader:
 
 
 def rounds_to(number: float, text: str) -> bool:
-    """Whether a number is what a text shows, rounded to its last digit."""
+    """Whether a text shows this number, rounded to its last digit."""
     shown = Decimal(text.replace(",", "").replace("\N{MINUS SIGN}", "-"))
     exact = Decimal(number)
     unit = Decimal(1).scaleb(int(shown.as_tuple().exponent))
@@ -117,7 +117,7 @@ def rounds_to(number: float, text: str) -> bool:
 
 
 def numbers_in(value: Any) -> Iterator[float]:
-    """Yield every number of a JSON document, those in its keys too, such as "240:270"."""
+    """Yield every number of a JSON document, including those in keys such as "240:270"."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from (float(number) for number in _ANY_NUMBER.findall(key))
@@ -130,7 +130,7 @@ def numbers_in(value: Any) -> Iterator[float]:
 
 
 def estimated(site: Site, name: str, folder: Path, *options: str) -> dict[str, Any]:
-    """Return what the command `arcwise estimate` gives for a task of a site's store."""
+    """Return the output of the command `arcwise estimate` for a task of a site's store."""
     file = folder / "task.json"
     site.tasks[name].save(file)
     result = CliRunner().invoke(main, ["estimate", str(file), "--store", site.store, "--json", *options])
@@ -140,7 +140,7 @@ def estimated(site: Site, name: str, folder: Path, *options: str) -> dict[str, A
 
 
 def check_figures(shown: Iterable[Shown], document: dict[str, Any]) -> set[str]:
-    """Fail where a figure is another than in a document; return the names of those that were compared."""
+    """Fail if a figure differs from the one in a document; return the names of the compared figures."""
     rows = {row["estimate"]: row for row in tidy_rows(document)}
     names = set()
     for each in shown:
@@ -202,7 +202,7 @@ def test_an_overview_shows_the_figures_of_its_tasks(open_site: Site, tmp_path: P
         text = httpx.get(f"{open_site.url}/", headers={"Accept": "text/html"}).text
     cards = re.findall(r'<article class="card" data-task="(\w+)">(.*?)</article>', text, re.DOTALL)
     assert {task_id for task_id, _ in cards} == {task.id for task in open_site.tasks.values()}
-    assert {name for name, n in counts.items() if n} == {*_FAST, *_SLOW}  # each has a test of its own
+    assert {name for name, n in counts.items() if n} == {*_FAST, *_SLOW}  # each has its own test
     names = {task.id: name for name, task in open_site.tasks.items()}
     for task_id, card in cards:
         name = names[task_id]
@@ -258,7 +258,7 @@ def test_a_fit_test_shows_what_the_command_gives(open_site: Site, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_plan_shows_what_the_interface_answers(open_site: Site) -> None:
-    """How many more reports stands nowhere on the command line: it is asked over HTTP."""
+    """The command line does not show the number of additional reports, so the test asks for it over HTTP."""
     task = open_site.tasks["heading"]
     plan = httpx.get(f"{open_site.url}/v1/tasks/{task.id}/plan?half_width=0.5", timeout=60).json()
     text = " ".join(read(open_site.page("heading", "/plan?half_width=0.5")).words.split())

@@ -1,4 +1,4 @@
-"""Logging in with a real browser, and what pages of other origins may do to somebody who is logged in."""
+"""Logging in with a real browser, and what pages of other origins may do to a user who is logged in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Stranger:
-    """A server of another port, which notes the cookies that it gets, and has one page."""
+    """A server on another port, with one page, which records the cookies that it gets."""
 
     def __init__(self) -> None:
         self.page = ""
@@ -117,7 +117,7 @@ def test_a_session_that_ended_leads_to_the_login(
         if ending == "revoked":
             with closing(open_store(keyed_site.store)) as store:
                 assert store.revoke_key(name, 1)
-        else:  # as if it had ended long ago; how an idle one ends is shown where the clock can be moved
+        else:  # as if it had ended long ago; a test with a movable clock shows how an idle one ends
             with closing(sqlite3.connect(keyed_site.folder / "server.db")) as database, database:
                 database.execute("UPDATE session SET ends = 1000")
         for _ in range(60):
@@ -133,7 +133,7 @@ def test_a_session_that_ended_leads_to_the_login(
 def test_another_port_gets_the_cookie_but_its_posts_are_refused(
     tab: Callable[..., Any], keyed_site: Site, stranger: tuple[str, Stranger]
 ) -> None:
-    """SameSite does not tell ports apart: what refuses these posts is Sec-Fetch-Site, or Origin."""
+    """SameSite does not distinguish ports; Sec-Fetch-Site or Origin is the reason to refuse these posts."""
     url, noted = stranger
     with tab() as window:
         window.log_in(f"{keyed_site.url}/operator", keyed_site.keys["admin"])
@@ -156,7 +156,7 @@ def test_another_port_gets_the_cookie_but_its_posts_are_refused(
             with window.page.expect_navigation() as navigation:
                 window.page.get_by_role("button").click()
             assert navigation.value.status == 403, path
-        # And what script of that page sends itself.
+        # And requests that a script of that page sends.
         window.page.goto(url)
         answered = window.page.evaluate(
             "([url, path]) => fetch(url + path, {method: 'POST', credentials: 'include', mode: 'no-cors',"
@@ -166,7 +166,7 @@ def test_another_port_gets_the_cookie_but_its_posts_are_refused(
         assert answered == "opaque"
         with closing(open_store(keyed_site.store)) as store:
             assert (len(store.keys()), [each.closed for each in store.tasks()]) == before
-        # The session itself is as good as it was.
+        # The session itself is still valid.
         window.go(f"{keyed_site.url}/operator")
 
 
@@ -202,7 +202,7 @@ def test_what_another_port_embeds_comes_without_a_session(
         window.page.goto(url, wait_until="load")
         assert (path, 200) not in window.statuses
         assert window.page.evaluate("document.getElementById('embedded').naturalWidth") == 0
-        window.go(keyed_site.url + path)  # for whoever is logged in there is a picture
+        window.go(keyed_site.url + path)  # a user who is logged in has a picture
 
 
 @pytest.mark.slow
@@ -219,7 +219,7 @@ def test_keys_and_tasks_are_managed_with_a_browser(tab: Callable[..., Any], keye
         assert "arcwise_read_" in text
         window.check_layout()
         window.check_axe()
-        # It is shown once: neither a reload nor the way back brings it again.
+        # The key is shown once: neither a reload nor the way back brings it again.
         window.go(f"{keyed_site.url}/operator")
         secret = next(word for word in text.split() if word.startswith("arcwise_read_"))
         assert secret not in page.content()

@@ -1,4 +1,4 @@
-"""What moves on a page: values under the pointer, and fresh figures by conditional requests."""
+"""Moving parts of a page: values under the pointer, and fresh figures by conditional requests."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_finger_shows_a_value(tab: Callable[..., Any], open_site: Site) -> Non
 
 
 def test_a_page_that_the_browser_kept_is_loaded_again(tab: Callable[..., Any], open_site: Site) -> None:
-    """After a logout, Back would show what was there before."""
+    """After a logout, Back would show the earlier content."""
     with tab() as window:
         window.go(f"{open_site.url}/")
         with window.page.expect_navigation():
@@ -92,7 +92,7 @@ def test_a_page_asks_for_fresh_figures_and_shows_them(tab: Callable[..., Any], l
         # Nothing changes: 304, and no body.
         before = len(_asked(window, path))
         _tick_until(window, lambda: _asked(window, path)[before:].count(304) >= 2)
-        # Somebody reads the table, with the keyboard, and has one opened.
+        # Somebody reads the table with the keyboard, and has one opened.
         summary = page.locator("[data-live] summary").first
         summary.focus()
         page.keyboard.press("Enter")
@@ -105,8 +105,8 @@ def test_a_page_asks_for_fresh_figures_and_shows_them(tab: Callable[..., Any], l
 
 
 def _tick_until(window: Tab, done: Callable[[], bool]) -> None:
-    """Let the page's clock run, ten seconds at a time, until something is so; the server's is real."""
-    # A server waits for twenty times what computing took, which is long on a busy machine.
+    """Run the page's clock in steps of ten seconds until a condition holds; the server's clock is real."""
+    # A server waits for twenty times the computing time, which is long on a busy machine.
     deadline = time.monotonic() + 300
     while not done():
         assert time.monotonic() < deadline, window.statuses[-10:]

@@ -1,4 +1,4 @@
-"""The checks that tests of pages make: each finds the fault that it is for."""
+"""The checks that tests of pages make: each finds the fault that it looks for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages without a browser: what they show, to whom, under which headers, and that they never hang."""
+"""Pages without a browser: their content, readers and headers, and that they never hang."""
 
 import asyncio
 import gzip
@@ -85,7 +85,7 @@ def make_key(url: str, scope: str, *, tasks: list[str] | None = None) -> dict[st
 
 
 async def settled(http: httpx.AsyncClient, path: str, **given: Any) -> str:
-    """Return a page when nothing on it is being computed any more."""
+    """Return a page after all its computations are done."""
     for _ in range(300):
         answer = await http.get(path, **given)
         assert answer.status_code == 200, answer.text
@@ -508,7 +508,7 @@ async def test_reports_that_do_not_fit_are_a_state(start: Serve, url: str) -> No
 
     http = await start()
     assert "reports do not fit" not in await settled(http, f"/tasks/{DELAY.id}")
-    await settled(http, "/")  # an overview has its tasks tested by themselves, when there is time
+    await settled(http, "/")  # when there is time, tests cover each task of an overview
     for _ in range(300):
         if "reports do not fit" in await settled(http, f"/tasks/{DELAY.id}"):
             break
@@ -533,7 +533,7 @@ async def test_units_and_origins_are_written_as_people_do(start: Serve, url: str
 
     http = await start()
     page = await settled(http, f"/tasks/{HEADING.id}")
-    # Of charts, a room of its own draws the pictures and their tables.
+    # In charts, a separate worker draws the pictures and their tables.
     text = html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"(?s)<figure.*?</figure>", "", page)))
     assert "Values on a circle of 360°." in text
     assert not re.search(r"\d\s°", text)
@@ -586,7 +586,7 @@ async def test_a_page_waits_for_few_of_a_visitor_who_opens_hundreds(start: Serve
 
 
 class Work:
-    """Results that are computed when a test lets them."""
+    """Results that are computed when a test allows it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -615,7 +615,7 @@ async def test_a_result_is_waited_for_briefly_and_computed_once() -> None:
     work.go.set()
     assert await later.get([work.wanted("a"), work.wanted("b")], 9.0) == ["a 1", "b 2"]
     assert work.begun == ["a", "b"]
-    # Shown again for ten seconds; then the old one until the new one is there.
+    # Shown again for ten seconds; then the old one is shown until the new one is ready.
     work.now = 9.0
     assert await later.get([work.wanted("a")], 9.0) == ["a 1"]
     work.now = 11.0

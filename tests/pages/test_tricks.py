@@ -80,7 +80,7 @@ _QUERIES = [
 
 
 def check_headers(answer: httpx.Response) -> None:
-    """Fail where an answer breaks, or a page lacks a header that protects it."""
+    """Fail if an answer breaks, or a page lacks a header that protects it."""
     assert answer.status_code < 500, (answer.status_code, str(answer.url)[:200], answer.text[:500])
     assert "evil.example" not in answer.headers.get("location", "")
     assert "set-cookie" not in answer.headers or "a=b" not in answer.headers["set-cookie"]
@@ -102,7 +102,7 @@ def check_headers(answer: httpx.Response) -> None:
 @pytest.mark.parametrize("path", _PATHS, ids=range(len(_PATHS)))
 def test_an_odd_path_is_answered(open_site: Site, keyed_site: Site, path: str) -> None:
     for site in (open_site, keyed_site):
-        # As it stands: clients put paths in order.
+        # Without normalisation: clients would resolve the path.
         answer = _raw(site.url, path)
         assert b" 500 " not in answer[:20], answer[:500]
         assert b"evil.example" not in answer.partition(b"\r\n\r\n")[0]

@@ -1,4 +1,4 @@
-"""Planning tests design mechanisms: once a session, in a folder of their own."""
+"""Planning tests design mechanisms: once per session, in a separate folder."""
 
 from collections.abc import Iterator
 

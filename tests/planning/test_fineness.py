@@ -1,4 +1,4 @@
-"""What a grid adds to the closed form's error, at large epsilon: against sums of their own, row by row."""
+"""The error that a grid adds to the closed form at large epsilon, compared with separate sums, row by row."""
 
 import math
 import warnings
@@ -76,18 +76,18 @@ def row_error(mechanism: Mechanism, unit: float, power: float) -> float:
 def test_the_worst_error_of_a_coarse_grid_and_of_the_closed_form(
     made: object, steps: int, power: float
 ) -> None:
-    """Every quarter between the nodes of a small grid, and a search over all three-piece densities."""
+    """Takes every quarter between the nodes of a small grid, and searches all three-piece densities."""
     circular = made is OptimalCircular
     domain = {"domain": TURN} if circular else {}
     mechanism = made(epsilon=9.7, nodes=41, power=power, **domain)  # type: ignore[operator]
-    found = there(fineness(mechanism, power=power))  # on so few nodes both powers have the same window
+    found = there(fineness(mechanism, power=power))  # on a grid this coarse, both powers have the same window
     assert found.closed == pytest.approx(least_error(9.7, power, circular=circular), rel=1e-9)
     units = [k / (4 * 41) for k in range(4 * steps + 1)]
     assert found.grid == pytest.approx(max(row_error(mechanism, x, power) for x in units), rel=1e-9)
 
 
 def test_the_worst_variance_of_a_coarse_grid() -> None:
-    """Against the decoded rows of neighbouring nodes, mixed in hundredths."""
+    """Compared with the decoded rows of neighbouring nodes, mixed in hundredths."""
     mechanism = PiecewiseOpt(UNIT, 11.3, nodes=24)
     values, kernel = mechanism.code_units(), mechanism.kernel
 
@@ -114,7 +114,7 @@ def test_the_worst_variance_of_a_coarse_grid() -> None:
 @pytest.mark.parametrize("power", [1.0, 2.0])
 @pytest.mark.parametrize("circular", [True, False], ids=["direction", "value"])
 def test_a_task_made_in_python_warns_of_a_coarse_grid(circular: bool, power: float, epsilon: float) -> None:
-    """As many times the closed form's error as the rows themselves have; 32 nodes are too few from 9 on."""
+    """The factor over the closed form's error is that of the rows; 32 nodes are too few from 9 on."""
     domain = TURN if circular else UNIT
     goal = "direction" if circular else "value"
     mechanism = (

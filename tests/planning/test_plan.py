@@ -1,4 +1,4 @@
-"""Plans, in Python and by the command: all three unknowns, what plans say, and what their commands make."""
+"""Plans, in Python and by the command: all three unknowns, their words, and the commands that they print."""
 
 import csv
 import json
@@ -88,7 +88,7 @@ def test_rows_are_sorted_and_in_relation_to_the_best(reports_needed: Plan) -> No
     assert [row.label for row in rows if row.chosen] == ["LP design, mean"]
     assert len({row.label for row in rows}) == len(rows) > 15
     assert {row.label for row in rows if row.delta} == {"truncated-laplace", "gaussian"}
-    # Of all populations the one at both ends is the worst, and Duchi's answers have the least variance there.
+    # The population at both ends is the worst of all, and Duchi's answers have the least variance there.
     assert reports_needed.best.label == "duchi"
     assert any("duchi needs 0.9" in note for note in reports_needed.notes)
 
@@ -252,7 +252,7 @@ def test_the_fewest_reports_are_found_however_few_they_are(fewest: int) -> None:
 
 
 def test_any_width_has_an_answer() -> None:
-    """A search between 1 and 3 went on for ever, and took the process that computes for a server with it."""
+    """A search between 1 and 3 once ran for ever, and blocked the process that computes for a server."""
     task = Task("score", Interval(0, 1), epsilon=1.0)
     nothing = np.zeros(task.mechanism.kernel.codes, int)
     assert further_reports(task, nothing, half_width=1e300).worst == 2
@@ -275,7 +275,7 @@ def test_the_answer_reaches_and_a_smaller_one_does_not(
     answer: float, power: float, start: float, jumps: bool
 ) -> None:
     def error(epsilon: float) -> float:
-        # Windows hold whole numbers of codes: errors fall in steps too.
+        # Windows hold whole numbers of codes, so errors also fall in steps.
         at = math.floor(epsilon * 50) / 50 if jumps else epsilon
         return float((answer / at) ** power)
 

@@ -24,7 +24,7 @@ SIGMA = float(norm.isf(5e-7))
 
 
 def within_chance(squares: list[float], predicted: float) -> bool:
-    """Return whether an average of squares is the one predicted, but for a chance of 1e-6 (normal law)."""
+    """Return whether an average of squares agrees with the prediction, up to a chance of 1e-6 (normal)."""
     found = np.array(squares)
     return bool(abs(found.mean() - predicted**2) <= SIGMA * found.std(ddof=1) / math.sqrt(len(found)))
 
@@ -80,7 +80,7 @@ def test_no_population_of_a_length_is_worse_than_the_worst(
     if length < 0.01:
         return
     worst = DirectionCurve(mechanism, None, length)
-    # Where errors are small the bound is exact; where they are not, the along part plays in, by little.
+    # If errors are small, the bound is exact; otherwise the component along the direction adds a little.
     assert DirectionCurve(mechanism, law, 0.5).error(10**8) <= worst.error(10**8) * (1 + 1e-9)
 
 
@@ -104,7 +104,7 @@ def test_numbers_of_reports_invert_errors(error: float) -> None:
 
 @pytest.mark.parametrize(("length", "n"), [(0.7, 10_000), (0.2, 20_000), (0.02, 1_000)])
 def test_half_widths_are_those_of_intervals(length: float, n: int) -> None:
-    """From expected counts the estimate's interval is the planned one, up to whole counts."""
+    """From expected counts, the estimate's interval is the planned one, up to whole counts."""
     mechanism = OptimalCircular(UNIT, 1.0)
     half = math.acos(length) / (2 * math.pi)
     law = Atoms([0.3 - half, 0.3 + half])

@@ -1,4 +1,4 @@
-"""The planned error of distributions: the distance, the users, and whether surveys reach what was planned."""
+"""The planned error of distributions: the distance, the users, and whether surveys reach the plan."""
 
 import math
 
@@ -73,7 +73,7 @@ def test_the_distance_of_a_histogram_is_that_of_scipy(seed: int) -> None:
 
 
 def test_many_users_are_a_sample_of_their_population() -> None:
-    """Above 2^17 users stand in groups; their law differs from the population's as that of n draws does."""
+    """Above 2^17, users come in groups; their law differs from the population's like that of n draws."""
     population, n = as_population("beta:2,5", LINE), 10**7
     values, each = users(population, n, np.random.default_rng(1))
     assert n - each < values.size * each <= n
@@ -103,7 +103,7 @@ def test_few_users_are_drawn_one_by_one() -> None:
 def test_the_planned_number_of_reports_reaches_the_error(
     domain: Interval | Circle, error: float | str, population: str
 ) -> None:
-    """New surveys and seeds. The plan left two standard errors of its own, here are three more: 1 in 10^5."""
+    """New surveys and seeds. The plan allowed for two standard errors, this for three more: 1 in 10^5."""
     made = plan(domain, goal="distribution", epsilon=2.0, error=error, population=population, compare=False)
     mechanism = OptimalPiecewise(LINE, 2.0) if isinstance(domain, Interval) else OptimalCircular(TURN, 2.0)
     law = as_population(population, domain)
@@ -112,7 +112,7 @@ def test_the_planned_number_of_reports_reaches_the_error(
     )
     chance = found.std(ddof=1) / math.sqrt(found.size)
     assert found.mean() <= there(made.asked) + 3 * chance
-    # And not from far too many reports: the error is no less than what the margins explain.
+    # And the number of reports is not far too large: the margins explain the difference.
     assert found.mean() >= 0.7 * there(made.asked) - 5 * chance
 
 

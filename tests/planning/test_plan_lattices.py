@@ -86,7 +86,7 @@ def test_the_worst_value_is_one_of_the_values(rounding: Any) -> None:
 
 
 def test_the_error_for_users_has_no_rounding() -> None:
-    """At one value nothing varies but the mechanism, with the same number of reports from each user."""
+    """At one value only the mechanism varies, with the same number of reports from each user."""
     mechanism, n = OptimalPiecewise(Interval(0, 4, step=1), 4.0), 1000
     values = np.array([1.0, 1.0, 2.0, 4.0])
     curve = MeanCurve(mechanism, as_population(values, mechanism.domain), "users")
@@ -164,13 +164,13 @@ def test_the_distance_is_between_the_values(domain: Domain) -> None:
             continue
         shares = np.bincount(users, minlength=size) / 50
         difference = np.cumsum(np.roll(probabilities, -first_cell(mechanism)) - shares)
-        # Around a circle: the least over all ways to start, which is at one of the differences.
+        # Around a circle: the least over all starting points, which is at one of the differences.
         assert found == pytest.approx(min(np.abs(difference - c).mean() for c in difference), abs=1e-12)
 
 
 @pytest.mark.slow
 def test_a_distribution_of_few_values_is_planned_and_reached() -> None:
-    """New surveys and seeds. The plan left two standard errors of its own, here are three more: 1 in 10^5."""
+    """New surveys and seeds. The plan allowed for two standard errors, this for three more: 1 in 10^5."""
     population = "0.3*atom:2 + 0.2*atom:3 + 0.5*atom:9"
     made = plan(RATINGS, goal="distribution", epsilon=2.0, error=0.1, population=population, compare=False)
     assert made.chosen.nodes == 11

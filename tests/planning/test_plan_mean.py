@@ -1,4 +1,4 @@
-"""The planned error of means: exact against brute force, and against surveys. False alarms: 1e-6 a case."""
+"""The planned error of means: exact by brute force, and by surveys. False alarms: 1e-6 a case."""
 
 import math
 from functools import cache
@@ -52,7 +52,7 @@ def made(name: str, epsilon: float) -> Mechanism:
 
 
 def within_chance(simulated: float, predicted: float, repeats: int = SURVEYS) -> bool:
-    """Return whether an average of squared errors is one of normal errors but for a chance of 1e-6."""
+    """Return whether an average of squared errors agrees with normal errors, up to a chance of 1e-6."""
     low, high = chi2.ppf([5e-7, 1 - 5e-7], repeats) / repeats
     return bool(low <= simulated / predicted**2 <= high)
 
@@ -73,7 +73,7 @@ def test_surveys_have_the_planned_error(name: str, epsilon: float, population: s
     result = bounded(mean(Survey(mechanism, counts[0].astype(np.float64))))
     assert result.value == pytest.approx(estimates[0], abs=1e-12)
     half = curve.half_width(n, 0.95)
-    # A sample variance of n numbers, none of them far out, is right within a tenth.
+    # A sample variance of n numbers without outliers is right within a tenth.
     assert estimates[0] - result.low == pytest.approx(half, rel=0.1)
 
 
@@ -107,7 +107,7 @@ def test_the_error_for_users_has_no_part_of_sampling(name: str) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 @pytest.mark.parametrize("epsilon", mostly_slow([1.0, 0.5, 4.0], every=3))
 def test_the_worst_population_is_the_worst_of_two_nodes(name: str, epsilon: float) -> None:
-    """Every law of nodes has a mean m, and the largest second moment at m is reached by two nodes."""
+    """Every law of nodes has a mean m, and two nodes reach the largest second moment at m."""
     first, second = number_moments(made(name, epsilon))
     i, j = np.triu_indices(len(first))
     share = np.linspace(0, 1, 201)[:, None]
@@ -140,7 +140,7 @@ def test_the_worst_value_is_that_of_the_decoded_reports(name: str) -> None:
 
 
 def test_the_square_of_populations_is_that_of_their_formulas() -> None:
-    """E x^2 enters the users' error: of beta(a, b) it is a (a+1) / ((a+b) (a+b+1))."""
+    """E x^2 enters the users' error: for beta(a, b) it is a (a+1) / ((a+b) (a+b+1))."""
     mechanism = made("duchi", 1.0)  # decodes to +-c about 1/2: the variance is c^2 - E (x - 1/2)^2
     c2 = float((mechanism.code_units()[0] - 0.5) ** 2)
     for text, square in {"beta:2,5": 6 / 56, "uniform": 1 / 3, "atom:0.3": 0.09}.items():
@@ -155,7 +155,7 @@ def test_clamped_reports_tell_no_mean() -> None:
 
 
 def test_reports_are_enough_for_the_estimate_to_be_a_mean() -> None:
-    """Wide clamped noise has huge unbiased numbers: with few reports the estimate is a range of means."""
+    """Wide clamped noise has huge unbiased numbers, so with few reports the estimate is a range of means."""
     mechanism = BoundedLaplaceMechanism(UNIT, 0.3)
     law = as_population("uniform", UNIT)
     curve = MeanCurve(mechanism, law, "population")
@@ -199,7 +199,7 @@ def test_several_populations_count_alike() -> None:
     each = [MeanCurve(mechanism, as_population(line, Interval(0, 100)), "population") for line in lines]
     expected = 100 * math.sqrt(sum(curve.variance for curve in each) / 3000)
     assert made.error == pytest.approx(expected, rel=1e-9)
-    # A list of values is one population, and no command can write it: its design stands beside the goal's.
+    # A list of values is one population, and no command can write it: it comes with its own design.
     values = plan(Interval(0, 100), epsilon=2, reports=1000, population=[10.0, 20.0])
     assert (values.holds, values.chosen.label) == ("for the given population", "LP design, mean")
     assert next(row.command for row in values.rows if row.label == "LP design, population") == ""

@@ -33,7 +33,7 @@ def closed_form(epsilon: float) -> float:
 @pytest.mark.parametrize("domain", DOMAINS.values(), ids=str)
 @pytest.mark.parametrize("epsilon", [0.25, 1.0, 4.0])
 def test_the_error_of_a_value_is_the_published_one(domain: Domain, epsilon: float) -> None:
-    """Interval and circle have one error: by the closed form the best split is the equal one.
+    """Interval and circle have one error: by the closed form, the best split is the equal one.
 
     ``1 / (1 + e^(x/2))`` is convex for positive x, so of all splits the equal one has the least sum.
     """
@@ -122,7 +122,7 @@ def test_numbers_of_tasks_that_no_task_allows_are_left_out() -> None:
 )
 @settings(max_examples=12)
 def test_no_split_on_a_grid_is_better(epsilon: float, measure: Any, kinds: str) -> None:
-    """Of all shares in hundredths of epsilon, which the first search goes through, and of random ones."""
+    """Over all shares in hundredths of epsilon, which the first search uses, and over random ones."""
     domains: dict[str, Domain] = {
         str(place): Circle(24) if kind == "circle" else Interval(0, 3)
         for place, kind in enumerate(kinds.split())
@@ -154,7 +154,7 @@ def test_no_split_on_a_grid_is_better(epsilon: float, measure: Any, kinds: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", mostly_slow([2.0, 0.5, 6.0], every=3))
 def test_direction_and_distance_share_alike_for_values(epsilon: float) -> None:
-    """As the closed form has it, up to what the grid of nodes does."""
+    """As in the closed form, up to the effect of the grid of nodes."""
     shares = best_shares(DOMAINS, epsilon, goals=VALUE, measure="value")
     assert shares["direction"] == pytest.approx(epsilon / 2, rel=0.05)
     total = sum(
@@ -201,7 +201,7 @@ def test_choices_are_made_from_the_shares() -> None:
 
 @pytest.mark.parametrize("measure", ["value", "average"])
 def test_single_reports_of_a_task_for_averages_are_not_compared(measure: Any) -> None:
-    """They lie far outside the range: nearly all of epsilon would go to the distance."""
+    """Decoded reports lie far outside the range, so nearly all of epsilon would go to the distance."""
     for goals in (None, {"distance": "distribution"}):
         with pytest.raises(ParameterError, match="goals must be \"value\" for 'distance' with measure"):
             best_shares(DOMAINS, 2.0, goals=goals, measure=measure)

@@ -1,4 +1,4 @@
-"""What holds for every reproduction: it agrees with what is printed, and writes numbers and a picture."""
+"""Checks of every reproduction: it agrees with the printed numbers, and writes numbers and a picture."""
 
 import csv
 import math
@@ -13,7 +13,7 @@ from tests.support.commands import bad, good
 from tests.support.outcomes import outcome
 
 NAMES = list(reproductions())
-# Whatever takes the outcome of one is slow; so are the slowest pictures, of which others are like them.
+# Tests that need a reproduction's outcome are slow; so are the slowest pictures that resemble others.
 SLOW = (
     "opm-distribution",
     "opm-gap",
@@ -38,7 +38,7 @@ SLOW_PICTURES = (
 )
 CASES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in NAMES]
 
-# Columns of numbers that have no unit: parameters, probabilities, numbers of things, shares and multiples.
+# Columns of numbers without a unit: parameters, probabilities, counts, shares and multiples.
 UNITLESS = {
     *("epsilon", "delta", "level", "power", "n", "sensitivity"),
     *("false_alarm", *(f"{name}_missed_detection" for name in ("least", "laplace", "staircase"))),

@@ -1,4 +1,4 @@
-"""The reproductions of the four papers on additive noise, and densities computed from what papers define."""
+"""The reproductions of the four papers on additive noise, and densities from the papers' definitions."""
 
 import math
 from itertools import pairwise
@@ -164,7 +164,7 @@ def test_vectors_on_a_grid_cost_what_the_optimum_costs() -> None:
 
 @pytest.mark.parametrize(("column", "delta"), [(2, 0.01), (3, 0.1), (4, 0.3)])
 def test_truncated_laplace_solves_the_two_equations_of_its_caption(column: int, delta: float) -> None:
-    # B e^-|x| up to A: the mass is 1, that of the last sensitivity delta.
+    # B e^-|x| up to A: the mass is 1, and that of the last sensitivity is delta.
     def excess(found: np.ndarray) -> list[float]:
         a, b = found
         last, _ = integrate.quad(lambda x: b * math.exp(-x), a - 1.0, a)

@@ -106,7 +106,7 @@ def test_truncation_is_applied_to_every_output() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 2.0])
 def test_curves_against_integer_kernels(epsilon: float) -> None:
-    """One point of every line: kernels with a fine grid, their codes decoded and truncated."""
+    """One point of every line: kernels with a fine grid, with decoded and truncated codes."""
     x = 0.1
     kernels = {
         "OPM": OptimalPiecewise(UNIT, epsilon, placement="clamp", nodes=2001),
@@ -170,7 +170,7 @@ def test_untruncated_outputs_are_worse_than_truncated() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
 def test_ptt_on_its_own_domain_has_the_least_variance_of_its_family(epsilon: float) -> None:
-    # At the input 1 the window is the last 1/(s+1) of [-a, a], and a is what makes the mean 1.
+    # At the input 1 the window is the last 1/(s+1) of [-a, a], and a makes the mean 1.
     def variance(s: float) -> float:
         window = 2.0 / (s + 1.0)
         low = 1.0 / (2.0 + math.expm1(epsilon) * window)
@@ -243,7 +243,7 @@ def test_the_table_of_unbiased_variances() -> None:
     found = {row["mechanism"]: row for row in records("unbiased-variance", "summary")}
     for name, values in reference.items():
         for epsilon, value in values.items():
-            # The table is given with four digits, bound and design with a little less.
+            # The table has four digits, bound and design slightly fewer.
             tolerance = 5e-3 if name.startswith("LP") else 2e-3
             ours = found[name][f"epsilon {epsilon}"]
             assert ours == pytest.approx(value, rel=tolerance), (name, epsilon)
@@ -277,7 +277,7 @@ def test_all_values_of_an_end_zone_have_one_law(epsilon: float) -> None:
 
 
 def test_many_reports_help_the_inset_and_not_the_clamp() -> None:
-    """Seeded; with 10^7 reports the inset is a hundred times nearer, so nothing hangs on a digit."""
+    """Seeded; with 10^7 reports the inset is a hundred times nearer, so no single digit matters."""
     everybody = "atom:0.001"
     clamp = OptimalPiecewise(UNIT, 1.0, placement="clamp")
     zone = clamp.kernel.window / (2 * clamp.kernel.codes)

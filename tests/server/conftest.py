@@ -18,7 +18,7 @@ Scenario = Callable[[httpx.AsyncClient, FastAPI], Awaitable[None]]
 
 
 async def start(folder: Path, tasks: list[Task], **options: Any) -> App:
-    # Requests that are made in process name no loopback address.
+    # Requests that are made in process do not name a loopback address.
     given: dict[str, Any] = {"store": f"sqlite:///{folder / 'app.db'}", "open": True} | options
     return await App.start(Settings(tasks, **given))
 
@@ -38,7 +38,7 @@ async def serve(tmp_path: Path) -> AsyncIterator[Serve]:
 
 @pytest.fixture
 def with_app(tmp_path: Path) -> Callable[..., None]:
-    """Return a function that runs a coroutine function of (http, app) against an app with these tasks."""
+    """Return a function that runs a coroutine function of (http, app) with an app of these tasks."""
 
     def run(tasks: list[Task], scenario: Scenario, **options: Any) -> None:
         async def main() -> None:

@@ -1,4 +1,4 @@
-"""How connections are taken: many in a turn of the loop, none lost at the end, with rests without files."""
+"""Accepting connections: many in a turn of the loop, none lost at the end, pauses when files run out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Made(asyncio.Protocol):
-    """Notes each connection, and what comes of it."""
+    """Records each connection and its outcome."""
 
     made: list[Made]
 
@@ -63,7 +63,7 @@ def connected(sockets: ExitStack, listener: socket.socket) -> socket.socket:
 def test_many_connections_are_taken_in_few_turns_of_the_loop(
     loop: asyncio.AbstractEventLoop, sockets: ExitStack
 ) -> None:
-    """A turn takes as long as all requests that are there; a new connection waited for hundreds of them."""
+    """A turn takes as long as all pending requests; a new connection once waited for hundreds of them."""
 
     async def turns_for(number: int) -> int:
         acceptor = Acceptor(loop, listener, Made)
@@ -83,7 +83,7 @@ def test_many_connections_are_taken_in_few_turns_of_the_loop(
 def test_few_are_taken_in_a_turn_while_each_takes_the_place_of_another(
     loop: asyncio.AbstractEventLoop, sockets: ExitStack
 ) -> None:
-    """Who opens connections again and again left no time for answers, and a report waited for two seconds."""
+    """A sender that kept opening connections once left no time for answers; a report waited two seconds."""
 
     async def taken(*, full: bool) -> int:
         acceptor = Acceptor(loop, listener, Made, lambda: full)
@@ -117,7 +117,7 @@ def test_a_connection_that_comes_alone_is_served(loop: asyncio.AbstractEventLoop
 def test_what_was_taken_has_its_protocol_when_it_is_closed(
     loop: asyncio.AbstractEventLoop, sockets: ExitStack
 ) -> None:
-    """So that a server that stops ends it: its protocol comes turns after the connection was taken."""
+    """A server that stops can then end it: its protocol comes turns after the connection was accepted."""
 
     async def close_at_once() -> None:
         acceptor = Acceptor(loop, listener, Made)
@@ -136,7 +136,7 @@ def test_what_was_taken_has_its_protocol_when_it_is_closed(
 
 
 class Full:
-    """A loop and a listener in one, by which no file is left for a connection."""
+    """A loop and its listener, for which no file descriptors are left to accept a connection."""
 
     def __init__(self) -> None:
         self.readers: list[Callable[[], object]] = []

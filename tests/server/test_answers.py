@@ -1,4 +1,4 @@
-"""What every answer says of itself, and requests that are refused by their length before they are read."""
+"""The headers of every answer, and requests that are refused for their length before they are read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def test_no_answer_is_kept_for_others_or_read_as_another_type(serve: Serve
         for answer in answers:
             fields = answer.headers
             assert fields["x-content-type-options"] == "nosniff", path
-            assert fields["nel"] == '{"max_age":0}', path  # no browser tells others of its reports
+            assert fields["nel"] == '{"max_age":0}', path  # no browser reports to others about its requests
             assert fields["cache-control"] in ("no-store", "private, no-cache") or (
                 fields["cache-control"].startswith("public") and path.startswith(("/docs/", "/static/"))
             ), path

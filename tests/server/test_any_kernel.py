@@ -49,7 +49,7 @@ def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Pat
     generator = np.random.default_rng(4)
     degrees = TEMPERATURE.from_unit(generator.beta(2, 4, REPORTS))
     hours = generator.normal(22.0, 2.0, REPORTS)
-    # Made here, not while tests are collected: the design takes a second.
+    # Made here and not during test collection, because the design takes a second.
     tasks = [
         Task("table", TEMPERATURE, 2.0, goal="mean", mechanism=table(), caps=Caps(lifetime=100_000.0)),
         Task("turned", Circle(24.0), 2.0, mechanism=turned()),
@@ -64,7 +64,7 @@ def test_reports_of_every_kind_of_kernel_are_counted_and_estimated(tmp_path: Pat
         assert before["delta"] == shifted(4.0).certificate().delta / UNIT
         with pytest.raises(CertificateError, match=r"'spends delta' spends delta = .* max_delta = 0"):
             Client(url, tasks=tasks)
-        # The tasks as the server tells them are the tasks: a client of theirs makes the same reports.
+        # The server lists the tasks completely: a client that reads them makes the same reports.
         told = [Task.from_json(task) for task in listed]
         assert {task.id for task in told} == {task.id for task in tasks}
         with Client(url, tasks=told, ledger=MemoryLedger(), max_epsilon=4.0, max_delta=2e-3) as client:

@@ -1,4 +1,4 @@
-"""What readers ask over HTTP, and what the app says of itself."""
+"""Requests of readers over HTTP, and the app's information about itself."""
 
 import asyncio
 import threading
@@ -118,7 +118,7 @@ async def test_an_estimate_is_made_once_for_the_same_counts_and_one_at_a_time(
     assert {answer.json()["n"] for answer in answers} == {100}
     assert made == [100]
     await send(http, HEADING, np.arange(50.0))
-    # More than may wait: some are told to come back, and others' requests are served all the while.
+    # More than may wait: some are asked to come back, and other requests are served meanwhile.
     go_on.clear()
     burst = [asyncio.create_task(http.get(url)) for _ in range(40)]
     await asyncio.wait(burst, return_when=asyncio.FIRST_COMPLETED)

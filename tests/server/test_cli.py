@@ -77,7 +77,7 @@ def test_a_commands_help_loads_that_command_alone(command: str) -> None:
 
 
 def test_help_shows_the_first_sentence_of_every_command() -> None:
-    """As their own help has it, whole: where a line is too short it goes on in the next."""
+    """The sentence is complete, as in the command's own help; a long one continues on the next line."""
     context = Context(main)
     listed = " ".join(good("--help").split())
     for name, words in COMMANDS.items():
@@ -184,7 +184,7 @@ def test_new_show_and_verify_of_every_mechanism(name: str, version: int) -> None
     if cls.domain_type is Interval:
         low, high = task.mechanism.values.min(), task.mechanism.values.max()
         assert f"from {low:.6g} to {high:.6g}" in shown
-        # Beside itself the Piecewise Mechanism needs no other number of reports.
+        # Compared with itself, the Piecewise Mechanism needs the same number of reports.
         compared = task.mechanism.unbiased and not cls.approximate and name != "piecewise"
         assert ("times as many reports" in shown) == (compared and name != "optimal-piecewise")
         assert (", unbiased" in shown) == task.mechanism.unbiased
@@ -202,7 +202,7 @@ def test_show_names_the_default_as_papers_do() -> None:
     circle = ("task", "new", "x", "--force", "--circle", "360", "--epsilon", "1")
     assert "for a single value on a circle\n" in good(*circle)
     assert "for a single value on a circle, by its squared error\n" in good(*circle, "--power", "2")
-    # Another window is another mechanism, and is compared.
+    # Another window is another mechanism, so the comparison includes it.
     domain = Interval(0, 1)
     Task("y", domain, 1.0, mechanism=OptimalPiecewise(domain, 1.0, power=2)).save("y.json")
     shown = good("task", "show", "y.json")
@@ -251,7 +251,7 @@ def test_the_goal_mean_designs_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (task.goal, mechanism.name, mechanism.unbiased) == ("mean", "designed-table", True)
     assert (mechanism.kernel.nodes, mechanism.kernel.codes) == (17, 16)
     assert "17 nodes, 16 codes, a table of 272 weights" in text
-    # Within 1.5 % of the bound 0.998 of all mechanisms on [0, 1], where PM has 1.306.
+    # Within 1.5 % of the bound 0.998 of all mechanisms on [0, 1]; PM has 1.306.
     variance = max(mechanism.variance(x) for x in np.linspace(0, 100, 1001))
     assert variance < 1.015 * 0.998e4
     assert "needs 1.31 times as many reports" in text or "needs 1.30 times as many reports" in text
@@ -297,7 +297,8 @@ def test_with_a_step_goals_design_a_table_of_its_values(monkeypatch: pytest.Monk
     text = good("task", "new", "x", *args)
     mechanism = Task.load("x.json").mechanism
     assert (mechanism.name, mechanism.kernel.nodes) == ("designed-table", 11)
-    # On these values the Piecewise Mechanism's worst variance is 0.29409 squares of the range, this 0.21598.
+    # On these values the Piecewise Mechanism's worst variance is 0.29409 squares of the range; here it is
+    # 0.21598.
     assert ("Piecewise Mechanism needs 1.36 times as many reports" in text) == (goal == "mean")
     assert "ok" in good("task", "verify", "x.json")
     population = "0.4*atom:2 + 0.6*atom:9"
@@ -354,7 +355,7 @@ def test_show_tells_the_worst_variance_over_all_inputs() -> None:
     good("task", "new", "x", "--domain", "0:10", "--epsilon", "1", "--mechanism", "three-outputs")
     mechanism = Task.load("x.json").mechanism
     worst = max(mechanism.variance(x) for x in np.linspace(0, 10, 2001))
-    # Three outputs: 1.114 on [0, 1] at epsilon 1, where PM has 1.306.
+    # Three outputs: 1.114 on [0, 1] at epsilon 1; PM has 1.306.
     shown = good("task", "show", "x.json")
     told = re.search(r"at most ([0-9.]+) ", shown)
     assert told is not None
@@ -505,7 +506,7 @@ def test_serve_says_what_is_wrong() -> None:
 def test_serve_says_in_one_line_what_is_wrong_when_it_starts(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a disk that gets full between the look at the store and the first thing that is written."""
+    """The disk becomes full between the check of the store and the first write."""
 
     def remember(*_arguments: object) -> None:
         raise StoreError("cannot change arcwise.db: database or disk is full")

@@ -35,7 +35,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Run:
-    """Return a function that runs one command and gives its exit code and what it wrote."""
+    """Return a function that runs one command and returns its exit code and its output."""
     monkeypatch.chdir(tmp_path)
 
     def click_run(*arguments: str) -> tuple[int, str, str]:
@@ -45,7 +45,7 @@ def run(
     def module_run(*arguments: str) -> tuple[int, str, str]:
         try:
             code = module_main(arguments)
-        except SystemExit as ended:  # argparse, for what it cannot read
+        except SystemExit as ended:  # from argparse, for invalid arguments
             code = int(str(ended.code))
         return code, *capsys.readouterr()
 
@@ -53,7 +53,7 @@ def run(
 
 
 def client_of(ledger: FileLedger, *answers: int) -> Client:
-    """Return a client whose server gives these answers, and is in trouble from then on."""
+    """Return a client whose server gives these answers, and then only errors."""
     transport = RecordingTransport([*answers, *[503] * 1000])
     return Client(
         "http://127.0.0.1:9",
@@ -138,7 +138,7 @@ def test_the_text_says_what_was_spent_and_what_is_queued(run: Run) -> None:
     lines = out.splitlines()
     assert lines[0] == "telemetry.db: reporting"
     assert lines[1].startswith(f"  ledger time: {time.strftime('%Y-', time.gmtime())}")
-    # Which task of the group was drawn is chance.
+    # Which task of the group was drawn is random.
     (drawn,) = (name for name in ("direction", "minutes") if f"  {name}" in out)
     width = max(map(len, (drawn, "everything")))
     assert f"  {'everything':<{width}}  epsilon 5.8" in lines

@@ -21,7 +21,7 @@ VALUE, WORTH = (Task(name, Interval(0, 10), 2.0, goal="value") for name in ("val
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Serve tasks of which each test takes its own."""
+    """Serve tasks, of which each test uses its own."""
     folder = tmp_path_factory.mktemp("server")
     with running_server(folder, [HEADING, OTHER, THIRD, VALUE, WORTH]) as (address, _server):
         yield address

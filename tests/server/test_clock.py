@@ -1,4 +1,4 @@
-"""Clocks that are wrong: nothing of the present is closed, nothing that was closed opens again."""
+"""Wrong clocks: they close nothing of the present, and reopen nothing that was closed."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, closing
@@ -28,7 +28,7 @@ Start = Callable[[], Awaitable["Worker"]]
 
 
 class Worker:
-    """An app that runs, and its clock."""
+    """A running app and its clock."""
 
     def __init__(self, http: App, clock: Clock) -> None:
         self.runtime = http.runtime
@@ -51,7 +51,7 @@ class Worker:
         return f"{answer.status_code} {kind}"
 
     def run(self, seconds: float) -> None:
-        """Let the worker run for some days, with all that it does by the minute and the hour, less often.
+        """Run the worker for some days with its regular work, in longer steps than minutes and hours.
 
         Each time is a commit to the disk.
         """
@@ -66,7 +66,7 @@ class Worker:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock(START)
-    # What a worker does at its start could come late, after a step of this clock: only `run` does it.
+    # The worker's start-up work could come late, after a step of this clock, so only `run` does it.
     monkeypatch.setattr(Runtime, "_tidy", lambda runtime: runtime._stopping.wait())
     return made
 
@@ -104,7 +104,7 @@ def opened(url: str) -> closing[Store]:
 
 async def test_a_clock_that_jumps_ahead_closes_nothing_of_the_present(worker: Worker, clock: Clock) -> None:
     assert await worker.send(TODAY, number=7) == 204
-    assert await worker.send(TODAY + 1) == 204  # of a device that is ahead: this one kept today open
+    assert await worker.send(TODAY + 1) == 204  # of a device that is ahead: this batch kept today open
     clock.step(YEAR)
     assert await worker.send(TODAY) == 204
     worker.runtime.keep_time()
@@ -116,7 +116,7 @@ async def test_a_clock_that_jumps_ahead_closes_nothing_of_the_present(worker: Wo
         assert await worker.send(epoch) == 204
     assert await worker.send(TODAY - 31) == "410 epoch-closed"
     assert await worker.send(TODAY, number=7) == 204
-    assert worker.runtime.store().report_count(DELAY) == 7  # which was a replay
+    assert worker.runtime.store().report_count(DELAY) == 7  # the last one was a replay
 
 
 async def test_the_present_stays_open_through_days_of_a_clock_that_is_ahead(
@@ -141,11 +141,11 @@ async def test_a_batch_of_the_far_future_that_came_while_the_clock_was_ahead_clo
     worker.run(DAY)
     clock.step(-YEAR)
     assert await worker.send(TODAY + 1) == 204
-    # Its reports say that the clock is behind now: devices keep theirs.
+    # Its reports show that the clock is behind, so devices keep theirs.
     worker.runtime.refresh()
     assert await worker.send(TODAY + 10) == "503 clock-behind"
     worker.run(40 * DAY)
-    assert await worker.send(TODAY + 1) == "410 epoch-closed"  # what is over is closed all the same
+    assert await worker.send(TODAY + 1) == "410 epoch-closed"  # past epochs are closed all the same
     assert await worker.send(TODAY + 41) == 204
 
 
@@ -160,7 +160,7 @@ async def test_what_was_closed_stays_closed_when_the_clock_goes_back(worker: Wor
     worker.runtime.keep_time()
     worker.runtime.tidy()
     assert await worker.send(TODAY, number=1) == "410 epoch-closed"  # by this clock it is two days old
-    assert await worker.send(TODAY + 40) == "503 clock-behind"  # by this clock it is of the future
+    assert await worker.send(TODAY + 40) == "503 clock-behind"  # by this clock it is in the future
     clock.step(-YEAR)
     assert await worker.send(TODAY, number=1) == "503 clock-behind"
     clock.step(39 * DAY + YEAR)
@@ -226,7 +226,7 @@ async def test_several_workers_believe_a_jump_no_faster_than_one(
 
 @pytest.mark.slow
 async def test_the_clock_of_a_store_without_reports_is_the_machines(start: Start, clock: Clock) -> None:
-    """Many a machine has no time until it has a network."""
+    """Many machines have no correct time until they have a network."""
     clock.step(-START + 3600)
     worker = await start()
     clock.step(START - 3600)
@@ -249,13 +249,13 @@ async def test_a_clock_that_was_ahead_when_the_store_was_new_is_forgotten(start:
     assert await worker.send(TODAY + 5) == "422 epoch-ahead"
     assert await worker.send(TODAY) == 204
     worker.runtime.refresh()
-    clock.step(YEAR)  # and a jump from then on is no more believed than any other
+    clock.step(YEAR)  # and any later jump is not believed
     worker.runtime.keep_time()
     assert worker.runtime.epoch_clock.believed() < START + DAY
 
 
 class Remembered:
-    """As much of a store as a clock needs; counts what it writes."""
+    """The part of a store that a clock needs; it counts writes."""
 
     def __init__(self, time: int | None = None) -> None:
         self.time = time
@@ -303,7 +303,7 @@ def test_a_jump_ahead_counts_as_a_time_without_a_server(clock: Clock) -> None:
     for _ in range(4 * 24 * 60):
         clock.wait(60)
         keep(believed, store)
-    assert believed.unsure_until == corrected  # to catch up is no jump
+    assert believed.unsure_until == corrected  # to catch up is not a jump
     assert believed.believed() == clock.time()
     clock.step(YEAR)
     keep(believed, store)

@@ -1,4 +1,4 @@
-"""`arcwise compare`: rows against the mechanisms themselves, and the command as a user types it."""
+"""`arcwise compare`: its rows agree with the mechanisms, and the command as a user types it."""
 
 import csv
 import math
@@ -45,7 +45,7 @@ def test_every_registered_mechanism_has_a_row(domain: Domain) -> None:
 
 @pytest.mark.parametrize("domain", [pytest.param(HEIGHT, marks=pytest.mark.slow), HEADING], ids=str)
 def test_rows_are_what_the_mechanisms_say(domain: Domain) -> None:
-    """Against `expected_error`, `mean` and `variance` at inputs that the grid does not hold."""
+    """Compares with `expected_error`, `mean` and `variance` at inputs that are not on the grid."""
     rows = {row.label: row for row in table(domain, 1.0).rows}
     low = domain.low if isinstance(domain, Interval) else 0.0
     inputs = low + domain.length * np.random.default_rng(5).random(40)
@@ -75,7 +75,7 @@ def test_known_worst_cases() -> None:
     rows = {row.label: row for row in table(UNIT, 1.0).rows}
     assert rows["duchi"].worst_squared == pytest.approx(duchi_worst_variance(1.0), rel=1e-9)
     assert rows["duchi"].codes == 2
-    # Finite windows: PM has 204 codes in place of a continuum.
+    # Finite windows: PM has 204 codes instead of a continuum.
     assert rows["piecewise"].worst_squared == pytest.approx(piecewise_worst_variance(1.0), rel=1e-3)
     clamp = rows["optimal-piecewise, clamp"]
     assert clamp.worst_absolute == pytest.approx(1 / (1 + math.exp(0.5)), rel=1e-6)

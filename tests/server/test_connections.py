@@ -1,7 +1,4 @@
-"""The HTTP protocol by itself, on a clock that a test moves: bounds on heads, total deadlines, refusals.
-
-`test_limits.py` tries the same with sockets and a real process.
-"""
+"""The HTTP protocol alone, on a clock that a test moves: bounds on heads, total deadlines, refusals."""
 
 from __future__ import annotations
 
@@ -42,7 +39,7 @@ class Timer:
 
 
 class Loop:
-    """A clock that stands still, and the tasks that were started."""
+    """A clock that a test moves, and the tasks that were started."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -62,7 +59,7 @@ class Loop:
         self.soon.append(lambda: call(*arguments))
 
     def turn(self) -> None:
-        """Run what is there for the next pass."""
+        """Run the callbacks of the next pass."""
         for _ in range(len(self.soon)):
             self.soon.popleft()()
 
@@ -79,7 +76,7 @@ class Loop:
 
 
 class Clock:
-    """By which parsing takes `step` between two looks at it."""
+    """A clock on which parsing takes `step` between two readings."""
 
     def __init__(self) -> None:
         self.now = self.step = 0.0
@@ -115,7 +112,7 @@ class Connection:
         return self.transport.ended
 
     def receive(self, data: bytes, *, at_once: int | None = None) -> None:
-        """Let bytes come in reads of so many."""
+        """Receive bytes in reads of this many."""
         step = at_once or len(data)
         for start in range(0, len(data), step):
             if self.ended:
@@ -129,7 +126,7 @@ class Connection:
         await cycle.send({"type": "http.response.body", "body": b""})
 
     async def answer_all(self) -> None:
-        """Answer all that came whole, one after the other."""
+        """Answer all complete requests, one after the other."""
         while self.protocol._owes() and not self.ended:
             await self.answer()
 
@@ -140,7 +137,7 @@ async def connection() -> Connection:
 
 
 def head(size: int, *, fields: int = 1, end: bytes = b"\r\n\r\n") -> bytes:
-    """Return a head whose path and fields are so many bytes."""
+    """Return a head with this many bytes of path and fields."""
     short = b"".join(b"a: b\r\n" for _ in range(fields - 1))
     left = size - len(b"/") - len(b"a: b\r\n") * (fields - 1) - len(b"X: \r\n")
     return b"GET / HTTP/1.1\r\n" + short + b"X: " + b"y" * left + end
@@ -166,14 +163,14 @@ async def test_a_head_has_a_bound_however_it_comes(
 async def test_what_is_around_the_letters_of_a_field_counts_too(
     connection: Connection, letters: int, whole: bool
 ) -> None:
-    line = b"a:" + b"b" * (letters + 1) + b"\r\n"  # with the space that is left out here, 330 bytes
+    line = b"a:" + b"b" * (letters + 1) + b"\r\n"  # with the omitted space, 330 bytes
     connection.receive(b"GET / HTTP/1.1\r\n" + line * 99 + b"\r\n")
     assert connection.counted == ({} if whole else {"long-head": 1})
 
 
 @pytest.mark.parametrize("then", [b"", b"GET /" + b"y" * LONGEST], ids=["lost", "cut"])
 def test_a_connection_that_is_gone_leaves_no_garbage(then: bytes) -> None:
-    """Strangers come and go faster than a garbage collector looks: what refers to itself fills the memory."""
+    """Strangers come and go faster than a garbage collector runs: reference cycles would fill the memory."""
 
     async def gone() -> weakref.ref[Any]:
         connection = Connection()
@@ -264,7 +261,7 @@ async def test_a_body_of_many_lines_counts_for_no_head_wherever_that_is_split(
 async def test_trailers_are_bounded_with_the_head(
     connection: Connection, trailer: bytes, trailers: int, whole: bool, at_once: int | None
 ) -> None:
-    for _ in range(2):  # each request by itself
+    for _ in range(2):  # each request separately
         connection.receive(CHUNKED + b"0\r\n" + trailer * trailers + b"\r\n", at_once=at_once)
         await connection.answer_all()
     assert connection.counted == ({} if whole else {"long-head": 1})
@@ -274,7 +271,7 @@ async def test_trailers_are_bounded_with_the_head(
 async def test_what_is_sent_ahead_stays_as_it_came_until_all_before_it_is_answered(
     connection: Connection, at_once: int | None
 ) -> None:
-    """A request that is parsed takes a hundred times the memory of its bytes, which no bound counts."""
+    """A parsed request takes a hundred times the memory of its bytes, and no bound counts that."""
     connection.receive(GET + POST + GET * 1000, at_once=at_once)
     for started in range(1, 1003):
         assert connection.loop.started == started
@@ -305,7 +302,7 @@ async def test_the_chunks_of_a_body_are_bounded(
     connection: Connection, chunks: int, size: int, whole: bool
 ) -> None:
     chunk = b"%x\r\n%b\r\n" % (size, b"x" * size)
-    for _ in range(2):  # each body by itself
+    for _ in range(2):  # each body separately
         connection.receive(CHUNKED + chunk * (chunks - 1) + b"0\r\n\r\n")
         await connection.answer_all()
     assert (connection.transport.ended == "") == whole
@@ -330,7 +327,7 @@ async def test_a_report_is_taken_when_the_next_head_comes_with_the_end_of_its_bo
 
 
 class Crowd:
-    """Connections to one server, in whose clock every part that is parsed takes 4 ms of the 10 of a pass."""
+    """Connections to one server, on a clock where each parsed part takes 4 ms of the 10 of a pass."""
 
     def __init__(self, number: int) -> None:
         first = Connection()
@@ -339,13 +336,13 @@ class Crowd:
         first.clock.step = 0.004
 
     def turn(self) -> None:
-        """Let a pass of the loop come, and the rest before it."""
+        """Run the loop's next pass, and the pause before it."""
         self.loop.advance(0.001)
         self.loop.turn()
 
     @property
     def started(self) -> list[int]:
-        """Which members' first request was taken up."""
+        """Return the members with a first request that was taken up."""
         return [number for number, each in enumerate(self.members) if each.protocol.cycle is not None]
 
 
@@ -381,7 +378,7 @@ async def test_who_sends_much_keeps_nobody_out() -> None:
     for _ in range(20):
         crowd.turn()
     body = much.protocol.cycle.body
-    assert (len(body), much.transport.is_read) == (100_000, False)  # till the app takes it
+    assert (len(body), much.transport.is_read) == (100_000, False)  # until the app takes it
     body.clear()
     much.protocol.flow.resume_reading()
     assert much.transport.is_read
@@ -391,7 +388,7 @@ async def test_connections_whose_last_request_had_a_good_key_wait_for_no_strange
     crowd = Crowd(8)
     *strangers, device = crowd.members
     device.receive(GET)
-    device.protocol.cycle.scope[STANDING].is_known = True  # as the gate says
+    device.protocol.cycle.scope[STANDING].is_known = True  # as the gate sets it
     await device.answer()
     for each in strangers:
         each.receive(GET * 2)
@@ -492,7 +489,7 @@ ANSWER = "answer"
         pytest.param([SLOW, *DRIP * 4, ANSWER, *DRIP * 30], 1.0, "slow-body", id="one answered early"),
         pytest.param([GET, ANSWER, *[1.0, b"\r\n"] * 4], 1.0, "", id="empty lines between requests"),
         pytest.param([SHORT, ANSWER, b"x", 4.0], 1.0, "", id="after a body that was answered early"),
-        pytest.param(  # the app's time is not the sender's
+        pytest.param(  # the app's time does not count for the sender
             [GET, 100.0, ANSWER, 4.0, GET[:-1], 9.0, GET[-1:], ANSWER, b"G"],
             10.0,
             "slow-head",
@@ -593,9 +590,9 @@ async def test_a_refusal_is_not_taken_for_another_answer(
 async def test_an_offer_of_http_2_takes_no_body_away(
     connection: Connection, version: str, size: str, before: bytes, at_once: int | None
 ) -> None:
-    """Java's HttpClient offers it with each request in the clear.
+    """Java's HttpClient offers HTTP/2 with each unencrypted request.
 
-    The version stays what it was: of HTTP/1.0, which some proxies speak, `is_local` wants to know.
+    The version stays as it was: `is_local` needs to know HTTP/1.0, which some proxies speak.
     """
     offer = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAA"
     body = b"2\r\nco\r\n3\r\ndes\r\n0\r\n\r\n" if "chunked" in size else b"codes"
@@ -627,7 +624,7 @@ async def test_an_upgrade_is_answered_in_http_and_nothing_behind_it_is_read(
 
 
 def full(*, max_connections: int) -> tuple[Connection, list[Connection]]:
-    """Return the first of so many connections, which are all there may be, and those after it."""
+    """Return the first of this many connections, which are all that may exist, and the later ones."""
     first = Connection(ProcessSettings(max_connections=max_connections))
     return first, [Connection(beside=first) for _ in range(max_connections - 1)]
 
@@ -637,7 +634,7 @@ def make_room(beside: Connection, *victims: Connection) -> list[Connection]:
     new = []
     for victim in victims:
         assert victim.ended == ""
-        is_owed = victim.protocol._owes()  # a proxy would send the request again if it were not answered
+        is_owed = victim.protocol._owes()  # without an answer, a proxy would send the request again
         new.append(Connection(beside=beside))
         assert (victim.ended, new[-1].ended) == ("closed" if is_owed else "cut", "")
         assert victim.transport.written.endswith(b'try again later."}') == is_owed
@@ -647,12 +644,12 @@ def make_room(beside: Connection, *victims: Connection) -> list[Connection]:
 
 async def answer_known(connection: Connection) -> None:
     connection.receive(GET)
-    connection.protocol.cycle.scope[STANDING].is_known = True  # as the gate says
+    connection.protocol.cycle.scope[STANDING].is_known = True  # as the gate sets it
     await connection.answer()
 
 
 async def test_a_new_connection_takes_the_place_of_the_stranger_who_was_answered_longest_ago() -> None:
-    """Whether they wait for bytes or for refusals: who sends much ahead would be safe from it otherwise."""
+    """It may wait for bytes or for refusals; otherwise, sending far ahead would protect it."""
     first, (second, third, device, busy) = full(max_connections=5)
     await answer_known(device)
     busy.receive(GET)

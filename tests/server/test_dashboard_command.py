@@ -1,4 +1,4 @@
-"""`arcwise dashboard`: the pages of a store for this machine, without a login, and without any change."""
+"""`arcwise dashboard`: the pages of a store for this machine, without a login and without changes."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def fill(path: Path, reports: int = 30) -> Store:
     store = open_store(f"sqlite:///{path}")
     store.register([HEADING])
     store.add([batch(0, [code % 50 for code in range(reports)])])
-    store.add_key(new_key("read", now=0)[1])  # which nobody is asked for
+    store.add_key(new_key("read", now=0)[1])  # which is never asked for
     return store
 
 
 @contextmanager
 def showing(folder: Path, *arguments: str) -> Iterator[tuple[str, list[str], subprocess.Popen[str]]]:
-    """Run the command; yield the URL, what it said before that, and the process."""
+    """Run the command; yield the URL, its earlier output, and the process."""
     command = [sys.executable, "-m", "arcwise.cli", "dashboard", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         try:
@@ -83,7 +83,7 @@ def test_a_store_is_shown_and_stays_as_it_is(tmp_path: Path) -> None:
             assert (shown.status_code, shown.headers["content-type"]) == (200, "text/html; charset=utf-8")
             assert "heading" in shown.text
             assert '<form method="post"' not in shown.text
-        assert http.get("/operator").status_code == 404  # nothing arrives here
+        assert http.get("/operator").status_code == 404  # it accepts no reports
         for method, path in (
             ("POST", f"/v1/tasks/{HEADING.id}/reports"),
             ("POST", "/v1/tasks"),
@@ -98,7 +98,7 @@ def test_a_store_is_shown_and_stays_as_it_is(tmp_path: Path) -> None:
             assert refused.status_code == 503
             assert refused.json()["type"] == "urn:arcwise:problem:read-only"
             assert refused.headers["retry-after"] == "60"
-        # Whoever is not a browser on this machine: another name that points here, or a proxy.
+        # Other clients than a browser on this machine: another name that points here, or a proxy.
         path = f"/v1/tasks/{HEADING.id}/estimate"
         assert http.get(path, headers={"host": "evil.example"}).status_code == 401
         assert http.get(path, headers={"x-forwarded-for": "203.0.113.1"}).status_code == 401

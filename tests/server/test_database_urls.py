@@ -1,4 +1,4 @@
-"""URLs of PostgreSQL, wherever one is given: no part of a password is in a refusal, or taken for a host."""
+"""URLs of PostgreSQL in every place: no error shows part of a password, or takes it for a host."""
 
 from collections.abc import Callable
 from typing import Any

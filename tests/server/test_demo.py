@@ -1,6 +1,6 @@
 """The demo from end to end: a real server process, every device a real client, the truth in the intervals.
 
-Seeded, so that it is the same run every time: over all seeds one interval in twenty misses.
+It is seeded, so every run is the same; over all seeds, one interval in twenty misses.
 """
 
 import re
@@ -69,7 +69,7 @@ def test_intervals_contain_the_truth(tmp_path: Path) -> None:
     ):
         assert lines[name, quantity].contains, lines[name, quantity]
     for result in results:
-        # Both distributions are whole, and nearer to each other than either is to a flat one.
+        # Both distributions are complete, and nearer to each other than either is to a flat one.
         estimated = on_bins(result.column, result.estimate["distribution"])
         assert result.true.sum() == pytest.approx(1)
         assert estimated.sum() == pytest.approx(1)
@@ -79,7 +79,7 @@ def test_intervals_contain_the_truth(tmp_path: Path) -> None:
     write_page(page, results, epsilon=1.0, devices=served)
     text = page.read_text(encoding="utf-8")
     assert text.count("<svg") == 3
-    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)  # nothing from outside
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", text)  # no resources from other hosts
     assert "<script" not in text
 
 

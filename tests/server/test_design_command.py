@@ -1,4 +1,4 @@
-"""`arcwise design`: the figures of designed mechanisms, and the exit code when a claim does not hold."""
+"""`arcwise design`: the figures of designed mechanisms, and the exit code for a claim that does not hold."""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ def test_prints_what_designs_reach_and_exits_with_0(folder: Path) -> None:
         assert bound <= worst <= bound * (1.015 if epsilon <= 2 else 1.05)
         assert excess == pytest.approx(worst / bound - 1, abs=2e-4)
         assert worst < float(line[4])
-        # What the page of the design says: PM needs 1.31 times as many users at epsilon 1, 1.8 to 1.9 at 4.
+        # The page of the design says: PM needs 1.31 times as many users at epsilon 1, 1.8 to 1.9 at 4.
         assert float(line[6]) == pytest.approx(piecewise_worst_variance(epsilon) / worst, rel=1e-3)
     users = {float(line[0]): float(line[6]) for line in lines}
     assert users[1.0] == pytest.approx(1.31, abs=0.01)

@@ -184,7 +184,7 @@ def test_quantiles_of_a_circle_need_an_origin() -> None:
 
 
 def test_reports_of_another_task_of_the_same_name_are_told_with_its_id() -> None:
-    """A file that was replaced by a new version of the task looks like the one that devices had."""
+    """After a file was replaced by a new version of the task, it looks like the file that devices had."""
     newer = Task("delay", Interval(0, 100), 3.0)
     newer.save("delay.json")
     result = run("delay.json", *STORE)

@@ -1,4 +1,4 @@
-"""No request makes the event loop load a large library, in which time it would answer nobody."""
+"""No request makes the event loop load a large library, because it would answer nobody meanwhile."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ asyncio.run(main())
 
 
 def test_no_request_loads_a_large_library_on_the_event_loop() -> None:
-    """A first comparison loaded scipy there: 1.6 seconds, for whoever asked, also without a key."""
+    """A first comparison once loaded scipy there: 1.6 seconds, even for a reader without a key."""
     command = [sys.executable, "-c", SCRIPT, json.dumps(LARGE), json.dumps(PAGES)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert not done.returncode, done.stderr

@@ -1,6 +1,6 @@
-"""What a command says where an extra is not installed: one sentence with the command to install it, and 2.
+"""A command without its extra prints one sentence with the install command, and exits with 2.
 
-`.ci/wheel.py` asks the same of environments that really lack them.
+`.ci/wheel.py` checks the same in environments that really lack the extras.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`arcwise task new --from-data`: a domain, a step and clipping that are proposed from a sample."""
+"""`arcwise task new --from-data`: it proposes a domain, a step and clipping from a sample."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_too_many_values_have_no_step() -> None:
     task, text = made(GENERATOR.integers(0, 5000, 300))
     assert task.domain.step is None
     assert "more than can have a node each (1,024): no step" in text
-    assert "values are multiples" not in run(lines([10.0, 20.0, 40.0]))  # nor do too few tell one
+    assert "values are multiples" not in run(lines([10.0, 20.0, 40.0]))  # nor do too few values show a step
 
 
 def test_what_is_given_is_kept() -> None:
@@ -117,7 +117,7 @@ def test_what_is_given_is_kept() -> None:
     assert made(AGES, "--domain", "0:120")[0].domain == Interval(0, 120, step=1)
     rounded = Interval(0, 100, clip=True, step=5, rounding="stochastic")
     assert made(AGES, "--step", "5", "--rounding", "stochastic")[0].domain == rounded
-    # A step must divide the domain: multiples of 6 are taken in steps of 2.
+    # A step must divide the domain, so multiples of 6 get steps of 2.
     assert made(6.0 * GENERATOR.integers(0, 16, 100), "--domain", "0:100")[0].domain.step == 2.0
 
 

@@ -189,7 +189,7 @@ def test_a_folder_of_tasks_holds_groups_too() -> None:
 
 @pytest.fixture
 def reported() -> Group:
-    """Fill a store with the reports of 900 devices, each of the task that it drew."""
+    """Fill a store with the reports of 900 devices, each for the task that it drew."""
     group = new("--epsilon", "6", "--sample", "1")
     randomness = InsecureSeededRandomness(1)
     values = {"heading": 350.0, "speed": 30.0}

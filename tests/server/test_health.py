@@ -1,4 +1,4 @@
-"""Ready or not, a quiet end on SIGTERM, and what the log says."""
+"""Readiness, a quiet end on SIGTERM, and the log."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def test_a_store_that_cannot_be_read_is_noticed_and_forgiven(
     http = await serve([DELAY])
     with monkeypatch.context() as patch:
         patch.setattr(SQLiteStore, "keys", fails)
-        # A machine that is busy for half a second is not ready either, before anything has failed.
+        # A machine that is busy for half a second is also not ready, before anything has failed.
         while not told() or await trouble(http) is None:
             await asyncio.sleep(0.01)
     while await trouble(http) is not None:
@@ -99,7 +99,7 @@ async def test_not_ready_with_a_full_queue(
         await asyncio.sleep(0.01)
     shown = (await http.get("/metrics")).text.splitlines()
     assert f"arcwise_queue_batches {float(number)}" in shown
-    # What batches take in memory: small ones are more than their codes.
+    # The memory of batches: small ones take more than their codes.
     assert f"arcwise_queue_bytes {float(number * (size + 1024))}" in shown
     go_on.set()
     assert {each.status_code for each in await asyncio.gather(*waiting)} == {204}
@@ -152,7 +152,7 @@ def test_the_log_is_json_and_tells_nothing_that_was_sent(tmp_path: Path) -> None
     assert entries
     assert all({"time", "level", "logger", "message"} <= set(entry) for entry in entries)
     assert any(entry["logger"] == "uvicorn.error" for entry in entries)
-    said = "\n".join(lines).replace(url, "")  # its own address is no sender's
+    said = "\n".join(lines).replace(url, "")  # its own address does not belong to a sender
     assert "SECRET" not in said
     assert "127.0.0.1" not in said
     assert str(own) not in said

@@ -1,4 +1,4 @@
-"""A disk that is full, for real: a small file system under the store, or a limit on its files."""
+"""A disk that is really full: a small file system under the store, or a limit on its files."""
 
 import asyncio
 import contextlib
@@ -49,7 +49,7 @@ async def report(http: httpx.AsyncClient, number: int) -> int:
 
 
 def not_ready_while(with_app: Run, full: contextlib.AbstractContextManager[object], store: str) -> None:
-    """Check that an app is ready before and after `full`, and not ready within."""
+    """Check that an app is ready before and after `full`, and not ready within it."""
 
     async def scenario(http: httpx.AsyncClient, _app: FastAPI) -> None:
         assert (await report(http, 1), await trouble(http)) == (204, None)
@@ -64,7 +64,7 @@ def not_ready_while(with_app: Run, full: contextlib.AbstractContextManager[objec
 
 @contextlib.contextmanager
 def filled(disk: Path, left: int = 0) -> Iterator[None]:
-    """Leave about so many bytes of room on a disk that others write to."""
+    """Leave about this many bytes of room on a disk that others write to."""
     filler = disk / "filler"
     with filler.open("wb", buffering=0) as out, contextlib.suppress(OSError):
         while shutil.disk_usage(disk).free > left:
@@ -105,7 +105,7 @@ def test_sqlite_that_cannot_write_though_there_is_room(with_app: Run, tmp_path: 
 @pytest.mark.slow
 def test_postgres_on_a_full_disk(with_app: Run, tmp_path: Path) -> None:
     server = OwnServer()
-    # Beside the server's folder: the server runs as a user who cannot reach pytest's.
+    # Next to the server's folder, because the server runs as a user who cannot reach pytest's folders.
     place = server.folder.with_name(f"{server.folder.name}-disk")
     try:
         with small_disk(place, "64m") as disk:

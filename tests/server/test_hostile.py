@@ -1,4 +1,4 @@
-"""A short form of `tests/soak/hostile`: a server process among clients that mean it harm."""
+"""A short form of `tests/soak/hostile`: a server process among hostile clients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.soak.hostile.attack import PARTS
     ("name", "scale", "statuses"),
     [
         ("bodies", 0.02, {204, 400, 410, 422}),
-        # Of so many requests two dozen have a method that is answered, on a busy machine some of them.
+        # Of this many requests about 24 have a method that is answered; on a busy machine, some of them.
         pytest.param("requests", 0.06, {204, 400, 404, 405, 408, 415}, marks=pytest.mark.slow),
         pytest.param("flood", 0.02, {204, 503}, marks=pytest.mark.slow),
     ],

@@ -1,4 +1,4 @@
-"""POST /v1/tasks/{id}/reports: what is counted, what is refused, and that refusals store nothing."""
+"""POST /v1/tasks/{id}/reports: accepted reports, refusals, and that refusals store nothing."""
 
 import asyncio
 import random
@@ -175,7 +175,7 @@ async def test_epochs_at_the_edges_are_taken(serve: Serve) -> None:
 
 @pytest.mark.slow
 async def test_ten_thousand_fuzzed_bodies(serve: Serve) -> None:
-    """Truncated, extended, mutated, spliced and random bodies: a problem or a batch that really is one."""
+    """Truncated, extended, mutated, spliced and random bodies: each is a problem or a valid batch."""
     generator = random.Random(20130101)
     epoch = now()
 
@@ -202,7 +202,7 @@ async def test_ten_thousand_fuzzed_bodies(serve: Serve) -> None:
     http = await serve(TASKS)
     counted = 0
     statuses: dict[int, int] = {}
-    for first in range(0, 10_000, 50):  # those that come together share a commit
+    for first in range(0, 10_000, 50):  # batches that arrive together share a commit
         answers = [raw_post(http.app, fuzzed(number)) for number in range(first, first + 50)]
         for status, content_type in await asyncio.gather(*answers):
             statuses[status] = statuses.get(status, 0) + 1
@@ -211,9 +211,9 @@ async def test_ten_thousand_fuzzed_bodies(serve: Serve) -> None:
             else:
                 assert content_type == b"application/problem+json"
                 assert status in (400, 410, 422)
-    assert counted > 500  # the fuzz is no good if nothing gets through
+    assert counted > 500  # the fuzz is useless if nothing gets through
     assert statuses[400] > 5_000
-    # A mutation may shorten the codes, never make a batch count twice.
+    # A mutation may shorten the codes, but never makes a batch count twice.
     assert counted <= await total(http) <= 5 * counted
 
 
@@ -318,7 +318,7 @@ async def test_a_body_that_never_comes_is_given_up(serve: Serve) -> None:
 
 
 async def test_forgotten_ids_stay_refused_when_the_retention_grows_again(serve: Serve) -> None:
-    """A server started with a short retention forgets ids; a later one must not count them again."""
+    """A server with a short retention forgets ids; a later server must not count their batches again."""
     old = encode_batch(batch(epoch=now() - 5))
     http = await serve(TASKS)
     assert (await post(http, old)).status_code == 204
@@ -367,7 +367,7 @@ async def test_requests_that_arrive_together_share_a_commit(
     go.set()
     await asyncio.gather(*posts)
     assert sum(groups) == 100
-    assert len(groups) <= 2  # what came first, and all that came while it was written
+    assert len(groups) <= 2  # the first batch, and all that came while it was written
 
 
 async def test_what_was_queued_is_written_when_the_app_stops(serve: Serve, tmp_path: object) -> None:

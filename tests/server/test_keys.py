@@ -1,4 +1,4 @@
-"""Keys: what each may do, what is kept of them, and that nothing tells them."""
+"""Keys: what each may do, what is stored of them, and that nothing reveals them."""
 
 import asyncio
 import contextlib
@@ -64,7 +64,7 @@ def bearer(key: str) -> dict[str, str]:
 
 
 async def statuses(http: httpx.AsyncClient, task: Task, headers: dict[str, str]) -> dict[str, int]:
-    """Try everything that there is to do with a task; return how each was answered."""
+    """Try every operation on a task; return the status of each."""
     answers = {
         "report": await report(http, task, headers=headers),
         "list": await http.get("/v1/tasks", headers=headers),
@@ -184,7 +184,7 @@ async def test_a_revoked_key_is_answered_like_one_that_never_was(serve: Serve, u
 
 
 async def test_a_key_that_is_good_for_nothing_else_learns_nothing_else(serve: Serve, url: str) -> None:
-    """A task that there is not is answered like one of somebody else's."""
+    """A task that does not exist gets the same answer as a task of somebody else."""
     ingest, read = make(url, "ingest", "--task", "heading"), make(url, "read", "--task", "heading")
     http = await serve(TASKS, open=None)
     told = set()
@@ -240,7 +240,7 @@ async def test_a_key_that_is_made_or_revoked_is_seen_by_an_app_that_runs(
     await until(http, second, 401)
     assert (await report(http, HEADING, headers=bearer(first))).status_code == 204
     await http.stop()
-    assert gate_module.REFRESH_SECONDS <= 5  # and 10 seconds are promised
+    assert gate_module.REFRESH_SECONDS <= 5  # and the documentation promises 10 seconds
 
 
 LOCAL = "http://127.0.0.1:8000"
@@ -353,7 +353,7 @@ async def test_without_keys_only_this_machine_is_served(
     [
         ({}, True),
         ({"http_version": "2"}, True),
-        ({"http_version": "1.0"}, False),  # as nginx asks, unless it is told otherwise
+        ({"http_version": "1.0"}, False),  # nginx's default for upstream requests
         ({"client": ("192.0.2.1", 5)}, False),  # the address was translated on its way
         ({"client": None}, True),
         ({"server": ("192.0.2.1", 80)}, False),
@@ -496,7 +496,7 @@ def test_the_command_refuses_to_be_open_to_the_world_by_accident(url: str, tmp_p
     assert "the store has no keys, and 0.0.0.0 is not this machine alone" in said
     assert "arcwise key new" in said
     assert "--open" in said
-    # Past that check, it fails at an address that nobody has.
+    # After that check, it fails at an address that nobody has.
     for options in (["--open"], []):
         assert "cannot listen on 192.0.2.1" in bad(*serve, "--host", "192.0.2.1", *options)
         make(url, "ingest")

@@ -1,6 +1,6 @@
-"""Servers killed with SIGKILL under load: every acknowledged report is there once, whatever happened.
+"""Servers killed with SIGKILL under load: every acknowledged report is there exactly once.
 
-`tests/soak/kill_server.py` is the same at length.
+`tests/soak/kill_server.py` is the long form.
 """
 
 import contextlib
@@ -43,9 +43,9 @@ def test_nothing_acknowledged_is_lost_or_counted_twice(store: str, tmp_path: Pat
         soak.wait_for(250)
         figures = soak.finish()  # compares every batch with the store's counts and ids
     assert set(figures.kills) | ({Kind.DRAINING} if figures.drained else set()) >= set(ALL[store])
-    assert max(figures.in_flight) > 1  # or the kills would prove nothing
+    assert max(figures.in_flight) > 1  # otherwise, the kills would prove nothing
     assert figures.lost > 0
-    assert figures.looks >= 2  # at the end, and where all workers were dead
+    assert figures.looks >= 2  # at the end, and when all workers were dead
     assert figures.replays > 0
     assert figures.twins > 0
 
@@ -60,7 +60,7 @@ def test_archive_and_counts_agree_after_kills(store: str, tmp_path: Path) -> Non
         for kind in (Kind.RUNNING, Kind.RUNNING, Kind.ALL):
             soak.end(kind)
         soak.wait_for(250)
-        figures = soak.finish()  # compares every batch with the files and with what waits for them
+        figures = soak.finish()  # compares every batch with the files and with the queue for them
     assert figures.archived == figures.batches >= 250
 
 
@@ -79,7 +79,7 @@ def test_nothing_acknowledged_through_relay_and_gateway_is_lost_or_counted_twice
 
 
 class Store:
-    """A store that counted what a test says, and senders who know of ten batches."""
+    """A store with the counts that a test sets, and senders of ten batches."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "kill.db"

@@ -1,4 +1,4 @@
-"""Bounds on what a sender can take, tried with real sockets against a real process."""
+"""Bounds on what a sender can consume, tried with real sockets against a real process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def drip(connection: socket.socket, parts: Iterator[bytes]) -> bytes:
-    """Send a little at a time, for ever, and return what came when the server closed the connection."""
+    """Send a little at a time, for ever, and return the data that came before the server closed the
+    connection.
+    """
     done = threading.Event()
 
     def send() -> None:
@@ -141,7 +143,7 @@ def test_slow_heads_are_cut(hasty: str, start: bytes, part: bytes) -> None:
     ],
 )
 def test_slow_bodies_are_cut(hasty: str, start: bytes, part: bytes, status: bytes) -> None:
-    # The connection whose body the app does not read is cut some seconds later than the others.
+    # The connection with a body that the app does not read is cut some seconds later than the others.
     with connect(hasty) as connection:
         answer = drip(connection, endless(start, part))
         assert answer.startswith(b"HTTP/1.1 " + status)
@@ -279,7 +281,7 @@ def test_a_limit_on_open_files_that_is_too_low_is_logged() -> None:
 @pytest.mark.slow
 @needs_proc
 def test_a_flood_takes_bounded_memory_and_nothing_acknowledged_is_lost(folder: Path) -> None:
-    """Bodies of a megabyte from 64 connections, where four may wait and four may be read."""
+    """Bodies of a megabyte from 64 connections, while four may wait and four may be read."""
     limits = ("--max-waiting-bytes", str(4 << 20), "--max-reading-bytes", str(4 << 20))
     codes = bytes(100) * 10_000
     with serving(folder, *limits) as (url, process):
@@ -307,13 +309,15 @@ def test_a_flood_takes_bounded_memory_and_nothing_acknowledged_is_lost(folder: P
     assert set(statuses) <= {204, 503, 0}
     assert statuses.count(204) > 0
     assert statuses.count(204) < len(statuses)
-    # Beside what waits and what is read: what the HTTP server holds of each connection, and copies.
+    # In addition to waiting bodies and bodies being read, the HTTP server buffers and copies data per
+    # connection.
     assert peak < before + (96 << 20)
     store = open_store(f"sqlite:///{folder / 'server.db'}")
     counted = int(store.counts(TASK).sum())
     store.close()
     acknowledged = (1 + statuses.count(204)) * len(codes)
-    # A connection that broke may have been counted, its answer lost: never the other way round.
+    # After a broken connection, a report may be counted without an answer, but never answered without a
+    # count.
     assert acknowledged <= counted <= acknowledged + statuses.count(0) * len(codes)
 
 
@@ -335,12 +339,12 @@ async def test_bodies_on_their_way_in_are_bounded_together(serve: Serve) -> None
     assert second.headers["retry-after"] == "1"
     go_on.set()
     assert (await first).status_code == 400
-    # What was held is free again.
+    # The memory that was held is free again.
     assert (await http.post(url, content=body(bytes(900_000)), headers=headers)).status_code == 204
 
 
 class Sender:
-    """A body whose parts come when a test sends them."""
+    """A body with parts that come when a test sends them."""
 
     def __init__(self, bodies: Bodies) -> None:
         self.parts: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
@@ -443,7 +447,7 @@ async def test_too_many_requests_are_told_when_to_come_back(serve: Serve, limit:
     assert 1 <= int(answer.headers["retry-after"]) <= 20
     per_key = limit.endswith("key")
     assert (await status(other)).status_code == (204 if per_key else 429)
-    # Whoever tries keys is slowed down too.
+    # A client that tries keys is slowed down too.
     assert (await status("nonsense")).status_code == (401 if per_key else 429)
     assert (await http.get("/health/live")).status_code == 200
 
@@ -461,7 +465,7 @@ def test_behind_a_proxy_that_is_trusted_each_sender_counts_alone(folder: Path, t
     assert found == ([204, 204, 204, 204, 429] if trusted else [204, 204, 429, 429, 429])
     said = (folder / "stderr").read_text("utf-8")
     assert "203.0.113" not in said
-    assert "127.0.0.1" not in said.replace(url, "")  # where the server itself is
+    assert "127.0.0.1" not in said.replace(url, "")  # the server's own address
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Logging in to a server that runs: tricks with paths and headers, and a proxy."""
+"""Logging in to a running server: tricks with paths and headers, and a proxy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AWAY = "reports.example"
 
 @pytest.fixture
 def keys(tmp_path: Path) -> dict[str, str]:
-    """Put a task into a folder, and a key of every scope into the store that a server there has."""
+    """Put a task into a folder, and a key of every scope into the store of its server."""
     HEADING.save(tmp_path / "heading.json")
     url = f"sqlite:///{tmp_path / 'server.db'}"
     return {scope: add_key(url, scope) for scope in ("ingest", "read", "admin")}
@@ -36,7 +36,7 @@ def log_in(url: str, key: str, **headers: str) -> str:
 
 
 def raw(url: str, head: str) -> tuple[int, bytes]:
-    """Send a request as it stands here; return the status (0: the connection was cut) and the answer."""
+    """Send a request unchanged; return the status (0: the connection was cut) and the answer."""
     host, _, port = url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(head.replace("\n", "\r\n").encode("latin-1"))
@@ -53,7 +53,7 @@ def test_tricks_with_paths_and_headers(tmp_path: Path, keys: dict[str, str]) -> 
         cookie = log_in(url, keys["admin"])
         host = url.removeprefix("http://")
         close = f"/v1/tasks/{HEADING.id}/close"
-        # No path that means a route of programs takes the cookie, and no other means one.
+        # No path that reaches a programs' route accepts the cookie, and no other path reaches one.
         for target in (
             close,
             f"/{close}",

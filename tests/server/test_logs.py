@@ -1,4 +1,4 @@
-"""The log of `arcwise serve`: no sender fills it, and what is left out is counted."""
+"""The log of `arcwise serve`: no sender can fill it, and omitted lines are counted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 class Log:
-    """A logger whose lines can be read, and a clock that a test moves."""
+    """A logger with readable lines, and a clock that a test moves."""
 
     def __init__(self) -> None:
         self.clock = Clock()

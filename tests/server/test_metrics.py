@@ -1,4 +1,4 @@
-"""GET /metrics: what a worker did, and nothing about who asked it to."""
+"""GET /metrics: a worker's activity, and nothing about the senders."""
 
 import platform
 import re
@@ -148,7 +148,7 @@ async def test_the_state_of_the_store_and_of_the_process_is_shown(serve: Serve, 
     assert (shown["arcwise_tasks['open']"], shown["arcwise_tasks['closed']"]) == (1, 1)
     keys = {scope: shown[f"arcwise_keys['{scope}']"] for scope in ("ingest", "read", "admin")}
     assert keys == {"ingest": 2, "read": 1, "admin": 0}
-    # The server writes now and then on its own: that its clock went on, for instance.
+    # The server sometimes writes on its own, for instance the progress of its clock.
     assert 0 < before <= shown["arcwise_store_bytes[]"] <= http.runtime.store().size
     if sys.platform.startswith("linux"):
         assert shown["process_resident_memory_bytes[]"] > 1e6

@@ -1,4 +1,4 @@
-"""The OpenAPI document and its page say what the app does, and every problem is on the protocol's page."""
+"""The OpenAPI document and its page agree with the app; every problem is on the protocol's page."""
 
 import ast
 import asyncio
@@ -176,7 +176,7 @@ async def test_the_page_of_the_docs_loads_everything_from_this_server(serve: Ser
     assert "<script>" not in page.text
     assert "style=" not in page.text
     start = (await http.get("/docs/start.js")).text
-    assert "validatorUrl: null" in start  # or it would send the address to a server of others
+    assert "validatorUrl: null" in start  # otherwise, it would send the address to another server
     script = await http.get("/docs/swagger-ui-bundle.js")
     assert script.headers["content-type"] == "text/javascript; charset=utf-8"
     assert script.headers["x-content-type-options"] == "nosniff"

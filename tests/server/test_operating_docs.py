@@ -41,7 +41,7 @@ def sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def in_background(block: str) -> str:
-    """Let a server that a person leaves running in a terminal run behind the blocks that follow."""
+    """Run a server that a person would leave running in a terminal, in parallel with the next blocks."""
     ready = "until grep -qs listening serve.log; do sleep 0.05; done"
     run = rf"rm -f serve.log\n\g<0> > serve.log 2>&1 & SERVER=$!\n{ready}"
     return re.sub(r"^arcwise serve.*$", run, block, flags=re.MULTILINE)
@@ -49,7 +49,7 @@ def in_background(block: str) -> str:
 
 @pytest.fixture
 def database() -> Iterator[dict[str, str]]:
-    """Yield the environment in which PostgreSQL is found, and undo what the page makes there."""
+    """Yield the environment in which PostgreSQL is found, and remove the page's changes to it."""
     url = own_url()
     host = psycopg.conninfo.conninfo_to_dict(url)["host"]
     yield {"PGHOST": str(host), "PATH": f"{programs()}:{os.environ['PATH']}:/usr/sbin"}
@@ -65,10 +65,10 @@ def machine(tmp_path: Path, database: dict[str, str]) -> Iterator[Machine]:
             pytest.skip(f"docs/howto/run-a-server.md uses {name}, which is not here")
     root = os.getuid() == 0
     table = {
-        # An account is made in the machine's own /etc/passwd, where this test may do so.
+        # An account is made in the machine's own /etc/passwd, if this test may do so.
         "sudo useradd": f"useradd --prefix {tmp_path}" if root else f"mkdir -p {tmp_path}/var/lib/arcwise; :",
         "--home-dir /var/": "--home-dir /var/",
-        # `make wheel` installs the wheel into an environment; here arcwise is what is being tested.
+        # `make wheel` installs the wheel into an environment; here arcwise itself is under test.
         "python3 -m venv": "python3 -m venv --without-pip",
         "sudo /opt/arcwise/bin/pip install 'arcwise[postgres]'": f"cp bin/arcwise {tmp_path}/opt/arcwise/bin",
         "drain_seconds = 5": "drain_seconds = 0.5",
@@ -80,7 +80,7 @@ def machine(tmp_path: Path, database: dict[str, str]) -> Iterator[Machine]:
 
 
 class Walk:
-    """Follows the page, with a look around after each section."""
+    """Follows the page, and checks the state after each section."""
 
     def __init__(self, machine: Machine, database: dict[str, str]) -> None:
         self.machine = machine
@@ -160,7 +160,7 @@ class Walk:
         self.assert_counted(self.sqlite, load)
 
     def restored(self, url: str, load: Load, before: set[int]) -> None:
-        """Look at a backup, and let devices send again what it may lack: in the end all counts once."""
+        """Check a backup, and let devices resend what it may lack: at the end, all count once."""
         with closing(open_store(url, create=False)) as store:
             held = sum(store.counts(load.task).tolist())
         assert len(self.counted | before) <= held < len(self.counted | load.acknowledged)
@@ -179,7 +179,7 @@ class Walk:
         if self.machine.nginx:
             assert '"heading"' in printed
         with self.load() as load:
-            load.send_again(self.counted)  # what SQLite had counted is known here
+            load.send_again(self.counted)  # batches that SQLite had counted are known here
             load.wait_for(20)
         self.counted |= load.acknowledged
         self.assert_counted(self.postgres, load)
@@ -241,7 +241,7 @@ def test_every_command_of_the_page_runs(machine: Machine, database: dict[str, st
         for heading, blocks in sections(text):
             if blocks:
                 walk.section(heading, blocks)
-    # Nothing that looks like a command escapes: every fence is one of shell, and every one was run.
+    # No command is missed: every fence is a shell block, and every one was run.
     assert len(walk.run_blocks) == len(re.findall(r"^```", text, re.MULTILINE)) / 2
     assert not walk.looks
     assert all(status in (0, -15) for _, status in machine.services.returned)

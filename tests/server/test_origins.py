@@ -1,4 +1,4 @@
-"""Browsers on other origins: off unless asked for, and then the POST of reports and nothing else."""
+"""Browsers on other origins: off by default, and then only the POST of reports."""
 
 import httpx
 import pytest
@@ -65,7 +65,7 @@ async def test_other_pages_methods_and_headers_are_not_allowed(serve: Serve) -> 
         answer = await http.options(PATH, headers={**PREFLIGHT, **change})
         assert answer.status_code == 400
     answer = await report(http, HEADING, headers={"origin": "https://other.example"})
-    # The browser keeps the answer from the page; who is no browser may report anyway.
+    # The browser hides the answer from the page; other clients may report anyway.
     assert (answer.status_code, cors(answer).get("access-control-allow-origin")) == (204, None)
     answer = await http.options(PATH, headers={"origin": APP})
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")

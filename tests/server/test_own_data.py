@@ -1,4 +1,4 @@
-"""`compare`, `plan` and `reproduce` on a file of values: against sums over the values themselves."""
+"""`compare`, `plan` and `reproduce` on a file of values, compared with sums over the values themselves."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_compare_averages_over_the_values_row_by_row() -> None:
 
 @pytest.mark.slow
 def test_compare_ranks_by_the_population() -> None:
-    """At the ends of the domain the clamp's windows are far from the values; in the middle they are not."""
+    """The clamp's windows are far from the values at the ends of the domain, but not in the middle."""
 
     def clamps_error(values: list[float]) -> float:
         rows = compare(Interval(0, 1), 1.7, designs=False, sort="mean-absolute", population=values).rows
@@ -142,7 +142,7 @@ def test_a_plan_for_values_has_their_variance() -> None:
     variance = 45.0**2 * float(np.mean(at)) + float(INCOMES.var())
     row = next(row for row in made.rows if row.label == "optimal-piecewise, inset")
     assert row.error == pytest.approx(math.sqrt(variance / 1000), rel=2e-3)
-    # What a task gets has a command; the design for these values stands beside it.
+    # The chosen task has a command; the design for these values is in the next row.
     assert made.chosen.label == "LP design, mean"
     assert made.chosen.command.endswith("--goal mean")
     assert "LP design, population" in {row.label for row in made.rows}
@@ -188,7 +188,7 @@ def test_values_outside_a_domain_that_is_given_are_clipped_and_counted() -> None
 
 
 def test_the_experiment_on_distributions_has_the_values_as_its_users() -> None:
-    """One survey of everybody: the distance of two distribution functions, summed on a fine line."""
+    """One survey of everybody: the distance of two distribution functions, summed on a fine grid."""
     units = np.sort(INCOMES / 90.0)
     mechanism = OptimalPiecewise(Interval(0, 1), 3.1)
     found = error_of(mechanism, units, units.size, 4)
@@ -201,7 +201,7 @@ def test_the_experiment_on_distributions_has_the_values_as_its_users() -> None:
     ours = np.interp(line, middles, np.cumsum(fitted)[:-1])
     theirs = np.searchsorted(units, line, "right") / units.size
     exact = float(np.abs(ours - theirs).mean())
-    assert 0.99 * exact < found < 1.0001 * exact  # which takes one sign in each piece between two edges
+    assert 0.99 * exact < found < 1.0001 * exact  # which has one sign in each piece between two edges
 
 
 @pytest.mark.slow

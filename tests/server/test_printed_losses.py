@@ -1,4 +1,4 @@
-"""A loss is printed rounded up, or exactly: 1.0000004 never as 1. Audits round what they find down."""
+"""A loss is printed exactly or rounded up (1.0000004 never as 1); audits round their bounds down."""
 
 import re
 from collections.abc import Callable

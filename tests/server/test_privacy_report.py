@@ -1,4 +1,4 @@
-"""`arcwise task report`: the page says what the file says, its bounds hold, and it loads nothing."""
+"""`arcwise task report`: the page agrees with the file, its bounds hold, and it loads nothing."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_percentages_are_rounded_up() -> None:
 
 
 class Links(HTMLParser):
-    """Collects what a page would load, run or link."""
+    """Collects the resources that a page would load, run or link."""
 
     def __init__(self) -> None:
         super().__init__()

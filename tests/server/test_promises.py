@@ -1,4 +1,4 @@
-"""Central statements: an untrue one comes into no store, each reader is told theirs, an archive warns."""
+"""Central statements: stores refuse untrue ones, each reader sees their own, an archive warns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def test_a_server_does_not_start_with_it(serve: Serve, tmp_path: Path) -> 
 
 
 async def test_what_a_store_has_is_not_checked_at_each_start(serve: Serve, tmp_path: Path) -> None:
-    """The id covers kernel and statement; several releases take seconds, and devices have it."""
+    """The id covers kernel and statement; a check of several releases takes seconds, and devices have it."""
     url = f"sqlite:///{tmp_path / 'app.db'}"
     with closing(open_store(url)) as store:
         store.register([UNTRUE])  # as an older version did
@@ -90,12 +90,12 @@ def test_a_merge_does_not_bring_it(tmp_path: Path) -> None:
     assert "of task 'secret' is not true" in bad("store", "merge", target, other)
     assert known(target) == []
     with closing(open_store(target)) as store:
-        store.register([UNTRUE])  # what it has, it keeps
+        store.register([UNTRUE])  # it keeps existing tasks
     good("store", "merge", target, other)
     assert known(target) == [UNTRUE, TRUE]
 
 
-@pytest.mark.slow  # of its libraries
+@pytest.mark.slow  # warnings of its libraries
 def test_a_count_does_not_bring_it(tmp_path: Path) -> None:
     UNTRUE.save(tmp_path / "secret.json")
     url, lake = f"sqlite:///{tmp_path / 'app.db'}", tmp_path / "lake.parquet"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="devices are addresses in 127/8")
 
 UNIT = Interval(0, 1)
-# So many codes that no two batches share one: a 2 anywhere is a double count, a 0 a loss.
+# No two batches share one of its many codes: any 2 is a double count, any 0 a loss.
 WIDE = Task("wide", UNIT, 1.0, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_000))
 HEADING = Task("heading", Circle(360), 1.0)
 PORTS = ("8001", "8002")
@@ -87,7 +87,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
 
 @pytest.fixture
 def deployed(made: Deployed) -> Deployed:
-    """Return the machine with both workers running, also after a test that has stopped them."""
+    """Return the machine with both workers running, even after a test that stopped them."""
     made.start()
     return made
 
@@ -102,7 +102,7 @@ def test_senders_see_nothing_of_workers_that_end(deployed: Deployed) -> None:
             load.wait_for(50)
             machine.services.process(unit).kill()
             machine.services.process(unit).wait()
-            load.wait_for(50)  # the other one is there alone
+            load.wait_for(50)  # the other worker is there alone
             machine.services.control("start", unit)
             machine.wait_until_ready(port)
         load.wait_for(50)
@@ -136,7 +136,7 @@ def test_rates_count_by_address_and_nobody_can_claim_another(deployed: Deployed,
         return http.get("/v1/tasks", headers=headers).status_code
 
     with deployed.http("127.0.201.1") as http, ThreadPoolExecutor(4) as pool:
-        # Each worker counts for itself, and the bucket fills a little meanwhile.
+        # Each worker has its own count, and the bucket refills a little meanwhile.
         answers = list(pool.map(ask, [""] * (2 * most + 200)))
         assert {401, 429} == set(answers)
         assert answers.count(401) >= 2 * most
@@ -181,7 +181,7 @@ def test_each_path_takes_what_the_server_reads(deployed: Deployed, path: str, mo
 
 @pytest.mark.slow
 def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
-    """A worker gets a body when all of it has come."""
+    """A worker gets a body only when all of it has arrived."""
     head = f"POST /v1/tasks/{WIDE.id}/reports HTTP/1.1\r\nHost: a.example\r\nContent-Length: 300000\r\n\r\n"
     sockets = []
     for _ in range(8):
@@ -189,7 +189,7 @@ def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
         sockets.append(deployed.trust.wrap_socket(raw, server_hostname="reports.example"))
         sockets[-1].sendall(head.encode() + bytes(200_000))
     try:
-        # Answered 401 at once by a worker that had seen the head.
+        # Answered 401 immediately by a worker that had seen the head.
         for each in sockets:
             each.settimeout(0.05)
             with pytest.raises(TimeoutError):
@@ -200,11 +200,11 @@ def test_slow_bodies_hold_no_worker(deployed: Deployed) -> None:
 
 
 def test_somebody_logs_in_once_for_both_workers(deployed: Deployed) -> None:
-    """The proxy names the scheme and the sender: a browser that sends only its Origin can log in."""
+    """The proxy names the scheme and the sender, so a browser that sends only its Origin can log in."""
     secret = add_key(deployed.store, "read")
     origin = {"host": "reports.example", "origin": "https://reports.example"}  # as of port 443
     with deployed.http("127.0.206.1") as browser, deployed.http("127.0.206.2") as other:
-        for _ in range(24):  # each worker counts for itself
+        for _ in range(24):  # each worker has its own count
             answer = other.post("/login", data={"key": "nonsense"}, headers=origin)
         assert answer.status_code == 429
         refused = origin | {"origin": "null"}
@@ -237,7 +237,7 @@ def test_without_a_worker_devices_are_told_to_come_back_and_no_log_names_them(de
         assert answer.headers["retry-after"] == "5"
         assert answer.json()["type"] == "urn:arcwise:problem:store-busy"
         port = machine.ports["443"]
-        # What nginx complains about: plain HTTP, and no TLS at all.
+        # nginx complains about plain HTTP, and about a missing TLS.
         assert httpx.get(f"http://127.0.0.1:{port}/").status_code == 400
         with socket.create_connection(("127.0.0.1", port), 10, ("127.0.205.2", 0)) as raw:
             raw.sendall(b"\x16\x03\x01\x00\x05hello")

@@ -1,4 +1,4 @@
-"""What readers ask: tasks by name, the parameters of estimates, downloads, differences and plans."""
+"""Requests of readers: tasks by name, the parameters of estimates, downloads, differences and plans."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ async def test_a_key_for_some_tasks_does_not_learn_of_names(serve: Serve, tmp_pa
     http = await serve([HEADING, DELAY], open=None, store=url)
     http.headers["authorization"] = f"Bearer {key}"
     assert (await http.get(path("heading"))).json()["id"] == HEADING.id
-    # Its own of two tasks of a name is the only one that it knows of.
+    # Of two tasks with the same name, it knows only its own.
     assert (await http.get(path("twin", "/estimate"))).json()["task_id"] == twins[0].id
     told = {
         (answer.status_code, answer.content)
@@ -185,7 +185,7 @@ async def test_a_difference_is_of_ranges_or_of_tasks(serve: Serve) -> None:
     rows = (await http.get(path("heading", of_ranges.replace("?", ".csv?")))).text.splitlines()
     named = {row["estimate"] for row in csv.DictReader(rows)}
     assert {"difference direction", "difference resultant_length"} <= named
-    # The other task's counts are a part of the tag.
+    # The other task's counts are part of the tag.
     tag = (await http.get(path("heading", of_tasks))).headers["etag"]
     await send(http, other, [3])
     known = {"if-none-match": tag}
@@ -416,7 +416,7 @@ async def test_a_page_takes_an_answer_that_is_young_and_a_reader_the_one_of_now(
     await send(http, RATING, CODES)
     assert (await http.get(path("rating", "/estimate"))).json()["n"] == 900
     assert await shown() == 900  # the youngest that there is
-    # What took long to compute is shown for twenty times as long.
+    # A result that took long to compute is shown for twenty times as long.
     cache = estimates._cache
     cache.keep(question, cache.get(question)._replace(seconds=3.0))
     await send(http, RATING, CODES)

@@ -1,4 +1,4 @@
-"""`arcwise quickstart` and `python -m arcwise`: what somebody types first."""
+"""`arcwise quickstart` and `python -m arcwise`: the first commands of a new user."""
 
 from __future__ import annotations
 

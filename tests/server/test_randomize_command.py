@@ -1,4 +1,4 @@
-"""`arcwise randomize`, as a user types it: from a file of values to a whole file of reports, or to none."""
+"""`arcwise randomize`, as a user types it: from a file of values to a complete file of reports, or none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from arcwise.tasks import DAY, Task
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# At epsilon 20 one report in 5 * 10^7 is another value than the true one: false alarms below 1e-5.
+# At epsilon 20, one report in 5 * 10^7 differs from the true value: false alarms below 1e-5.
 SCORE = Task("score", Interval(0, 10, step=1), epsilon=20.0)
 VALUES = [n * n % 11 for n in range(300)]
 START = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)

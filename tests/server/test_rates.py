@@ -1,4 +1,4 @@
-"""How often one sender may ask: the count, the waits, and what is kept of an address."""
+"""How often one sender may ask: the count, the waits, and the stored form of an address."""
 
 import pickle
 
@@ -19,7 +19,7 @@ def test_a_minute_holds_so_many_requests_and_no_more() -> None:
     clock = Clock()
     rate = Rate(60, clock=clock)
     assert [rate.wait("a") for _ in range(60)] == [0] * 60
-    assert [rate.wait("a") for _ in range(3)] == [1, 1, 1]  # what is refused is not counted
+    assert [rate.wait("a") for _ in range(3)] == [1, 1, 1]  # refusals are not counted
     assert rate.wait("b") == 0
     taken = 0
     for _ in range(600):
@@ -54,7 +54,7 @@ def test_no_address_is_kept_and_what_is_kept_is_forgotten() -> None:
     assert b"203.0.113.77" not in kept
     assert bytes([203, 0, 113, 77]) not in kept
     assert rate.wait("203.0.113.77") > 0
-    clock.now += 601  # another random key: the same address is somebody else
+    clock.now += 601  # with another random key, the same address counts as another sender
     assert rate.wait("203.0.113.77") == 0
     assert not set(first) & set(rate._empty_at)
 

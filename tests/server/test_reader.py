@@ -104,7 +104,7 @@ def reader_of() -> Iterator[Callable[..., Reader]]:
 
 
 def test_of_a_given_client_the_connections_alone_take_part() -> None:
-    """It would send its own authentication in place of the key, and keep the server's cookies."""
+    """The given client would replace the key by its own authentication, and keep the server's cookies."""
     seen: list[httpx.Request] = []
     hooked: list[object] = []
 

@@ -1,4 +1,4 @@
-"""What a worker did in the last minutes, as the operator page shows it."""
+"""A worker's activity in the last minutes, as the operator page shows it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_minute_is_added_up_and_forgotten(clock: Clock) -> None:
             slots.refused("bad-codes")
     slots.failed()
     recent = slots.read(60)
-    # Whole slots: five of them, and nine seconds of the one that is not over.
+    # Whole slots: five of them, and nine seconds of the unfinished one.
     assert recent.seconds == 59
     assert (recent.reports, recent.batches, recent.replayed, recent.commits) == (300, 120, 60, 60)
     assert recent.failed == 1

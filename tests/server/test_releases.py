@@ -1,4 +1,4 @@
-"""A reader who tries to see single reports of closed epochs: nothing moves between releases."""
+"""A reader who tries to see single reports of closed epochs: nothing changes between releases."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ PATHS = [
     "/operator",
     "/metrics",
 ]
-"""Of everything that a read key opens, and of two that it does not."""
+"""Everything that a read key opens, and two paths that it does not open."""
 
 FEW = [
     f"/v1/tasks/{AGE.id}/estimate",
@@ -75,7 +75,7 @@ FEW = [
 
 
 class Worker:
-    """An app that runs, seen with a read key."""
+    """A running app, seen with a read key."""
 
     def __init__(self, app: FastAPI, http: httpx.AsyncClient, clock: Clock) -> None:
         self.runtime: Runtime = app.state.runtime
@@ -94,7 +94,7 @@ class Worker:
         return answer.status_code
 
     async def seen(self, paths: list[str]) -> dict[str, tuple[int, dict[str, str], bytes]]:
-        """Return the whole answer of each path, once pages have what they wait for."""
+        """Return the whole answer of each path, after pages have their pending results."""
         found = {}
         for path in paths:
             for accept in ("application/json", "text/html"):
@@ -182,7 +182,7 @@ def test_nothing_that_a_reader_sees_moves_between_releases(
             for worker in (one, two):
                 worker.tick()
                 assert await worker.seen(paths) == empty
-        # An epoch that has enough, and is not over.
+        # An epoch that has enough reports, and is not over.
         assert await one.send(10, TODAY, 3, LEAST) == 204
         one.tick()
         assert await one.seen(paths) == empty
@@ -190,7 +190,7 @@ def test_nothing_that_a_reader_sees_moves_between_releases(
     async def second(one: Worker, two: Worker) -> None:
         programs = [path for path in paths if path.startswith("/v1/")]  # pages show an answer for 10 seconds
         empty = await one.seen(programs)
-        # The next day has too few, when both are closed by one worker alone.
+        # The next day has too few reports, if one worker alone closes both.
         assert await two.send(20, TODAY + 1, 5) == 204
         clock.wait(2 * DAY)
         for _ in range(40):
@@ -202,7 +202,7 @@ def test_nothing_that_a_reader_sees_moves_between_releases(
         assert await two.seen(programs) == released
         plain = f"/v1/tasks/{AGE.id}/estimate"
         assert (await two.http.get(plain)).json()["n"] == LEAST + 3
-        for over in (TODAY, TODAY + 1):  # late, by whichever worker
+        for over in (TODAY, TODAY + 1):  # late, by either worker
             assert await two.send(30 + over, over, 7) == 410
         with opened(f"sqlite:///{tmp_path / 'other.db'}", [AGE]) as other:
             task_id = bytes.fromhex(AGE.id)
@@ -212,14 +212,14 @@ def test_nothing_that_a_reader_sees_moves_between_releases(
         for worker in (one, two):
             worker.tick()
             assert await worker.seen(programs) == released
-        # Each range less another: only the one released epoch is in any.
+        # Each range minus another: only the one released epoch is in any.
         for start in range(TODAY - 1, TODAY + 4):
             for end in range(start + 1, TODAY + 5):
                 answer = await one.http.get(f"{plain}?from={start}&to={end}")
                 assert answer.json()["n"] == (LEAST + 3 if start <= TODAY < end else 0)
 
     async def third(one: Worker, two: Worker) -> None:
-        for worker in (one, two):  # a page says whether reports fit once somebody has asked for the test
+        for worker in (one, two):  # a page shows whether reports fit once somebody has asked for the test
             await worker.seen(paths)
         released = await one.seen(paths)
         assert await two.send(60, TODAY + 2, 8) == 204
@@ -246,9 +246,9 @@ def _statuses(seen: dict[str, tuple[int, dict[str, str], bytes]], path: str) -> 
 def test_what_closed_while_no_server_ran_is_never_shown(
     run: Callable[..., None], clock: Clock, behind: bool
 ) -> None:
-    """A store that was restored looks like one: what closed since its backup may have been released.
+    """A restored store looks like one: epochs that closed since its backup may have been released.
 
-    Where the clock is behind at the start, that shows only once it is corrected.
+    If the clock is behind at the start, that shows only after it is corrected.
     """
 
     async def before(one: Worker, _two: Worker) -> None:
@@ -334,9 +334,9 @@ def test_the_setting_of_a_server_withholds_what_a_task_does(
 
 
 def test_blocks_are_shown_when_all_of_them_is_released(run: Callable[..., None], clock: Clock) -> None:
-    """A block that grew day by day would show each day, as a difference of two answers."""
+    """A block that grew day by day would show each day as a difference of two answers."""
     days = 2
-    first = TODAY + (TODAY - 4) % days  # where a block of two days begins, counted from a Monday
+    first = TODAY + (TODAY - 4) % days  # start of a block of two days, counted from a Monday
 
     async def scenario(one: Worker, _two: Worker) -> None:
         clock.wait((first - TODAY) * DAY)
@@ -352,7 +352,7 @@ def test_blocks_are_shown_when_all_of_them_is_released(run: Callable[..., None],
 
 
 TAGGED = [path for path in PATHS if path.startswith(f"/v1/tasks/{AGE.id}/")]
-"""Of these, all have an entity tag, but a picture of nothing."""
+"""All of these have an entity tag, except a picture of nothing."""
 
 some_or_all = pytest.mark.parametrize(
     "paths", [TAGGED[:2], pytest.param(TAGGED, marks=pytest.mark.slow)], ids=["some", "all"]
@@ -362,7 +362,7 @@ some_or_all = pytest.mark.parametrize(
 def tags(task: Task, path: str, store: Store, secrets: Sequence[bytes]) -> set[str]:
     """Return the entity tags of a path as the server computes them, from a store, with these secrets.
 
-    Of the counts, live and released, as they are, and with one report more of each code.
+    The counts are live and released, both unchanged and with one more report of each code.
     """
     url = httpx.URL(path)
     name, _, form = url.path.rpartition("/")[2].partition(".")
@@ -392,7 +392,9 @@ def test_a_reader_who_knows_all_reports_but_one_guesses_no_tag(
     run: Callable[..., None], clock: Clock, tmp_path: Path, paths: list[str]
 ) -> None:
     async def attack(worker: Worker) -> int:
-        """Try every tag that can be computed without the store's secret; return how many paths have one."""
+        """Try every tag that can be computed without the store's secret; return the number of paths with a
+        hit.
+        """
         tagged, store = 0, worker.runtime.store()
         with closing(open_store(f"sqlite:///{tmp_path / f'{clock.time()}.db'}")) as own:
             own.merge(store.export(ids=True), int(clock.time()))
@@ -406,7 +408,7 @@ def test_a_reader_who_knows_all_reports_but_one_guesses_no_tag(
                     continue
                 tagged += 1
                 assert (answer.status_code, answer.headers["ETag"]) == (200, given)
-                # It would be found: with the secret, one of them is the tag, and its owner gets 304.
+                # The attack works: with the secret, one of them is the tag, and its owner gets 304.
                 known = tags(AGE, path, own, [store.secret])
                 assert given in known
                 for tag in (given, ", ".join(known)):
@@ -434,7 +436,7 @@ def test_a_reader_who_knows_all_reports_but_one_guesses_no_tag(
 def test_the_same_reader_finds_every_report_where_counts_are_live(
     run: Callable[..., None], release: str, paths: list[str]
 ) -> None:
-    """So what finds nothing in the tests above would find something."""
+    """So the attack that finds nothing above does find reports here."""
     paths = [path.replace(AGE.id, LIVE.id) for path in paths if not path.endswith(".svg")]
 
     async def scenario(one: Worker, two: Worker) -> None:
@@ -457,7 +459,7 @@ def test_the_same_reader_finds_every_report_where_counts_are_live(
 def test_a_copy_from_before_a_release_releases_nothing_twice(
     tmp_path: Path, url: str, run: Callable[..., None], clock: Clock
 ) -> None:
-    """A copy that is twenty minutes old at least, as docs/howto/run-a-server.md has it."""
+    """The copy is at least twenty minutes old, as docs/howto/run-a-server.md requires."""
     copy = Backup(url, tmp_path)
     plain = f"/v1/tasks/{AGE.id}/series"
 

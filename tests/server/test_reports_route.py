@@ -1,4 +1,4 @@
-"""Reports pass by FastAPI's middleware, and by nothing that others put around the app."""
+"""Reports pass through no middleware: neither FastAPI's nor the app's own."""
 
 import asyncio
 from collections.abc import Generator
@@ -31,7 +31,7 @@ async def post(http: httpx.AsyncClient, path: str = PATH) -> httpx.Response:
 
 
 class Stamp:
-    """Middleware that leaves a mark on each answer."""
+    """Middleware that marks each answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -69,7 +69,7 @@ async def test_an_app_that_is_mounted_takes_reports_below_its_path(tmp_path: Pat
 
 
 async def test_a_slow_body_behind_middleware_is_a_408(tmp_path: Path) -> None:
-    """Starlette's middleware reads bodies in a task group, which wants to hear of a cancellation."""
+    """Starlette's middleware reads bodies in a task group, which expects to be notified of a cancellation."""
     app = create_app(tasks=[TASK], store=f"sqlite:///{tmp_path / 'a.db'}", open=True, body_seconds=0.05)
 
     @app.middleware("http")

@@ -1,4 +1,4 @@
-"""The forms of estimates, their entity tags, and how many reports they must have."""
+"""The forms of estimates, their entity tags, and the number of reports that they need."""
 
 import csv
 import time
@@ -181,7 +181,7 @@ async def test_counts_are_read_only_when_there_are_more_reports(serve: Serve) ->
 
 
 async def test_a_reader_who_has_it_before_the_server_does_is_told_so(serve: Serve) -> None:
-    """After a restart, and so in another worker."""
+    """After a restart, and therefore also in another worker."""
     http = await serve([HEADING])
     await send(http, CODES)
     tag = (await http.get(ESTIMATE)).headers["etag"]
@@ -220,7 +220,7 @@ async def test_an_estimate_of_too_few_reports_says_how_many_are_withheld(serve: 
 
 async def test_a_week_is_shown_together_and_counts_where_it_begins(serve: Serve) -> None:
     today = HEADING.epoch(time.time())
-    monday = today - (today - 4) % 7 - 21  # three whole weeks that lie behind
+    monday = today - (today - 4) % 7 - 21  # three whole past weeks
     http = await serve([HEADING], min_reports=100, retention_days=100)
     back = today - monday
     for day, codes in ((1, CODES[:99]), (3, [3]), (7, CODES[:99]), (14, CODES), (15, CODES)):
@@ -248,7 +248,7 @@ async def test_a_week_is_shown_together_and_counts_where_it_begins(serve: Serve)
 
 
 async def test_an_old_epoch_is_not_the_difference_of_two_answers(serve: Serve) -> None:
-    """Blocks that came apart while a neighbour filled gave the code of a single report away."""
+    """Blocks that split while a neighbour filled once revealed the code of a single report."""
     today = HEADING.epoch(time.time())
     monday = today - (today - 4) % 7 - 7
     http = await serve([HEADING], min_reports=100, retention_days=100)
@@ -273,14 +273,14 @@ async def test_with_blocks_of_a_day_each_day_that_has_enough_is_shown(serve: Ser
 async def test_no_tag_tells_a_code_that_is_withheld(
     serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # One secret, or it would make all the difference.
+    # One shared secret; otherwise it would make the whole difference.
     monkeypatch.setattr("arcwise.server.store.sqlite.store.SQLiteStore.secret", bytes(32))
     today = HEADING.epoch(time.time())
     urls = [url + query for url in (ESTIMATE, SERIES) for query in ("", f"?from={today}", f"?to={today}")]
 
     async def seen(name: str, code: int, **options: int) -> list[tuple[str, bytes]]:
         http = await serve([HEADING], retention_days=100, store=f"sqlite:///{tmp_path / name}.db", **options)
-        await send(http, [code])  # one more code, all else being equal
+        await send(http, [code])  # one more code, with everything else equal
         answers = [await http.get(url) for url in urls]
         await http.stop()
         return [(answer.headers["etag"], answer.content) for answer in answers]

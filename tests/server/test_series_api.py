@@ -1,4 +1,4 @@
-"""Estimates of some epochs and over time, over HTTP: what readers get, and what they may not ask."""
+"""Estimates of some epochs and over time, over HTTP: results for readers, and refused requests."""
 
 import asyncio
 import os
@@ -102,7 +102,7 @@ async def test_points_that_may_not_be_asked_for(serve: Serve) -> None:
         base + f"/series?from={now(DELAY) - 400}",
         hourly + "/series?from=1970-01-01",  # half a million
         base + "/series?to=9999-12-31",
-        base + "/series?every=999999999",  # the only one ends in no year that there is
+        base + "/series?every=999999999",  # the only one ends in a year that does not exist
     ):
         answer = await http.get(path)
         assert (answer.status_code, answer.json()["type"]) == (422, "urn:arcwise:problem:too-many-points")
@@ -171,12 +171,12 @@ async def test_few_variants_are_kept_and_none_is_made_twice(
     await asyncio.gather(*(http.get(f"{base}/series") for _ in range(5)))
     await asyncio.gather(*(http.get(f"{base}/estimate?to={today}") for _ in range(5)))
     assert made == ["series", "estimate"]
-    # Reports of another epoch change the series, and not what is estimated from earlier ones.
+    # Reports of another epoch change the series, but no estimate of earlier epochs.
     await send(http, DELAY, {today: [4]})
     await http.get(f"{base}/series")
     await http.get(f"{base}/estimate?to={today}")
     assert made == ["series", "estimate", "series"]
-    # The one that was not asked for longest goes; the estimate from all reports is kept apart.
+    # The least recently used one is dropped; the estimate from all reports is kept separately.
     await http.get(f"{base}/estimate")
     for every in range(2, 17):
         await http.get(f"{base}/series?every={every}")
@@ -234,5 +234,5 @@ async def test_an_estimate_takes_the_memory_of_its_points_not_of_all_epochs(
         finally:
             tracemalloc.stop()
         assert answer.json()["n"] == 3000
-        # A few arrays of each point at a time; a row of each epoch would be 3000.
+        # A few arrays per point at a time; a row per epoch would be 3000.
         assert peak < (points + 1) * 16 * 8 * CODES

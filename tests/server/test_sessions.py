@@ -1,4 +1,4 @@
-"""Sessions: what a cookie is good for, for how long, and all that must not make one of it."""
+"""Sessions: what a cookie permits, for how long, and everything that must not create one."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ READING = ("/v1/tasks", f"/v1/tasks/{HEADING.id}", f"/v1/tasks/{HEADING.id}/esti
 
 
 class Site:
-    """An app that runs, its store, its clock and its keys."""
+    """A running app, its store, its clock and its keys."""
 
     def __init__(self, http: App, url: str, clock: Clock, keys: dict[str, str]) -> None:
         self.app, self.runtime, self.url, self.clock, self.keys = http.app, http.runtime, url, clock, keys
 
     def browser(self, base: str = LOCAL, address: str = "127.0.0.1") -> httpx.AsyncClient:
-        """Return a client that keeps no cookies: tests send what they mean to."""
+        """Return a client that keeps no cookies: tests send exactly what they want."""
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(address, 50_000))
         return httpx.AsyncClient(transport=transport, base_url=base)
 
@@ -255,7 +255,7 @@ async def test_the_token_is_new_at_each_login_and_the_one_before_ends(site: Site
     assert len({await site.log_in() for _ in range(5)}) == 5
     # A token from before the login is never taken over.
     made_up = "arcwise-session=" + "A" * 64
-    attackers = await site.log_in("one")  # a session that somebody else has, and plants
+    attackers = await site.log_in("one")  # a session that another user has, and plants
     for planted in (made_up, attackers):
         cookie = await site.log_in("admin", cookie=planted)
         assert cookie != planted
@@ -289,7 +289,7 @@ async def test_the_flags_of_the_cookie(site: Site) -> None:
 
 
 async def test_a_cookie_without_secure_counts_on_this_machine_only(site: Site) -> None:
-    """A subdomain can set a cookie for its parents, but none with __Host-."""
+    """A subdomain can set a cookie for its parents, but not one with __Host-."""
     local, away = await site.log_in(base=LOCAL), await site.log_in(base=AWAY)
     swapped = {
         LOCAL: "__Host-arcwise=" + away.partition("=")[2],
@@ -308,7 +308,7 @@ async def test_a_public_url_says_which_cookie_it_is(start: Start) -> None:
     assert (await site.log_in(base=LOCAL)).startswith("__Host-arcwise=")
 
 
-# Cookies that are not what they should be
+# Invalid cookies
 
 
 async def test_tricks_with_cookies(site: Site) -> None:
@@ -349,7 +349,7 @@ async def test_tricks_with_cookies(site: Site) -> None:
 
 
 async def test_a_cookie_counts_for_the_pages_of_this_origin_only(site: Site) -> None:
-    """Another port of this machine is the same site: the browser sends the cookie along."""
+    """Another port of this machine is the same site, so the browser sends the cookie along."""
     cookie = await site.log_in()
     for where, mode, dest, status in (
         ("same-origin", "cors", "empty", 200),
@@ -391,7 +391,7 @@ async def test_made_up_cookies_cost_no_reading_of_the_store(
     assert len(read) == 2
     gone = await site.log_in()
     site.runtime.store().end_session(digest_of(gone))
-    for _ in range(20):  # a token of ours, but over
+    for _ in range(20):  # one of our tokens, but expired
         assert await site.status("/v1/tasks", gone) == 401
     assert len(read) == 3
 
@@ -489,7 +489,7 @@ async def test_logging_out_without_a_session_is_no_error(site: Site) -> None:
 
 
 class Compared(str):
-    """A string that counts how often any was compared with another."""
+    """A string that counts how often any instance was compared."""
 
     __slots__ = ()
     times = 0
@@ -517,7 +517,7 @@ async def test_revoking_a_key_ends_its_sessions(start: Start) -> None:
     assert await other.status("/v1/tasks", cookie) == 200
     actor = Actor(site.runtime.gate.key(site.keys["admin"].encode()))
     await site.runtime.administration.revoke_key(actor, site.keys["read"].split("_")[2])
-    assert await site.status("/v1/tasks", cookie) == 401  # at once
+    assert await site.status("/v1/tasks", cookie) == 401  # immediately
     assert not stored(site.url, cookie)
     other.runtime.refresh()  # as it does every five seconds
     assert await other.status("/v1/tasks", cookie) == 401
@@ -525,7 +525,7 @@ async def test_revoking_a_key_ends_its_sessions(start: Start) -> None:
 
 
 async def test_a_session_of_a_key_that_was_revoked_meanwhile_is_none(site: Site) -> None:
-    """Even if it is still in the store: a login may end just after its key was revoked."""
+    """Even if it is still in the store, because a login may end just after its key was revoked."""
     cookie = await site.log_in("read")
     session = site.runtime.store().session(digest_of(cookie))
     site.runtime.store().revoke_key(session.key_id, 1)
@@ -566,14 +566,14 @@ async def test_failures_are_limited_per_address_and_hold_up_no_good_key(site: Si
     assert found == [401] * most + [429]
     answer = await site.try_key("nonsense", "192.0.2.1")
     assert 1 <= int(answer.headers["retry-after"]) <= 60
-    # Whoever has a good key gets in from the same address, and no more often than that.
+    # A user with a good key gets in from the same address, but only that often.
     found = [(await site.try_key(site.keys["admin"], "192.0.2.1")).status_code for _ in range(most + 1)]
     assert found == [303] * most + [429]
     for key, address in (("read", "192.0.2.1"), ("admin", "192.0.2.2")):
         assert (await site.try_key(site.keys[key], address)).status_code == 303
     site.clock.wait(60 / most)
     assert (await site.try_key("nonsense", "192.0.2.1")).status_code == 401
-    # An address of IPv6 is one of 2^64 that somebody has.
+    # Somebody with IPv6 has 2^64 addresses, which count as one.
     found = [(await site.try_key("nonsense", f"2001:db8::{n:x}")).status_code for n in range(1, most + 2)]
     assert found == [401] * most + [429]
 
@@ -668,7 +668,7 @@ def forms(app: FastAPI) -> list[str]:
     routers = [getattr(route, "original_router", None) for route in app.routes]
     for route in [*app.routes, *(each for router in routers if router for each in router.routes)]:
         path, methods = getattr(route, "path", ""), getattr(route, "methods", None) or set()
-        # The others are of programs, which send no cookie.
+        # The others are for programs, which send no cookie.
         if "POST" in methods and not path.startswith(("/v1/", "/.well-known/")):
             paths.add(path)
     assert paths >= {"/login", "/logout"}
@@ -677,7 +677,7 @@ def forms(app: FastAPI) -> list[str]:
 
 @pytest.mark.parametrize("origin", ORIGINS)
 async def test_forms_of_other_origins_are_refused(start: Start, origin: str) -> None:
-    """Each of them, with the cookie of an admin: with Sec-Fetch-Site, with Origin, with both and neither."""
+    """Each of them with the cookie of an admin: with Sec-Fetch-Site, with Origin, with both and neither."""
     site = await start(session_idle_seconds=12 * HOUR)
     cookie = await site.log_in("admin", AWAY)
     before = site.runtime.store().actions(100)
@@ -708,7 +708,7 @@ async def test_forms_of_other_origins_are_refused(start: Start, origin: str) -> 
 
 
 async def test_the_gate_takes_a_cookie_of_a_form_of_its_own_only(site: Site) -> None:
-    """Whatever a handler forgets: who asks the gate for the actor of a form has asked where it comes from."""
+    """Even if a handler forgets: asking the gate for the actor of a form also checks the form's origin."""
     cookie = await site.log_in("admin")
     session = site.runtime.store().session(digest_of(cookie))
     for path in ("/operator/tasks", "/", "/v1", "/v1x/tasks"):
@@ -732,7 +732,7 @@ async def test_the_gate_takes_a_cookie_of_a_form_of_its_own_only(site: Site) -> 
         (AWAY, {}, [*OURS.items()], 303),
         (AWAY, {}, [("origin", AWAY)], 303),
         (AWAY, {}, [*OURS.items(), ("origin", AWAY)], 303),
-        # A lying origin does not help against the browser's word.
+        # A false Origin does not override the browser's Sec-Fetch-Site.
         (AWAY, {}, [("sec-fetch-site", "same-site"), ("origin", AWAY)], 403),
         (AWAY, {}, [("sec-fetch-site", "same-origin"), ("sec-fetch-site", "cross-site")], 403),
         (AWAY, {}, [("origin", AWAY), ("origin", "https://evil.example")], 403),
@@ -761,7 +761,7 @@ async def test_without_keys_nobody_logs_in_and_nothing_can_be_changed(tmp_path: 
         assert (answer.status_code == 303) == (path == "/logout")
     assert http.runtime.store().keys() == []
     assert http.runtime.store().actions(10) == []
-    # A page of a name that points here, too, reads nothing.
+    # A page under another name that points here cannot read anything either.
     for host in ("evil.example:8000", "127.0.0.1.evil.example"):
         for headers in ({}, OURS, OURS | {"origin": f"http://{host}"}):
             answer = await http.get("/v1/tasks", headers={"host": host} | headers)
@@ -779,7 +779,7 @@ async def test_an_admin_can_log_in_to_an_open_server(start: Start) -> None:
 
     session = site.runtime.store().session(digest_of(cookie))
     assert actor().may("admin")
-    session = None  # its cookie is over
+    session = None  # its cookie has expired
     found = actor()
     assert (found.key, found.session, found.key_id) == (None, None, "")
     assert found.may("read")

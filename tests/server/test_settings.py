@@ -171,7 +171,7 @@ def test_every_setting_of_the_app_can_be_set_with_the_same_default() -> None:
     made, plain = configure({"tasks": Path()}), Settings([DELAY])
     names = settings_of(Settings)
     assert set(names) < set(settings_of(ProcessSettings))
-    for name in set(names) - {"tasks", "estimates_apart"}:  # of these the command has its own
+    for name in set(names) - {"tasks", "estimates_apart"}:  # for these the command has its own
         assert getattr(made, name) == getattr(plain, name), name
     assert made.served == plain.served
     assert (made.estimates_apart, plain.estimates_apart) == (True, False)

@@ -1,4 +1,4 @@
-"""Readers share what is computed: who asks for much waits for themselves, and for the first of each other."""
+"""Readers share the computing: heavy users wait for themselves, and for the first request of each other."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_whoever_has_most_in_a_full_line_makes_room() -> None:
             for name, asked in (*hogs.items(), ("late", late))
         }
         estimates.close()
-        # 64 in all; nobody has many more than the one who came last, and of each the first are served.
+        # 64 in total; nobody has many more than the last one to come, and the first of each are served.
         assert sorted(sum(found) for found in served.values()) == [9] * 6 + [10]
         assert all(found == sorted(found, reverse=True) for found in served.values())
 

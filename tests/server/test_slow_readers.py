@@ -1,6 +1,6 @@
-"""Clients that ask and do not read, or ask on before they are answered: none holds much, or for long.
+"""Clients that do not read their answers, or send far ahead: none holds much, or for long.
 
-A server that takes one connection tells by another one whether the first is still there.
+A server that takes one connection shows by another one whether the first is still there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LARGE = Task(
     1.0,
     mechanism=DesignedTable(Interval(0, 1), 1.0, rows=[ROW] * NODES, units=UNITS),
 )
-"""The list of it is 0.8 MB: a dozen of them are more than the sockets of both ends hold."""
+"""Its list of tasks is 0.8 MB, so a dozen of them exceed the sockets of both ends."""
 
 ASK = b"GET /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LAST = ASK[:-2] + b"Connection: close\r\n\r\n"
@@ -98,7 +98,7 @@ def test_a_client_that_takes_its_answers_slowly_gets_them_all(folder: Path) -> N
 
 @pytest.mark.slow
 def test_answers_that_wait_are_bounded_together(folder: Path) -> None:
-    """Clients that wait for an hour, each with most of a megabyte, where one megabyte may."""
+    """Clients that wait for an hour, each with most of a megabyte, while one megabyte is allowed."""
     options = ("--answer-seconds", "3600", "--max-unread-bytes", str(1 << 20), "--max-connections", "6")
     with serving(folder, *options) as (url, _), contextlib.ExitStack() as stack:
         held = [stack.enter_context(connect(url, receive_buffer=4096)) for _ in range(6)]
@@ -123,7 +123,7 @@ def test_a_client_that_asks_far_ahead_is_answered_in_turn(folder: Path) -> None:
         connection.sendall(ASK + SHORT * 1000 + LAST)
         assert rest(connection).count(b"HTTP/1.1 ") == 1002
         assert httpx.get(f"{url}/health/live").status_code == 200
-    # A traceback would be a line a minute that looks like a defect.
+    # A traceback would add a line per minute that looks like a defect.
     said = (folder / "stderr").read_text("utf-8").splitlines()
     assert [line for line in said if " INFO " not in line] == []
 
@@ -145,7 +145,7 @@ def test_bodies_of_requests_that_wait_stay_with_their_sender(folder: Path) -> No
 
 
 class Kept(asyncio.Protocol):
-    """Tells when its connection is gone."""
+    """Records when its connection is gone."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport
@@ -160,7 +160,7 @@ class Kept(asyncio.Protocol):
 
 
 class Stalled(asyncio.Transport):
-    """Has something to send that nobody takes; counts how often it is asked how much."""
+    """Has data to send that nobody takes; counts how often its size is requested."""
 
     asked = 0
 
@@ -201,12 +201,12 @@ def test_many_stalled_connections_are_not_all_looked_at_each_time() -> None:
     assert not cut
     for transport in late[400:]:
         unread.stalled(loop, transport)
-    # 500 of 100 bytes and 1000 of 1000 are 50,000 too many: those that wait longest go, and no more.
+    # 500 of 100 bytes and 1000 of 1000 are 50,000 too many: only those that wait longest are cut.
     assert [transport.is_cut for transport in transports] == [True] * 500 + [False] * 500
     assert not any(transport.is_cut for transport in late)
     assert len(cut) == 500
     for transport in transports[:500]:
-        unread.moved(transport)  # says nothing new
+        unread.moved(transport)  # reports nothing new
     unread.stalled(loop, Stalled(1000))
     assert transports[500].is_cut
 

@@ -1,4 +1,4 @@
-"""What `arcwise estimate --store` reads: sums of epochs, and the same estimates as from every epoch."""
+"""`arcwise estimate --store` reads sums of epochs; its estimates equal those from every epoch."""
 
 from __future__ import annotations
 

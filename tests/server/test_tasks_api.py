@@ -30,7 +30,7 @@ HEADING = Task("heading", Circle(360), 1.0)
 
 @pytest.fixture
 def admin(tmp_path: Path) -> dict[str, str]:
-    """Return the headers of an admin, whose key is in the store of `serve`."""
+    """Return the headers of an admin whose key is in the store of `serve`."""
     return {"authorization": f"Bearer {add_key(f'sqlite:///{tmp_path}/app.db', 'admin')}"}
 
 
@@ -91,7 +91,7 @@ async def test_workers_that_open_tasks_of_one_name_at_once_do_not_both(
         for _ in range(2):
             refused = await http.post(f"/v1/tasks/{DELAY.id}/open", headers=admin)
             assert kind(refused) == (409, "name-taken")
-        # Nothing is closed by being opened once more, whatever the name.
+        # Opening a task again under any name closes nothing.
         answer = await http.post(f"/v1/tasks/{elsewhere[0].id}/open", headers=admin)
         assert answer.status_code in (200, 404)
         opened = [each.task for each in other_worker.tasks() if each.closed is None]
@@ -107,7 +107,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_a_new_version_of_a_task_under_its_name_is_warned_about_at_the_start(
     serve: Serve, admin: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A file that was replaced leaves both in the store, and devices report to either."""
+    """A replaced file leaves both tasks in the store, and devices report to either."""
     heading = Task("heading", Circle(1), 1.0)
     newer, newest = Task("delay", Interval(0, 1), 2.0), Task("delay", Interval(0, 1), 3.0)
     await (await serve([DELAY, HEADING])).stop()
@@ -124,7 +124,7 @@ async def test_a_new_version_of_a_task_under_its_name_is_warned_about_at_the_sta
     await (await serve([newer])).stop()
     assert warnings(caplog) == []
     await serve([newest, heading])
-    (warning,) = warnings(caplog)  # one line: of a second, the log would hold only that there was one
+    (warning,) = warnings(caplog)  # one line: a second line would only be counted
     assert f"'heading' is {HEADING.id} and {heading.id}; 'delay' is {newer.id} and {newest.id}. " in warning
 
 
@@ -214,7 +214,7 @@ async def test_other_workers_and_later_ones_have_what_one_was_told(
         await asyncio.sleep(0.01)
     assert (await report(two, HEADING)).status_code == 204
     assert (await one.post(f"/v1/tasks/{HEADING.id}/close", headers=admin)).status_code == 200
-    # At once: the store refuses what the other worker does not know to be closed yet.
+    # Immediately: the store refuses reports even if the other worker does not know of the closing yet.
     assert (await report(two, HEADING)).status_code == 410
     counted = (await one.get(f"/v1/tasks/{HEADING.id}/estimate")).json()["n"]
     for app in (one, two):
@@ -282,7 +282,7 @@ async def test_a_change_that_waits_too_long_is_told_to_come_again(
 async def test_what_was_read_before_a_close_does_not_undo_it(
     serve: Serve, admin: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Workers read tasks every few seconds; such a read is held up here until the task is closed."""
+    """Workers read tasks every few seconds; one such read is delayed here until the task is closed."""
     http = await serve([DELAY])
     runtime = http.runtime
     store = runtime.store()

@@ -1,4 +1,4 @@
-"""The progress bar of commands: on a terminal, once a command has taken its time, and gone at the end."""
+"""The progress bar of commands: on a terminal, after some time, and gone at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from arcwise.cli.terminal import PATIENCE, progress_bar
 
 
 def shown(*, is_terminal: bool) -> str:
-    """Return all that a bar writes while two steps of three are done."""
+    """Return all output of a bar while two steps of three are done."""
     text = io.StringIO()
     with progress_bar("estimating", console=Console(file=text, force_terminal=is_terminal)) as progress:
         progress(2, 3, "estimating delays")
@@ -23,7 +23,7 @@ def shown(*, is_terminal: bool) -> str:
 
 @pytest.fixture
 def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command have begun longer ago than its patience."""
+    """Pretend that the command began longer ago than its patience."""
     monkeypatch.setattr(terminal, "_STARTED", time.monotonic() - PATIENCE - 1)
 
 

@@ -1,4 +1,4 @@
-"""Linear algebra takes one thread in all that the server and the command line compute."""
+"""Linear algebra uses one thread in all computations of the server and the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def threads() -> set[int]:
 
 @pytest.fixture(autouse=True)
 def many() -> Iterator[None]:
-    """Give linear algebra three threads, also on a machine of one core."""
+    """Give linear algebra three threads, even on a machine with one core."""
     with one_thread():  # loads the libraries
         pass
     with threadpool_limits(3, user_api="blas"):
@@ -72,7 +72,7 @@ def computing() -> dict[str, Callable[[], object]]:
 
 @pytest.mark.parametrize("name", computing())
 def test_what_is_computed_takes_one_thread(name: str) -> None:
-    """Count the threads where the function itself begins, which none of these need go beyond."""
+    """Count the threads at the start of the function; none of these tests needs to go further."""
     seen: list[set[int]] = []
 
     def look(frame: Any, event: str, _argument: object) -> None:
@@ -90,7 +90,7 @@ def test_what_is_computed_takes_one_thread(name: str) -> None:
 
 
 class _Seen(Exception):
-    """The function that is looked for has begun."""
+    """Signals that the function in question has started."""
 
 
 @pytest.mark.parametrize("name", sorted(_COMPUTING))

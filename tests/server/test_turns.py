@@ -71,7 +71,7 @@ async def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     http = await serve([HEADING])
-    assert await call(http.app, "GET", path) in {200, 404}  # what is made once is made
+    assert await call(http.app, "GET", path) in {200, 404}  # warms up what is made only once
     monkeypatch.setattr(http.runtime.ingest, "_writer", Counting())
     served: list[int] = []
 
@@ -87,7 +87,7 @@ async def test_a_report_waits_for_few_of_the_requests_that_came_before_it(
 
 
 async def test_refused_reports_that_came_whole_are_answered_in_turn(serve: Serve) -> None:
-    """A few in each pass: those of thousands of connections would hold others up."""
+    """A few in each pass; the refusals of thousands of connections would hold up others."""
     http = await serve([HEADING])
     answers: list[ASGIApp] = []
     for _ in range(100):
@@ -163,7 +163,7 @@ async def test_while_reports_wait_for_the_store_turns_come_with_pauses(
 async def test_refusals_leave_the_store_time_for_a_commit(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of thirty thousand at once, eight a millisecond, a report waited for a second and more."""
+    """With thirty thousand together, at eight per millisecond, a report once waited more than a second."""
     paused: list[float] = []
     http = await serve([HEADING])
     ingest = http.runtime.ingest

@@ -1,4 +1,4 @@
-"""Reports that come whole take a short way past ASGI: with the same checks, answers and order."""
+"""Reports that arrive complete take a short path around ASGI, with the same checks, answers and order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def post(content: bytes, *, path: str = PATH, media: str = MEDIA_TYPE, fields: s
 
 
 class Connection:
-    """A connection to an app on the loop that runs; counts the tasks and the timers that it takes."""
+    """A connection to an app on the running loop; it counts the tasks and the timers that it uses."""
 
     def __init__(self, app: Any) -> None:
         loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Connection:
         return int(self.app.state.runtime.store().counts(TASK).sum())
 
     async def answers(self, number: int = 1, *, more: bool = False) -> list[int]:
-        """Wait for so many answers, and unless more are to come for the end of the last; return statuses."""
+        """Wait for this many answers, and for the end of the last unless more follow; return statuses."""
         found: list[bytes] = []
         for _ in range(10_000):
             found = self.transport.written.split(b"HTTP/1.1 ")[1:]
@@ -116,7 +116,7 @@ async def test_it_takes_no_task_and_a_connection_keeps_one_timer(dial: Dial) -> 
         assert await connection.answers() == [204]
         assert b'\r\nnel: {"max_age":0}\r\n' in connection.transport.written
     assert connection.tasks == 0
-    # Of the first head, a shorter one of the pause after it, and one for all clients that do not read.
+    # One timer each: for the first head, for a shorter pause after it, and for all clients that do not read.
     assert connection.timers <= 3
     assert connection.counted() == 20
 
@@ -141,7 +141,7 @@ async def test_a_gateway_takes_no_task_either(dial: Dial, tmp_path: Path) -> Non
         for each, answer in zip(sent, answers, strict=True)
     ]
     assert statuses == [204, 204, 400]
-    assert connection.tasks == 2  # for what was refused
+    assert connection.tasks == 2  # for the refused requests
     assert connection.counted() == 2
 
 
@@ -175,7 +175,7 @@ async def test_a_connection_that_is_to_close_is_closed_after_the_answer(dial: Di
     stopping = Connection(asked.app)
     asked.receive(post(body(), fields="Connection: close\r\n"))
     stopping.receive(post(body()))
-    stopping.protocol.shutdown()  # what a server that stops tells its connections
+    stopping.protocol.shutdown()  # as a server that stops calls it
     for connection in (asked, stopping):
         assert await connection.answers() == [204]
         assert connection.transport.ended == "closed"

@@ -1,4 +1,4 @@
-"""Estimates in a process of their own: the same ones, and its life is the server's."""
+"""Estimates in a separate process: the same results, and it lives as long as the server."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_estimates_are_the_same_and_a_process_that_dies_is_replaced(tmp_path: Pa
         over_time = series(HEADING, {epoch: counts}, every=2).to_dict()
         assert http.get(f"/v1/tasks/{HEADING.id}/series?every=2").json() == over_time
         (first,) = workers(process.pid)
-        os.kill(first, signal.SIGTERM)  # as systemd does to all at once: the server says when
+        os.kill(first, signal.SIGTERM)  # systemd signals all processes together; the server decides when
         send(http)
         assert http.get(ESTIMATE).json()["n"] == 600
         assert workers(process.pid) == [first]

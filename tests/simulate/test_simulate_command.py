@@ -34,7 +34,7 @@ def test_what_is_simulated_is_estimated() -> None:
     assert counts == expected.tolist()
     result = json.loads(good("estimate", "age.json", "--counts", "counts.json", "--json"))
     assert result["n"] == 10**12
-    # At this size the standard error is a millionth of the range: 5 of them, and the cut normal's shift.
+    # At this size, the standard error is a millionth of the range: 5 of them, and the cut normal's shift.
     assert result["mean"]["value"] == pytest.approx(0.8 * 40, abs=0.01)
 
 

@@ -99,7 +99,7 @@ def test_the_law_of_the_node_on_a_circle(population: Population, density: Densit
 
 @pytest.mark.parametrize("example", ALL_EXAMPLES, ids=repr)
 def test_every_mechanism_has_the_law_of_its_devices(example: Example) -> None:
-    """A histogram by its integral, and by the rounding of half a million values that stand for it."""
+    """A histogram by its integral, and by the rounding of half a million values that represent it."""
     mechanism = example.make(1.0)
     bins = Histogram([0.0, 0.1, 0.35, 1.0], [0.5, 0.2, 0.3])
     units = np.concatenate(
@@ -153,7 +153,7 @@ def test_the_multinomial_law_outcome_by_outcome() -> None:
 
 def test_codes_without_weight_get_nothing_and_rare_ones_their_share() -> None:
     generator = np.random.default_rng(4)
-    # The rare codes stand last, where what is left of a running sum would be rounding error.
+    # The rare codes come last, where the rest of a running sum would be rounding error.
     weights = np.concatenate([np.full(1000, 1e-3), [0.0, 2e-12, 5e-13, 0.0]])
     drawn = np.array([multinomial(10**12, weights, generator) for _ in range(500)])
     assert (drawn.sum(axis=1) == 10**12).all()
@@ -208,7 +208,7 @@ def test_fixed_devices_vary_by_their_own_randomness_only(devices: int) -> None:
     """Means and variances of 4,000 surveys of the same devices: 5 standard errors over 90 numbers; seeded.
 
     Reports of a device at x have the mixed row P(x): code j varies by P(x)_j (1 - P(x)_j), less than the
-    binomial variance of devices that are drawn anew.
+    binomial variance of newly drawn devices.
     """
     mechanism = OptimalCircular(Circle(1), 6.0, nodes=15)
     values = [0.05, 0.05, 0.41, 0.99]
@@ -220,10 +220,10 @@ def test_fixed_devices_vary_by_their_own_randomness_only(devices: int) -> None:
     mean, variance = devices * rows.sum(axis=0), devices * (rows * (1 - rows)).sum(axis=0)
     assert (counts.sum(axis=1) == 4 * devices).all()
     assert (np.abs(counts.mean(axis=0) - mean) < 5 * np.sqrt(variance / surveys)).all()
-    # The variance of a sample variance: 2/n, and what a Poisson-like count adds, 1/(n variance).
+    # The variance of a sample variance: 2/n, plus the part of a Poisson-like count, 1/(n variance).
     error = variance * np.sqrt((2 + 1 / variance) / surveys)
     assert (np.abs(counts.var(axis=0) - variance) < 5 * error).all()
-    # At most codes around the values the variance of drawn devices would be far outside.
+    # At most codes around the values, the variance of drawn devices would be far outside.
     drawn = mean * (1 - mean / (4 * devices))
     assert (drawn - variance > 5 * error).sum() >= 3
 

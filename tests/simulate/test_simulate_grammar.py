@@ -1,4 +1,4 @@
-"""Populations written in a line: what the line means, and what errors say is allowed."""
+"""Populations written in a line: the meaning of the line, and the allowed forms that errors list."""
 
 import numpy as np
 import pytest
@@ -121,7 +121,7 @@ def test_what_a_line_means(domain: Domain, text: str, expected: Population) -> N
         (LINE, "0.7*uniform + 0.7*atom:0", "weights must sum to 1, got 1.4"),
         (LINE, "1.2*uniform", "a weight must be from 0 to 1, or rest; got '1.2'"),
         (LINE, "0.7*uniform + 0.7*atom:0 + rest*atom:1", "weights must sum to at most 1, got 1.4"),
-        (LINE, "rest*uniform + rest*atom:0", "rest must stand before one part only, got 2"),
+        (LINE, "rest*uniform + rest*atom:0", "rest must be the weight of one part only, got 2"),
         (LINE, "some*uniform", "a weight must have numbers, got 'some'"),
         (LINE, "0.5*uniform +", "several parts need a weight each"),
     ],

@@ -69,7 +69,7 @@ def test_the_integral_is_that_of_the_distribution_function(label: str) -> None:
     assert cdf[-1] == pytest.approx(1.0, abs=1e-12)
     assert (np.diff(cdf) >= -1e-13).all()
     assert integral[0] == pytest.approx(0.0, abs=1e-13)
-    # F is monotone, so sums from below and from above enclose its integral, however it jumps.
+    # F is monotone, so sums from below and from above enclose its integral, even if F jumps.
     fine = np.linspace(0, 1, 40 * 500 + 1)
     values = population.cdf(fine)
     lower, upper = (np.append(0, np.cumsum(part))[::500] / 20_000 for part in (values[:-1], values[1:]))
@@ -110,7 +110,7 @@ def test_closed_moments_are_those_by_quadrature(label: str) -> None:
 def test_draws_follow_the_distribution_function(label: str) -> None:
     """Distribution functions are as close as the inequality of Dvoretzky, Kiefer and Wolfowitz says.
 
-    It is exceeded by chance at most once in 10^6 runs, for every law; the seed is fixed.
+    The inequality fails by chance at most once in 10^6 runs, for every law; the seed is fixed.
     """
     n = 40_000
     population = law(label)

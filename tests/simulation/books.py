@@ -1,4 +1,4 @@
-"""What a device must have spent: a list of all charges, and what its file says beside it."""
+"""The spending that a device must have: a list of all charges, compared with its file."""
 
 import sqlite3
 from contextlib import closing
@@ -17,7 +17,7 @@ _CAPS = {EVERYTHING: CAPS, GROUP.id: GROUP.caps, **{task.id: task.caps for task 
 
 
 class Charge(NamedTuple):
-    """One charge: at which time of the ledger, how much on which account, and for which reports."""
+    """One charge: its ledger time, the amount on each account, and the reports that it pays for."""
 
     time: float
     costs: dict[str, int]
@@ -25,7 +25,7 @@ class Charge(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """What a ledger's file holds."""
+    """The content of a ledger's file."""
 
     accounts: dict[str, int]
     now: float
@@ -38,11 +38,11 @@ class Contents(NamedTuple):
 
 
 GIVEN_UP = {"expired", "opted-out", "400", "410", "422"}
-"""Why reports are given up: nobody will ever take them. A task that the server does not know may come."""
+"""Reasons to give a report up, because nobody will ever take it. An unknown task may still come."""
 
 
 def costs_of(tasks: tuple[Task, ...]) -> dict[str, int]:
-    """Return what a report costs, or a round in which these tasks are reported."""
+    """Return the cost of a report, or of a round in which these tasks are reported."""
     if not tasks:
         return {}
     if tasks == (SOLO,):
@@ -52,7 +52,7 @@ def costs_of(tasks: tuple[Task, ...]) -> dict[str, int]:
 
 
 def read(path: Path) -> Contents:
-    """Read a ledger's file as anybody can, past the code that is tested."""
+    """Read a ledger's file directly, without the tested code."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("BEGIN")
         assert connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
@@ -75,7 +75,7 @@ def read(path: Path) -> Contents:
             waiting += count
             queued.update(dict.fromkeys(reports, created))
         assert waiting == len(queued) == pending, "queued twice, or not as many as the file says"
-        # A refused charge may have opened an account on which nothing was spent.
+        # A refused charge may have opened an account without spending.
         accounts = dict(connection.execute("SELECT account, epsilon FROM accounts WHERE epsilon > 0"))
     return Contents(accounts, now, bool(opted_out), pending, sent, dropped, queued)
 
@@ -87,10 +87,10 @@ class Books:
         self.charges: list[Charge] = []
         self.released: set[Report] = set()
         self.durable: dict[str, int] = {}
-        """By account, what a loss of power would leave of what was spent."""
+        """By account, the spending that a loss of power would leave."""
 
     def enter(self, charge: Charge) -> None:
-        """Note a charge that was made, and check every cap that it is under."""
+        """Record a charge that was made, and check every cap that applies to it."""
         assert not self.charges or charge.time >= self.charges[-1].time, "the ledger's time went back"
         self.charges.append(charge)
         for account in charge.costs:
@@ -109,7 +109,7 @@ class Books:
         ) or (caps.rolling_micro is not None and sum(recent) + more > caps.rolling_micro)
 
     def release(self, reports: set[Report]) -> None:
-        """Note that reports leave the device; their charges must be there, whatever happens next."""
+        """Record that reports leave the device; their charges must survive any later event."""
         self.released |= reports
         left = [charge for charge in self.charges if charge.reports & self.released]
         assert self.released <= {report for charge in left for report in charge.reports}, "left uncharged"
@@ -117,9 +117,9 @@ class Books:
             assert self.durable.get(account, 0) >= cost, "left before its charge was durable"
 
     def recover(self, contents: Contents, *, may_lose: bool, doubtful: Charge | None) -> None:
-        """Take over what a crash has left: all charges, or after a loss of power the first of them.
+        """Take over the state after a crash: all charges, or after a loss of power the first of them.
 
-        A charge is doubtful when the crash came while it was made.
+        A charge is doubtful if the crash came while it was made.
         """
         spent = contents.accounts.get(EVERYTHING, 0)
         kept = 0

@@ -27,31 +27,31 @@ MOST_PROCESSES = 3
 
 
 class Model(NamedTuple):
-    """What the app on a device was built with."""
+    """The options that the app on a device was built with."""
 
     relaxed: bool
     options: dict[str, Any]
 
 
 class Device:
-    """One device. What its processes do, they do in `act`, where they may die.
+    """One device. All actions of its processes go through `act`, where they may die.
 
     Attributes
     ----------
     weather
         What happens to the next requests.
     clock_error
-        By how many seconds the wall clock is ahead.
+        The seconds by which the wall clock is ahead.
     no_more_pages, largest_file
-        How the disk is full: SQLite's own limit, and the largest file in bytes that may be written.
+        The limits of a full disk: SQLite's own, and the size of the largest file in bytes.
     fuse
-        After how many statements of SQL everything on the device is killed.
+        The number of SQL statements after which everything on the device is killed.
     remains
-        The files as they were when everything was killed; what is done since then never happened.
+        The files as they were when everything was killed; later changes never happened.
     failure
-        What a check found while a request was under way.
+        The error of a check that failed during a request.
     orphaned
-        Whether a process may have left reports that those that run do not know of.
+        Whether a process may have left reports that no running process knows of.
     """
 
     def __init__(self, folder: Path, world: World, network: Network, model: Model) -> None:
@@ -95,7 +95,7 @@ class Device:
         return self.no_more_pages or self.largest_file is not None
 
     def fill(self, *, pages: bool, room: int | None) -> None:
-        """Let the disk be full: no more pages in the database, or so many bytes more in its log."""
+        """Let the disk be full: no more pages in the database, or only this many more bytes in its log."""
         self.no_more_pages = pages
         self.largest_file = None if room is None else len(self._files().get("-wal", b"")) + room
         for process in self.processes:
@@ -104,7 +104,7 @@ class Device:
 
     @contextmanager
     def disk(self, *, full: bool) -> Iterator[None]:
-        """Keep what runs to the largest file, or let it be."""
+        """Apply the limit of the largest file to running code, or remove it."""
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         soft = self.largest_file if full and self.largest_file is not None else before[1]
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, before[1]))
@@ -114,7 +114,7 @@ class Device:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     def synced(self, connection: sqlite3.Connection) -> None:
-        """Note that all that was committed so far is on the disk."""
+        """Record that everything committed so far is on the disk."""
         if self.remains is None:
             self._durable = self._files()
             self.books.durable = dict(connection.execute("SELECT account, epsilon FROM accounts"))
@@ -122,14 +122,14 @@ class Device:
     # Crashes
 
     def statement(self, _sql: str) -> None:
-        """Be killed before this statement, if the fuse ends here."""
+        """Kill everything before this statement if the fuse ends here."""
         if self.fuse is not None and self.remains is None:
             self.fuse -= 1
             if self.fuse <= 0:
                 self.remains = self._files()
 
     def lose(self, process: Process, *, power: bool) -> None:
-        """Let one process be killed, or all of them with the power."""
+        """Kill one process, or all of them with the power."""
         if not power and len(self.processes) > 1:
             process.die()
             self.processes.remove(process)
@@ -139,12 +139,12 @@ class Device:
             self.remains = self._after_power_loss() if power else self._files()
 
     def kill(self, process: Process) -> None:
-        """Let one process be killed while it does nothing."""
+        """Kill one process while it is idle."""
         self.lose(process, power=False)
         self._bury()
 
     def lose_power(self) -> None:
-        """Let all be killed, and what was not synced be lost, or some of it."""
+        """Kill all processes, and lose all or some of the data that was not synced."""
         self._lost_power = True
         self.remains = self._after_power_loss()
         self._bury()
@@ -153,13 +153,13 @@ class Device:
         durable, files = self._durable, self._files()
         log, synced = files.get("-wal", b""), durable.get("-wal", b"")
         if files[""] != durable[""] or not log.startswith(synced):
-            return durable  # the log was folded into the file since, or begun anew
+            return durable  # the log has been checkpointed since, or restarted
         cut = self.world.chance.randint(len(synced), len(log))
         unwritten = bytes(len(log) - cut) if self.world.chance.random() < 0.5 else b""
         return {"": files[""], "-wal": log[:cut] + unwritten}
 
     def _bury(self) -> None:
-        """Let all be dead, if they were killed: what they left is the device's next file."""
+        """If all are killed, end them: the files that they left are the device's next state."""
         if self.remains is None or self.world.busy:
             return
         for process in self.processes:
@@ -177,7 +177,7 @@ class Device:
     # Life
 
     def act(self, process: Process, deed: Callable[[], Any]) -> Any:
-        """Let a process do something; return what came of it, None when it died over it."""
+        """Let a process do something; return the result, or None if it died meanwhile."""
         try:
             with self.world.run(process), self.disk(full=True):
                 result = deed()
@@ -196,7 +196,7 @@ class Device:
         return result
 
     def start(self) -> Process | None:
-        """Start a process; None when the disk is too full for that, or it died at once."""
+        """Start a process; return None if the disk is too full for that, or if it died immediately."""
         taken = {process.pid for process in self.processes}
         process = Process(self, min(set(range(1, MOST_PROCESSES + 1)) - taken))
         self.processes.append(process)
@@ -217,7 +217,7 @@ class Device:
             self._crashed = self._lost_power = False
             self.doubtful = None
         if process.alive:
-            self.orphaned = False  # a process that begins looks at what is queued
+            self.orphaned = False  # a process that begins looks at the queue
         return process if process.alive else None
 
     def fork(self, process: Process) -> None:
@@ -235,7 +235,7 @@ class Device:
             self.orphaned = orphaned
 
     def stop(self, process: Process) -> None:
-        """Let a process end as it should; what it has not sent stays in the file."""
+        """Let a process end properly; its unsent reports stay in the file."""
         self.act(process, process.end)
         if process.alive:
             process.die()
@@ -249,11 +249,11 @@ class Device:
                 self.act(other, other.step)
 
     def due(self) -> Process | None:
-        """Return the process whose sender looks at the queue next."""
+        """Return the process with the sender that looks at the queue next."""
         return min(self.processes, key=lambda process: process.uplink.due, default=None)
 
     def check(self) -> Contents | None:
-        """Check the file against the charges, where a process runs."""
+        """Check the file against the charges, if a process runs."""
         if not self.processes:
             return None
         contents = read(self.path)

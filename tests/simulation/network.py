@@ -1,6 +1,6 @@
 """The network between the fleet and the real server, whose app and SQLite store run in this process.
 
-The network loses, repeats and keeps back, and devices die over it.
+The network loses, repeats and delays requests, and devices die meanwhile.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Server:
         self._look()
 
     def stop(self) -> None:
-        """Write what is queued and stop."""
+        """Write the queue and stop."""
         life, self._life = self._life, None
         if life is not None:
             self._reader.close()
@@ -99,7 +99,7 @@ class Server:
             for task in self._known
             for counts in [self._reader.counts(task)]
         }
-        # Every report of the fleet has a code that no other has.
+        # Every report of the fleet has a unique code.
         assert all(count == 1 for counts in self._counts.values() for count in counts.values()), (
             "counted twice"
         )
@@ -139,14 +139,14 @@ FATES: tuple[Fate, ...] = (
     "power lost after",
     *MIDDLEBOXES,
 )
-"""What can happen to a request. A status is the answer of something that is no arcwise server."""
+"""Possible outcomes of a request. A status is the answer of a server that is not arcwise."""
 
 SLOW = 25.0
-"""Seconds: longer than a batch is leased for."""
+"""Seconds: longer than the lease of a batch."""
 
 
 class Network:
-    """Sees all that leaves the devices.
+    """Sees everything that leaves the devices.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Network:
     acknowledged
         The reports for which a client got the server's own 204.
     late
-        Requests that were kept back.
+        Requests that were delayed.
     """
 
     def __init__(self, world: World, server: Server) -> None:
@@ -203,11 +203,11 @@ class Network:
         return status, retry_after
 
     def counted(self) -> set[Report]:
-        """Return what the server has counted."""
+        """Return the reports that the server has counted."""
         return self._server.counted()
 
     def arrive(self) -> None:
-        """Let what was kept back arrive; nobody waits for the answers any more."""
+        """Deliver the delayed requests; nobody waits for the answers any more."""
         while self.late and self._server.up:
             self._server.post(*self.late.popleft())
 

@@ -1,4 +1,4 @@
-"""One process on a device: the real client, its sender's steps made by hand, its requests by the network."""
+"""One process on a device: the real client, with its sender's steps and its requests simulated."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Process"]
 
 URL = "http://127.0.0.1"
 MOST_STEPS = 300
-"""A sender that looks at the queue so often while no time passes is busy for nothing."""
+"""A sender that checks the queue this often without time passing is in a busy loop."""
 
 _SYNCHRONOUS_FULL = 2
 
@@ -42,7 +42,7 @@ class _Database(Database):
         return connection
 
     def fill(self) -> None:
-        """Let the file grow no more, or again, as the device has it."""
+        """Stop the file from growing, or let it grow again, according to the device."""
         if self._connection is not None:
             (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
             most = pages if self._device.no_more_pages else 1 << 30
@@ -68,7 +68,7 @@ class _Uplink(Uplink):
     """The real uplink without its thread: the fleet makes its steps when the thread would."""
 
     due = math.inf
-    """When the thread, if there were one, would look at the queue."""
+    """The time at which the thread, if there were one, would look at the queue."""
     _begun = False
 
     def _start(self) -> None:
@@ -88,7 +88,7 @@ class _Uplink(Uplink):
 
 
 class Process:
-    """A process, which is also the transport that its client sends with."""
+    """A process, which is also the transport of its client."""
 
     def __init__(self, device: Device, pid: int) -> None:
         self.device = device
@@ -123,7 +123,7 @@ class Process:
         self.ledger.close()
 
     def die(self) -> None:
-        """Be gone, without a farewell."""
+        """Die without cleaning up."""
         self.alive = False
         self.ledger.close()
 
@@ -139,7 +139,7 @@ class Process:
                 return self.device.network.post(self, url, body, headers)
             except (ConnectionError, TimeoutError):
                 raise
-            except Exception as error:  # a failed check: the client would take it for network trouble
+            except Exception as error:  # a failed check, which the client would take for network trouble
                 self.device.failure = error
                 raise Killed from error
 
@@ -149,7 +149,7 @@ class Process:
     # What it does
 
     def step(self) -> None:
-        """Let the sender look at the queue once."""
+        """Let the sender look at the queue."""
         now = self.device.world.now
         self._steps = now, self._steps[1] + 1 if self._steps[0] == now else 1
         assert self._steps[1] < MOST_STEPS, "a busy sender"
@@ -159,12 +159,12 @@ class Process:
             wait = self.uplink._step()
         finally:
             self.sending = False
-        if wait > 0:  # at least what the world's time can tell apart
+        if wait > 0:  # at least the resolution of the world's time
             wait = max(wait, 0.001)
         self.uplink.due = min(self.uplink.due, self.device.world.now + wait)
 
     def report(self, name: str, number: int) -> Outcome | None:
-        """Report a number to a task, or to every task of the group, and check what became of it."""
+        """Report a number to a task or to every task of the group, and check the outcome."""
         device, draws = self.device, self.draws[name]
         draws.log.clear()
         value: Any = value_of(number)
@@ -174,10 +174,10 @@ class Process:
         outcome: Outcome | None = device.act(self, lambda: self.clients[name].report(name, value))
         try:
             tasks = (SOLO,) if name == SOLO.name else GROUP.choose(Replay(draws.log))
-        except StopIteration:  # it did not come so far
+        except StopIteration:  # it did not get this far
             tasks = ()
         costs, reports = costs_of(tasks), frozenset((task.id, number) for task in tasks)
-        if outcome is None:  # killed over it
+        if outcome is None:  # killed meanwhile
             device.doubtful = Charge(0.0, costs, reports) if tasks else None
             return None
         contents = read(device.path)

@@ -1,9 +1,9 @@
-"""A fleet of devices and a server, through everything that can go wrong, against lists of what must be.
+"""A fleet of devices and a server, through all kinds of failures, compared with lists of required results.
 
-Nothing that was acknowledged is lost, nothing is counted twice, nothing leaves whose charge a loss of power
-could still undo, no cap is ever exceeded; and once all is well again, what is queued arrives by itself.
+No acknowledged report is lost, none is counted twice, none leaves with a charge that a loss of power could
+still undo, and no cap is ever exceeded. Once all is well again, the queues arrive by themselves.
 
-``ARCWISE_SIMULATIONS=10000 pytest tests/simulation`` runs so many instead, other ones each time.
+``ARCWISE_SIMULATIONS=10000 pytest tests/simulation`` runs this many instead, with new ones each time.
 """
 
 import os
@@ -42,7 +42,7 @@ class Fleet(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 2**32))
     def begin(self, seed: int) -> None:
-        memory = Path("/dev/shm")  # where a durable commit takes no disk
+        memory = Path("/dev/shm")  # if there, a durable commit does not use a disk
         self.folder = tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None)
         folder = Path(self.folder.name)
         self.world = World(seed)
@@ -58,7 +58,7 @@ class Fleet(RuleBasedStateMachine):
         self.number = 0
 
     def pick(self, device: int, which: int) -> tuple[Device, Any]:
-        """Return a device and one of its processes, None where none runs."""
+        """Return a device and one of its processes, or None if none runs."""
         running = self.devices[device].processes
         return self.devices[device], running[which % len(running)] if running else None
 
@@ -108,7 +108,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(fates=st.integers(1, 20))
     def storm(self, fates: int) -> None:
-        """Let anything happen to the next requests of every device."""
+        """Make anything happen to the next requests of every device."""
         for device in self.devices:
             device.weather.extend(self.world.chance.choice(FATES) for _ in range(fates))
         self.work(2)
@@ -232,7 +232,7 @@ class Fleet(RuleBasedStateMachine):
             self.folder.cleanup()
 
     def heal(self) -> None:
-        """Let all be well: what is queued arrives by itself, but for what nobody takes any more."""
+        """End all faults: the queues arrive by themselves, except for reports that are no longer accepted."""
         self.server.stop()
         self.server.start(TASKS.values())
         must_arrive = set()
@@ -263,7 +263,7 @@ class Fleet(RuleBasedStateMachine):
 
 
 def test_a_short_life() -> None:
-    """Some of it, without a search, for those who leave out the slow tests."""
+    """A part of it, without a search, for runs without the slow tests."""
     fleet = Fleet()
     fleet.begin(seed=1)
     try:

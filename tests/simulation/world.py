@@ -1,6 +1,6 @@
-"""The time, the chance and the processes of a simulated fleet: what the client's modules see of a machine.
+"""Time, randomness and processes of a simulated fleet: the machine as the client's modules see it.
 
-And what the fleet reports: every value is a number of its own, and the draws let it through as its code.
+Also the reports of the fleet: every value is a distinct number, which the draws turn into its own code.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ START = 1_750_000_000.0
 
 
 class Killed(BaseException):
-    """The process that runs is dead: nothing of it goes on. No `except Exception` may catch it."""
+    """The running process is dead: nothing of it goes on. No `except Exception` may catch it."""
 
 
 class World(Environment):
-    """One time for all. A device's wall clock is off by what it was set to; its monotonic clock never steps.
+    """One time for all. A device's wall clock is off by its setting; its monotonic clock never steps.
 
-    It is the environment of all clients: they ask it for the time, for random bytes and for who is running,
-    so that a run can be repeated.
+    It is the environment of all clients: they ask it for the time, for random bytes and for the running
+    process, so that a run can be repeated.
     """
 
     def __init__(self, seed: int) -> None:
@@ -92,7 +92,7 @@ class World(Environment):
 
 
 NUMBERS = 6_000
-"""How many reports of a task can be told apart, over all devices."""
+"""The number of distinguishable reports of a task, over all devices."""
 
 
 def _task(name: str, epsilon: float, caps: Caps | None = None) -> Task:
@@ -118,14 +118,14 @@ TASKS = {task.id: task for task in (SOLO, *GROUP.tasks)}
 
 
 def value_of(number: int) -> float:
-    """Return a value just above a node, so that no error of rounding takes it to the node below."""
+    """Return a value just above a node, so that no rounding error moves it to the node below."""
     return number + 1e-6
 
 
 class Draws:
     """Draws that let every value through: the code is the number of the value's node.
 
-    The first half never rounds up what is just above a node; the second one lies where the kernel of this
+    The first half never rounds up a value just above a node; the second half lies where the kernel of this
     epsilon gives the first code of the window. Their low bits are free, and choose the tasks of a round.
     """
 
@@ -150,7 +150,7 @@ class Draws:
 
 
 class Replay:
-    """The draws of a log, once more."""
+    """The draws of a log, repeated."""
 
     secure = False
 

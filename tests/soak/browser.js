@@ -1,6 +1,6 @@
-// A window that reports as fast as it can, to one account after the other, and tells what the client said:
-// ?window=a|b&server=URL&first=NUMBER&last=NUMBER&make|finish, where `make` makes the accounts, `finish` sends what is
-// left, and neither reports.
+// A window that reports as fast as it can, to one account after the other, and posts the client's results:
+// ?window=a|b&server=URL&first=NUMBER&last=NUMBER&make|finish, where `make` makes the accounts, `finish` sends the
+// rest, and neither reports.
 
 import { Client, IndexedDBLedger, Task } from "/arcwise/index.js";
 
@@ -37,7 +37,7 @@ async function use(account) {
     await client.optOut();
     await tell("opted-out", account, await state());
   }
-  await client.report(task.name, 12.5); // refused, which the figures would show
+  await client.report(task.name, 12.5); // is refused; otherwise, the figures would show it
   await client.flush(5);
   await client.close(0);
   await tell("done", account, await state());

@@ -1,14 +1,14 @@
 """SIGKILLs of a browser with two windows that report to one account, as fast as they can, and a real server.
 
-Each account has a cap, and the windows, two processes, spend it together; in every third account one of them
-opts out meanwhile. A window tells each report that the client granted, so after a kill it is known what no
-account may have forgotten. Exits with 1 if a cap was exceeded, a charge forgotten, an opt-out undone, or a
-report lost or counted twice.
+Each account has a cap, and the windows, two processes, share it; in every third account one of them opts out
+meanwhile. A window announces each report that the client granted, so after a kill it is known what no account
+may have forgotten. The program exits with 1 if a cap was exceeded, a charge forgotten, an opt-out undone, or
+a report lost or counted twice.
 
-Accounts are made in a first browser that lives for eight seconds: Chromium writes to localStorage within six,
-and the mark there says that an account was lost. It loses them all when a kill cuts a record of its database
-short, and the next browser appends to the same file: the one after that discards the file. Lost accounts may
-report nothing; the kills go on with a new profile.
+Accounts are made in a first browser that lives for eight seconds. Chromium writes to localStorage within six,
+and the mark there shows that an account was lost. Chromium loses all accounts if a kill cuts a record of its
+database short, the next browser appends to the same file, and the one after that discards the file. Lost
+accounts may report nothing; the kills go on with a new profile.
 
     python -m tests.soak.browser --kills 100
 """
@@ -46,28 +46,28 @@ if TYPE_CHECKING:
 CAP = 50
 KEPT, LEFT = (Task(name, Circle(360), 1.0, caps=Caps(lifetime=CAP)) for name in ("kept", "left"))
 _MARKED_SECONDS = 8.0
-"""After which what was written to localStorage is on disk."""
+"""Seconds after which writes to localStorage are on disk."""
 _LONGEST = 120.0
-"""Seconds in which something must have been told."""
+"""Seconds within which a window must have sent something."""
 
 
 class Result(NamedTuple):
-    """What two windows did; all numbers but the first three are of reports."""
+    """The result of two windows; all numbers but the first three are of reports."""
 
     wrong: list[str]
-    """Sentences; none when all is right."""
+    """Sentences; empty if everything is right."""
     kills: int
     accounts: int
     lost: int
     """Accounts that the browser had lost, and that reported nothing more."""
     granted: int
-    """As far as a window was known to have been told."""
+    """As far as the windows are known to have received the result."""
     charged: int
     counted: int
 
 
 class _Book:
-    """What windows told of their accounts, and what of it cannot be true."""
+    """The messages of windows about their accounts, and the contradictions among them."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -83,7 +83,7 @@ class _Book:
         self._lock = Lock()
 
     def restart(self) -> int:
-        """Take note that all windows are new, and return the first account that is to be used."""
+        """Record that all windows are new, and return the first account to use."""
         with self._lock:
             self._known, self._gone = self.granted.copy(), self._left.copy()
             self.ended.clear()
@@ -125,7 +125,8 @@ class _Book:
             self.wrong.append(f"account {account}: {spent} reports were charged")
         if spent < self._known[account]:
             self.wrong.append(f"account {account}: {spent} charges, of {self._known[account]} before a kill")
-        # Of opt-outs before a kill: the other window may read its state before one, and tell it afterwards.
+        # Opt-outs before a kill: the other window may read its state before an opt-out and send it
+        # afterwards.
         if account in self._gone and (spent, told["optedOut"]) != (self._gone[account], True):
             now = f"charged {spent}, opted out {told['optedOut']}"
             self.wrong.append(f"account {account}: {now}, after it opted out at {self._gone[account]}")
@@ -134,9 +135,9 @@ class _Book:
 
 
 def hammer(playwright: Playwright, program: str, *, kills: int, least: int, seed: int) -> Result:
-    """Let two windows use accounts, and kill their browser so often, unless it loses its data earlier.
+    """Let two windows use accounts, and kill their browser this often, unless it loses its data earlier.
 
-    After that so many accounts at `least` are used to their ends without a kill.
+    After that, at least `least` accounts are used to their ends without a kill.
     """
     generator = random.Random(seed)
     book = _Book()
@@ -209,7 +210,7 @@ def _open(playwright: Playwright, program: str, profile: Path, pages: ClientPage
 
 
 def _wait(is_so: Any, book: _Book) -> None:
-    """Wait until something was told."""
+    """Wait until a window has sent something."""
     deadline, news = time.monotonic() + _LONGEST, book.news
     while not is_so():
         if book.news != news:
@@ -219,7 +220,7 @@ def _wait(is_so: Any, book: _Book) -> None:
 
 
 def _result(book: _Book, kills: int, counted: dict[Task, int]) -> Result:
-    """Compare what all accounts were charged with what the server counted."""
+    """Compare the charges of all accounts with the reports that the server counted."""
     wrong = list(book.wrong)
     kept = [each for account, each in book.finished.items() if account % 3 != 2]
     left = [each for account, each in book.finished.items() if account % 3 == 2]

@@ -1,10 +1,10 @@
 """SIGKILLs of a process that reports, at random moments: ``python -m tests.soak.kill_client --kills 1000``.
 
 One process has everything imported and forks the others: each opens the ledger, reports as fast as it can
-while its uplink sends, and is killed. Every report is numbered, and the draws let its number through as its
-code. After each kill the ledger and what arrived say together which reports there are: as many as were
-charged, each of them once, and no more was charged than that, or left without a charge. At the end all of it
-arrives.
+while its uplink sends, and is killed. Every report is numbered, and the draws turn its number into its code.
+After each kill, the ledger and the arrived batches together show which reports exist: as many as were
+charged, each of them once. No more reports were charged than that, and none left without a charge. At the end
+all of them arrive.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NUMBERS = 20_000
 DOMAIN = Interval(0, NUMBERS)
 TASK = Task("kill", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=NUMBERS + 1))
 LONGEST = 0.06
-"""Seconds after which a process is killed, at the latest; more where a first batch takes longer to arrive."""
+"""Seconds after which a process is killed at the latest; more if a first batch takes longer to arrive."""
 
 
 KERNEL = TASK.mechanism.kernel
@@ -69,7 +69,7 @@ def client_of(url: str, ledger: Ledger) -> Client:
         batch_size=50,
         interval=0.0,
         max_pending=1000,
-        request_timeout=1.0,  # a batch of a killed process is leased for twice as long, in a database
+        request_timeout=1.0,  # in a database, a killed process's batch is leased for twice as long
         transport=HttpxTransport(trust_env=False, verify=False),
     )
 
@@ -91,16 +91,16 @@ def report_for_ever(url: str, place: str, mode: str) -> None:
     while True:
         if client.report("kill", number % NUMBERS + 1e-6):
             number += 1
-        else:  # the queue is full: let the sender get on
+        else:  # the queue is full: let the sender catch up
             time.sleep(0.001)
 
 
 def fork_on_demand(url: str) -> None:
-    """Fork a process for every line of input, and tell its id and then how it ended."""
+    """Fork a process for every line of input; print its id, and later its exit status."""
     import arcwise.client.postgres.database  # noqa: F401
 
     logging.getLogger("arcwise.client").disabled = True
-    with tempfile.TemporaryDirectory() as folder:  # what is imported late is imported before the forks
+    with tempfile.TemporaryDirectory() as folder:  # late imports happen before the forks
         ledger = FileLedger(Path(folder) / "first.db", create=True)
         client = client_of("http://127.0.0.1:9", ledger)
         client.report("kill", 0)
@@ -119,7 +119,7 @@ def fork_on_demand(url: str) -> None:
 
 
 class Recorder:
-    """A server that takes every batch, once by its id, and answers 204."""
+    """A server that accepts every batch, once by its id, and answers 204."""
 
     def __init__(self) -> None:
         self.counts = np.zeros(TASK.mechanism.kernel.codes, np.int64)  # of the batches that arrived
@@ -153,7 +153,7 @@ class Recorder:
                     recorder.connections(-1)
 
             def log_message(self, *args: object) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
@@ -182,7 +182,7 @@ class Recorder:
             np.add.at(self.counts, np.frombuffer(batch.codes, "<u2"), 1)
 
     def first(self) -> float:
-        """Return how many seconds it takes from now until a batch arrives."""
+        """Return the number of seconds until a batch arrives."""
         start = time.perf_counter()
         with self._lock:
             assert self._idle.wait_for(lambda: self.batches, 30)
@@ -195,9 +195,10 @@ class Recorder:
             self._idle.notify_all()
 
     def settle(self) -> None:
-        """Wait until all that was sent has arrived: every connection is at its end.
+        """Wait until everything that was sent has arrived and every connection has ended.
 
-        Also those of a dead process that nobody has accepted yet: they stand before one of our own.
+        This includes connections of a dead process that nobody has accepted yet: they come before a
+        connection of this process.
         """
         with socket.create_connection(("127.0.0.1", self._server.server_port)) as connection:
             own = connection.getsockname()
@@ -213,7 +214,7 @@ class Recorder:
 
 
 class Kills(NamedTuple):
-    """How a series of kills went: all numbers of reports, but `kills` and `repeats`, numbers of batches."""
+    """The result of a series of kills: numbers of reports, except `kills` and `repeats` (of batches)."""
 
     kills: int
     charged: int
@@ -224,7 +225,7 @@ class Kills(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a ledger says: micro-epsilon, reports pending and sent, codes that wait, sealed batches."""
+    """The content of a ledger: micro-epsilon, reports pending and sent, codes that wait, sealed batches."""
 
     micro: int
     pending: int
@@ -246,7 +247,7 @@ def read_file(place: str) -> Written:
 def read_database(place: str) -> Written:
     url, schema = place.split()
     with closing(psycopg.connect(url, autocommit=True)) as connection:
-        while one(connection, OTHERS):  # what a killed process has sent is still carried out
+        while one(connection, OTHERS):  # a killed process's sent statements are still executed
             time.sleep(0.002)
         connection.execute(f"SET search_path TO {schema}".encode())
         micro = one(connection, "SELECT contents->'accounts'->''->'epsilon' FROM accounts") or 0
@@ -269,7 +270,7 @@ OTHERS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'arcwis
 
 
 def check(mode: str, place: str, recorder: Recorder) -> tuple[int, int]:
-    """Check a ledger beside what arrived; return the numbers of reports charged and acknowledged."""
+    """Check a ledger against the arrived batches; return the numbers of reports charged and acknowledged."""
     read = read_database if mode.startswith("postgres") else read_file
     micro, pending, sent, waiting, bodies = read(place)
     sealed = [decode_batch(body) for body in bodies]
@@ -315,7 +316,7 @@ class Forks:
         assert self._forks.returncode == 0
 
     def kill(self, mode: str, place: str, wait: Callable[[], object]) -> None:
-        """Let a process begin, kill it after a wait, and wait for what it has sent."""
+        """Let a process begin, kill it after a wait, and wait for the data that it has sent."""
         assert self._forks.stdin is not None
         assert self._forks.stdout is not None
         self._forks.stdin.write(f"{mode} {place}\n")
@@ -328,14 +329,14 @@ class Forks:
         self.recorder.settle()
 
     def kill_within(self, mode: str, place: str, longest: float) -> None:
-        """Kill a process at a random moment of so many seconds."""
+        """Kill a process at a random moment within this many seconds."""
         self.kill(mode, place, lambda: time.sleep(self._random.uniform(0, longest)))
 
 
 def kill_reporting(place: str, mode: str, kills: int, seed: int) -> Kills:
-    """Kill processes that report to one ledger and one server, and check both after each.
+    """Kill processes that report to one ledger and one server, and check both after each kill.
 
-    The ledger is there and unused.
+    The ledger exists and is unused.
     """
     unacknowledged = 0
     with Forks(seed) as forks:
@@ -358,7 +359,7 @@ def kill_reporting(place: str, mode: str, kills: int, seed: int) -> Kills:
 
 
 def kill_while_made(folder: Path, kills: int, seed: int, longest: float = 0.05) -> int:
-    """Kill processes that make their ledger first: there is a whole one or none. Return how many are."""
+    """Kill processes that make their ledger first: it is complete or absent. Return how many are complete."""
     made = 0
     with Forks(seed) as forks:
         for number in range(kills):
@@ -387,7 +388,7 @@ def places(folder: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def hosted_place() -> Iterator[str]:
-    """Give the place of a new account in a schema of its own."""
+    """Give the place of a new account in a separate schema."""
     with ledger_schema() as schema:
         with PostgresLedgers(ledger_url(), schema=schema, create=True) as ledgers:
             ledgers.create_account(ACCOUNT)

@@ -1,15 +1,15 @@
-"""SIGKILLs of servers under load: each acknowledged report is counted exactly once, whatever dies when.
+"""SIGKILLs of servers under load: each acknowledged report is counted exactly once.
 
-Real ``arcwise serve`` processes, on PostgreSQL four on four ports, with senders in a process of their own
-that go to another worker when one is gone, as behind a proxy. Workers are killed while they serve, start or
-drain, two or all at once; now and then PostgreSQL crashes, or a proxy before it loses its replies. Each batch
-has codes of its own, so counts tell what became of it. Exits with 1 when anything is lost, counted twice, or
-wrong with a store.
+Real ``arcwise serve`` processes run, on PostgreSQL four on four ports. The senders are a separate process and
+go to another worker when one is gone, as behind a proxy. Workers are killed while they serve, start or drain,
+two or all together; sometimes PostgreSQL crashes, or a proxy before it loses its replies. Each batch has its
+own codes, so counts show its fate. The program exits with 1 if anything is lost, counted twice, or wrong with
+a store.
 
-With ``--archive`` fewer workers write one: where all are dead, each counted batch must be in a file or wait
-for one, and in both only where the file was begun; at the end each is in one file, as it was sent. With
-``--relays`` senders know only relays, one before each worker, which are killed too: what is tried again is
-encrypted anew, and no relay may acknowledge a batch.
+With ``--archive`` fewer workers write one. When all are dead, each counted batch must be in a file or wait
+for one, and in both only if the file is unfinished; at the end each is in one file, as it was sent. With
+``--relays`` senders know only relays, one before each worker, which are killed too; retries are encrypted
+again, and no relay may acknowledge a batch.
 
     python -m tests.soak.kill_server --store sqlite|postgresql|both --kills 200 --seed 7 [--archive|--relays]
 """
@@ -34,7 +34,7 @@ from tests.support.postgres import OwnServer, fresh_schema
 
 _NEWS_SECONDS = 10.0
 _KILLS_PER_FAULT = 10
-"""Of the database: a crash, and a loss of replies."""
+"""Faults of the database: a crash, and a loss of replies."""
 
 
 class Setting(NamedTuple):
@@ -52,11 +52,11 @@ SETTINGS = {
     "postgresql": [Setting("PostgreSQL", 4)],
 }
 FEW = {"sqlite": [Setting("SQLite", 1)], "postgresql": [Setting("PostgreSQL", 2)]}
-"""Workers of which one writes the archive: half of the kills at least end the one that does."""
+"""Workers of which one writes the archive: at least half of the kills end that one."""
 
 
 def run(setting: Setting, kills: int, seed: int, senders: int, **options: bool) -> Figures:
-    """Kill workers so many times, and return how it went; `options` are those of `Soak`."""
+    """Kill workers this many times, and return the figures; `options` are those of `Soak`."""
     generator = random.Random(seed)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -82,7 +82,7 @@ def run(setting: Setting, kills: int, seed: int, senders: int, **options: bool) 
 
 
 def table(setting: Setting, figures: Figures) -> str:
-    """Return how it went, in lines."""
+    """Return the figures, in lines."""
     kills = figures.kills.total()
     killed = ", ".join(f"{count} {kind.value}" for kind, count in figures.kills.most_common() if count)
     idle = figures.in_flight.count(0)
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def passes(setting: Setting, kills: int, seed: int, senders: int, **options: bool) -> bool:
-    """Run a setting and print how it went; return whether all is right."""
+    """Run a setting and print its figures; return whether all is right."""
     try:
         print(table(setting, run(setting, kills, seed, senders, **options)), flush=True)
     except (Violation, EndedError) as error:

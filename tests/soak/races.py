@@ -1,9 +1,10 @@
-"""All that changes a store, at once: what was counted is there, once, and what was released stays as it was.
+"""All changes of a store in parallel: each counted batch is there once, and releases stay as they were.
 
-Of one store, two threads add batches, two import sources and drop them, and one each closes and releases
-epochs, merges other stores and forgets ids, and deletes the data of a task; each has the store open for
-itself. Every answer is noted. At the end the store must hold what was counted, epoch by epoch, and nothing
-else, and each released epoch the reports that it was released with. Exits with 1 otherwise.
+On one store, two threads add batches and two import sources and drop them. One thread each closes and
+releases epochs, merges other stores and forgets ids, and deletes the data of a task. Each has the store open
+separately. Every answer is recorded. At the end the store must hold exactly the counted reports, epoch by
+epoch, and each released epoch must hold the reports that it was released with. The program exits with 1
+otherwise.
 
     python -m tests.soak.races [--seconds 30] [--seed 1] [--store sqlite|postgres|both]
 """
@@ -37,7 +38,7 @@ CONTESTED = (DELAY, HEADING)
 
 
 class Found(NamedTuple):
-    """What was wrong, what was done how often, and how many seconds each call of `add` took."""
+    """Faults, the number of actions by kind, and the seconds of each call of `add`."""
 
     wrong: list[str]
     done: Counter[str]
@@ -45,9 +46,9 @@ class Found(NamedTuple):
 
 
 class Race:
-    """One store that does not exist yet, and what its users were told.
+    """One store that does not exist yet, and the answers that its users got.
 
-    The seed is that of all random choices; the turns of the threads are the machine's.
+    The seed is that of all random choices; the machine decides the order of the threads.
     """
 
     def __init__(self, url: str, folder: Path, seed: int) -> None:
@@ -61,7 +62,7 @@ class Race:
         self.lock = threading.Lock()
 
     def run(self, seconds: float) -> Found:
-        """Let all of them act for so long, and compare."""
+        """Let all of them act for this long, and compare."""
         until = time.monotonic() + seconds
         sources = self.source("lake"), self.source("sea")
         acts = [self.add, self.add, *sources, self.close, self.tidy, self.delete]
@@ -177,7 +178,7 @@ class Race:
         return self.epoch + draw.randint(-4, 3)
 
     def _compare(self) -> None:
-        """Note where the store holds something else than what its users were told."""
+        """Record where the store differs from the answers that its users got."""
         with opened(self.url) as store, closing(store.export(ids=False)) as records:
             self.wrong += store.check()
             held: Counter[tuple[str, int]] = Counter()

@@ -1,1 +1,1 @@
-"""What tests and benchmarks share: strategies of Hypothesis, servers, databases, recorders of requests."""
+"""Shared by tests and benchmarks: strategies of Hypothesis, servers, databases, recorders of requests."""

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["App", "Serve", "add_key"]
 
 Serve: TypeAlias = Callable[..., Awaitable["App"]]
-"""What the fixture `serve` is: it starts an app with these tasks and settings, until the test ends."""
+"""The fixture `serve`: it starts an app with these tasks and settings, until the test ends."""
 
 
 class App(httpx.AsyncClient):
-    """An app whose lifespan was entered, and a client that asks it through its ASGI interface."""
+    """An app with an entered lifespan, and a client that asks it through its ASGI interface."""
 
     app: FastAPI
     runtime: Any
@@ -47,7 +47,7 @@ class App(httpx.AsyncClient):
 
 
 def add_key(url: str, scope: str, *, tasks: list[str] | None = None) -> str:
-    """Put a new key into a store, which is made if there is none, and return it."""
+    """Put a new key into a store, which is created if necessary, and return the key."""
     key, stored = new_key(scope, tasks=tasks, label=f"{scope} of a test", now=0)
     with closing(open_store(url)) as store:
         store.add_key(stored)

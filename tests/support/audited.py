@@ -1,4 +1,4 @@
-"""Mechanisms for audits: right ones of arcwise and of the field, and some that are wrong on purpose.
+"""Mechanisms for audits: correct ones of arcwise and of the field, and some that are wrong on purpose.
 
 Functions with a parameter `rng` take arrays. All others take one value and draw from `random`.
 """
@@ -31,7 +31,7 @@ EPSILON = 1.0
 
 
 class Audited(NamedTuple):
-    """A mechanism with its claim; epsilon is None where the mechanism itself says what it claims."""
+    """A mechanism with its claim; epsilon is None if the mechanism itself states its claim."""
 
     mechanism: object
     domain: Domain | None = None
@@ -46,7 +46,7 @@ def integer_laplace(value: float) -> int:
 
 
 def _geometric(scale: int) -> int:
-    """Return how often a coin with the probability e^(-1/scale) falls on its head first."""
+    """Return the number of tails before the first head of a coin with probability e^(-1/scale) of tails."""
     count = 0
     while random.random() < math.exp(-1.0 / scale):
         count += 1
@@ -60,7 +60,7 @@ def warner(value: float) -> str:
 
 
 def words(value: float) -> tuple[str, int]:
-    """Randomise a number of stars among five with a name."""
+    """Randomise a named number of stars, from one to five."""
     stars = int(value)
     if random.random() >= math.e / (math.e + 4):
         stars = random.choice([each for each in range(1, 6) if each != stars])
@@ -102,7 +102,7 @@ def grid_noise(values: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def coin(_value: float) -> float:
-    """Return nothing of the value."""
+    """Return a coin flip, independent of the value."""
     return random.random()
 
 
@@ -117,7 +117,7 @@ def wrong_scale(values: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def wrong_in_one_place(values: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Add noise that is too small to one side, for values between 0.6 and 0.65."""
+    """Add noise that is too small on one side, for values between 0.6 and 0.65."""
     noise = rng.laplace(0.0, 1.0, values.shape)
     noise = np.where((values > 0.6) & (values < 0.65) & (noise < 0.0), 0.7 * noise, noise)
     return np.round((values + noise) * 1024) / 1024 + 0.0

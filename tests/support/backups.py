@@ -15,7 +15,7 @@ __all__ = ["Backup"]
 
 
 class Backup:
-    """A backup of a store, which may be in use while it is made; one in PostgreSQL is of `own_url`."""
+    """A backup of a store, which may be in use meanwhile; a store in PostgreSQL belongs to `own_url`."""
 
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url

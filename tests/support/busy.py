@@ -1,7 +1,7 @@
 """Run a command on a machine whose cores are all busy with something else.
 
-``python -m tests.support.busy COMMAND ARGUMENT ...`` exits as the command does. One process for each core
-counts meanwhile; it ends with this one, however this one ends.
+``python -m tests.support.busy COMMAND ARGUMENT ...`` exits with the command's status. One process for each
+core counts meanwhile; these processes always end with this one.
 """
 
 from __future__ import annotations

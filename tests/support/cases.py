@@ -1,4 +1,4 @@
-"""Which cases of a test that has many run every time, and which with the slow tests."""
+"""The choice of cases that run every time, and of those that run only with the slow tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def mostly_slow(cases: Iterable[Any], *, every: int, ids: Callable[[Any], str] | None = None) -> list[Any]:
-    """Return the cases with the mark `slow`, but for the first of each `every`.
+    """Return the cases with the mark `slow`, except the first of each `every`.
 
     A case that is a tuple holds a value for each of several arguments.
     """

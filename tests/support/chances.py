@@ -1,4 +1,4 @@
-"""Whether counts follow chances: one chi-square test for samples of every kind."""
+"""Whether counts follow probabilities: one chi-square test for samples of every kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def chi_square(counts: ArrayLike, chances: ArrayLike) -> float:
-    """Return the p-value of counts, where cells of few expected counts are joined with the next."""
+    """Return the p-value of counts; cells of few expected counts are joined with the next."""
     seen, wanted = np.asarray(counts), np.asarray(chances)
     assert not seen[wanted == 0].any(), "something was drawn that cannot be"
     total, joined = seen.sum(), []
@@ -23,7 +23,7 @@ def chi_square(counts: ArrayLike, chances: ArrayLike) -> float:
         if chance * total >= 20:
             joined.append((count, chance))
             count = chance = 0.0
-    if len(joined) < 2:  # one cell has all but a few of what was to be expected
+    if len(joined) < 2:  # one cell holds nearly all expected counts
         return 1.0
     joined[-1] = (joined[-1][0] + count, joined[-1][1] + chance)
     observed, expected = np.array(joined).T

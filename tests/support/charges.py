@@ -1,4 +1,4 @@
-"""Charging a ledger without a client: what one report of a task costs, at a time."""
+"""Charging a ledger without a client: the cost of one report of a task, at a time."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["bill_of", "charge", "spent", "transaction"]
 
 
 def bill_of(task: Task, caps: Caps | None = None) -> Bill:
-    """Return what one report of the task is charged to, with these caps on everything."""
+    """Return the bill of one report of the task, with these caps on everything."""
     return bill([(task.id, task.name, task.charge, task.caps), (EVERYTHING, "everything", task.charge, caps)])
 
 
 def transaction(ledger: Ledger, now: float) -> AbstractContextManager[Transaction]:
-    """Open a transaction whose reports go to a queue of their own."""
+    """Open a transaction whose reports go to a separate queue."""
     return ledger._attach(ledger._open_outbox(OutboxOptions(batch_size=1, capacity=1)))(now)
 
 
@@ -36,5 +36,5 @@ def charge(ledger: Ledger, task: Task, now: float, caps: Caps | None = None) -> 
 
 
 def spent(ledger: Ledger, task: Task) -> int:
-    """Return what was spent on a task in all, in micro-epsilon."""
+    """Return the total spending on a task, in micro-epsilon."""
     return round(ledger.budget(bill_of(task), -math.inf).epsilon * 1_000_000)

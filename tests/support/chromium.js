@@ -1,4 +1,4 @@
-// What tests ask of a page: functions that return words, called by `Tab.ask`.
+// Questions of tests to a page: functions that return words, called by `Tab.ask`.
 
 const describe = (element) => {
     const text = (element.textContent || "").trim().replace(/\s+/g, " ").slice(0, 40);
@@ -8,7 +8,7 @@ const describe = (element) => {
 
 const isVisible = (element) => element.checkVisibility({ opacityProperty: true, visibilityProperty: true });
 
-// Elements that scroll by themselves, and what is only for screen readers, may hold what does not fit.
+// Elements that scroll by themselves, or are only for screen readers, may hold more than fits.
 const isClipped = (element) => {
     for (let each = element.parentElement; each && each !== document.body; each = each.parentElement) {
         if (getComputedStyle(each).overflowX !== "visible") return true;
@@ -92,7 +92,7 @@ const paint = (element) => {
     return channels(style.backgroundColor);
 };
 
-// What a window is painted with before anything of the page.
+// The colour of a window before any part of the page is painted.
 const canvasColor = () => {
     const probe = document.body.appendChild(document.createElement("span"));
     probe.style.backgroundColor = "Canvas";
@@ -104,7 +104,7 @@ const canvasColor = () => {
 function contrastProblems() {
     const found = [];
     const canvas = canvasColor();
-    // What takes no pointer is not among the elements at a point.
+    // Elements that take no pointer events are not among the elements at a point.
     for (const each of document.querySelectorAll("svg *")) each.style.pointerEvents = "all";
     for (const text of document.querySelectorAll("svg text")) {
         if (!isVisible(text) || !text.textContent.trim()) continue;
@@ -135,7 +135,7 @@ const REACHABLE = "a[href], button, input, select, textarea, summary, [tabindex]
 
 const keyOf = (element) => [...document.querySelectorAll("*")].indexOf(element);
 
-// A group of radio buttons is one stop, at the one that is chosen.
+// A group of radio buttons is one stop, at the selected button.
 const takesFocus = (element) => element.tabIndex >= 0 && !element.disabled && element.type !== "hidden" &&
     isVisible(element) && !(element.type === "radio" && !element.checked);
 
@@ -144,7 +144,7 @@ function reachable() {
         .map((element) => ({ key: keyOf(element), words: describe(element) }));
 }
 
-// The next Tab goes to the first element, whatever had the focus before.
+// The next Tab goes to the first element, from any earlier focus.
 function startOver() {
     document.body.tabIndex = -1;
     document.body.focus();
@@ -156,7 +156,7 @@ function focused() {
     const element = document.activeElement;
     if (!element || element === document.body || element === document.documentElement) return null;
     const box = element.getBoundingClientRect();
-    // Around it, or around the whole of which it is the only link.
+    // The outline is around it, or around the article of which it is the only link.
     const around = [[element, null], [element, "::after"], [element.closest("article"), null]];
     const isShown = ([each, part]) => {
         const style = each && getComputedStyle(each, part);
@@ -175,7 +175,7 @@ function background() {
     return (color[3] > 0 ? color : [255, 255, 255]).slice(0, 3);
 }
 
-// Marks of pictures that have the colour of what lies behind them.
+// Texts of pictures that have the colour of their background.
 function unpainted() {
     const ground = channels(getComputedStyle(document.body).backgroundColor).slice(0, 3).join();
     return [...document.querySelectorAll("svg text")].filter(isVisible)

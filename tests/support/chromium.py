@@ -1,7 +1,7 @@
-"""A real Chromium that looks at a page, and what can be wrong with one that no parser of HTML sees.
+"""A real Chromium that looks at a page, and faults of a page that no parser of HTML sees.
 
-It is Debian's, or any other of the path: nothing is downloaded. No name is resolved but 127.0.0.1, so that a
-page which needs anything from outside fails.
+It is Debian's, or any other on the path: nothing is downloaded. No name is resolved except 127.0.0.1, so that
+a page which needs anything from outside fails.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PHONE, DESKTOP = 390, 1440
 _HEIGHTS = {PHONE: 844, DESKTOP: 900}
 _RULES = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
 _SCRIPT = Path(__file__).with_name("chromium.js")
-# Where a page has a policy, script of its own may not do this; that of the protocol may.
+# If a page has a policy, its own script may not do this; that of the protocol may.
 _LISTEN = """
 window.__violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.__violations.push(
@@ -35,7 +35,7 @@ document.addEventListener("securitypolicyviolation", (event) => window.__violati
 
 @contextmanager
 def launch(program: str) -> Iterator[Browser]:
-    """Start a Chromium; yield it, for this thread alone, in which nothing else may run an event loop then."""
+    """Start a Chromium; yield it, for this thread alone, which must not run an event loop meanwhile."""
     from playwright.sync_api import sync_playwright  # only where there is a browser
 
     with sync_playwright() as playwright:
@@ -48,7 +48,7 @@ def launch(program: str) -> Iterator[Browser]:
 
 @dataclass
 class Tab:
-    """A page in a window of its own, with everything that went wrong in it.
+    """A page in a separate window, with everything that went wrong in it.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Tab:
     problems
         Errors in the console, exceptions, and requests to other hosts or without an answer, in words.
     expected
-        Statuses of answers that are no problem, such as 404.
+        Statuses of answers that are not a problem, such as 404.
     statuses
         The status of every answer, by path.
     """
@@ -75,7 +75,8 @@ class Tab:
         self.page.on("response", self._on_response)
 
     def _on_console(self, message: ConsoleMessage) -> None:
-        # A status that is not one of success is an error of the console, too: `_on_response` knows which.
+        # A status other than success is also an error of the console: `_on_response` knows which are
+        # expected.
         if message.type in {"error", "warning"} and not message.text.startswith("Failed to load resource"):
             self.problems.append(f"console: {message.text}")
 
@@ -90,7 +91,7 @@ class Tab:
             self.problems.append(f"{response.status} for {response.url}")
 
     def go(self, url: str, *, expect: int = 200) -> Tab:
-        """Open a page whose answer has this status, and wait until everything of it is there."""
+        """Open a page whose answer has this status, and wait until it is fully loaded."""
         self.expected.add(expect)
         answer = self.page.goto(url, wait_until="load")
         assert answer is not None
@@ -98,7 +99,7 @@ class Tab:
         return self
 
     def settle(self) -> Tab:
-        """Load the page again until nothing on it is still being computed."""
+        """Load the page again until none of its parts is still being computed."""
         for _ in range(600):
             if not self.page.locator(".computing").count():
                 return self
@@ -116,23 +117,23 @@ class Tab:
         return self
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """Call a function of `chromium.js` in the page; return what it returns."""
+        """Call a function of `chromium.js` in the page; return its result."""
         script = f"(given) => {{ {_SCRIPT.read_text('utf-8')}\n return {function}(...given); }}"
         return self.page.evaluate(script, list(arguments))
 
     def check(self) -> None:
-        """Fail where anything went wrong until now, or the policy of the page was broken."""
+        """Fail if anything went wrong until now, or the policy of the page was broken."""
         violations = self.page.evaluate("window.__violations || []")
         assert not violations, "\n".join(violations)
         assert not self.problems, "\n".join(self.problems)
 
     def check_layout(self) -> None:
-        """Fail where the page is wider than the window, or text of a picture cut off, tiny or on another."""
+        """Fail if the page is wider than the window, or text of a picture is cut off, tiny or overlapping."""
         found = self.ask("layoutProblems")
         assert not found, "\n".join(found)
 
     def check_axe(self, impacts: Sequence[str] = ("serious", "critical")) -> None:
-        """Fail where axe finds anything of these impacts."""
+        """Fail if axe finds anything of these impacts."""
         from axe_playwright_python.base import AXE_SCRIPT
 
         # Evaluated: the policy of the page blocks script tags.
@@ -147,12 +148,12 @@ class Tab:
         assert not lines, "\n".join(lines)
 
     def check_pictures(self) -> None:
-        """Fail where text inside an SVG has too little contrast with what lies behind: axe does not look."""
+        """Fail if text inside an SVG has too little contrast with its background; axe does not check this."""
         found = self.ask("contrastProblems")
         assert not found, "\n".join(found)
 
     def tab_order(self, most: int = 400) -> list[dict[str, Any]]:
-        """Press Tab until the focus is back at the start; return what had it, in order."""
+        """Press Tab until the focus is back at the start; return the focused elements in order."""
         self.ask("startOver")
         seen: list[dict[str, Any]] = []
         for _ in range(most):
@@ -173,18 +174,18 @@ def open_tab(
     script: bool = True,
     **options: Any,
 ) -> Iterator[Tab]:
-    """Lend a window with cookies of its own.
+    """Lend a window with separate cookies.
 
     Parameters
     ----------
     browser
-        Of `launch`.
+        A browser of `launch`.
     width
-        Of the window in pixels; that of a phone also has a finger.
+        The window's width in pixels; a window of a phone's width also has touch.
     scheme
         Light or dark.
     script
-        Whether script runs.
+        Whether scripts run.
     **options
         Further ones of Playwright's `Browser.new_context`.
     """

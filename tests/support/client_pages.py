@@ -1,4 +1,4 @@
-"""Pages with the JavaScript client of the repository, and a Chromium of which a test may kill everything."""
+"""Pages with the JavaScript client of the repository, and a Chromium that a test may kill completely."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TYPES = {"js": "text/javascript", "json": "application/json", "html": "text/htm
 
 
 class ClientPages:
-    """What a server of pages serves and was sent.
+    """The content of a server of pages, and the requests that it got.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class ClientPages:
     on_told
         Called with every object that a page posts to ``/told``, before the page has its answer.
     batches
-        Those that pages sent to this server, in order.
+        The batches that pages sent to this server, in order.
     status
-        What it answers to them; 0 cuts the connection.
+        The status of its answers to batches; 0 cuts the connection.
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
@@ -102,16 +102,16 @@ def client_pages(files: Mapping[str, str]) -> Iterator[ClientPages]:
 
 
 class Chromium:
-    """A browser with a profile on disk, in a group of processes of its own.
+    """A browser with a profile on disk, in a separate group of processes.
 
     Parameters
     ----------
     playwright
-        Which speaks with it.
+        The Playwright that controls it.
     program
         Its path.
     profile
-        A folder; what was in the one before is in this one.
+        A folder; a new browser finds the state that the previous one left.
     """
 
     browser: Browser
@@ -120,7 +120,7 @@ class Chromium:
         port = profile / "DevToolsActivePort"
         port.unlink(missing_ok=True)
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
-        # A renderer in reserve would be one more than there are windows.
+        # A spare renderer would be one more than there are windows.
         options += ["--disable-features=SpareRendererForSitePerProcess", "--remote-debugging-port=0"]
         self._process = subprocess.Popen(
             [program, *options, f"--user-data-dir={profile}", "about:blank"],
@@ -144,11 +144,11 @@ class Chromium:
         return found.value
 
     def renderers(self) -> set[int]:
-        """Return the ids of the processes in which its windows are."""
+        """Return the ids of the processes that run its windows."""
         found = self._session.send("SystemInfo.getProcessInfo")["processInfo"]
         return {each["id"] for each in found if each["type"] == "renderer"}
 
     def kill(self) -> None:
-        """Let none of its processes run on, not even for a write that is under way."""
+        """Kill all of its processes, even in the middle of a write."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()

@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to, in place of the two that the client or the server reads."""
+"""A clock that a test moves, in place of the two that the client or the server reads."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["Clock"]
 
 
 class Clock(Environment):
-    """An environment with a clock of its own; stands for the module `time`, too, where the server asks it.
+    """An environment with a simulated clock; it also replaces the module `time` where the server uses it.
 
-    What waits for a thread goes on by the real clock. The monotonic one is ahead of that of any machine:
-    a test that mixes the two fails everywhere, and not only where the machine has just been started.
+    Waits for a thread follow the real clock. The monotonic clock is ahead of that of any machine, so a test
+    that mixes the two always fails, and not only on a machine that has just been started.
     """
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
@@ -41,10 +41,10 @@ class Clock(Environment):
         self._wall += seconds
 
     def restart(self) -> None:
-        """Begin the monotonic clock anew, as a restart of the machine does."""
+        """Restart the monotonic clock, as a restart of the machine does."""
         self._monotonic = 7.0
 
     def install(self, monkeypatch: pytest.MonkeyPatch, *modules: ModuleType) -> None:
-        """Let these modules of the server read this clock."""
+        """Make these modules of the server read this clock."""
         for module in modules:
             monkeypatch.setattr(module, "time", self)

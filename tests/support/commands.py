@@ -15,14 +15,14 @@ def run(*args: str, text: str | None = None) -> Result:
 
 
 def good(*args: str, text: str | None = None) -> str:
-    """Return what a command that succeeds writes to its standard output."""
+    """Return the standard output of a command that succeeds."""
     result = run(*args, text=text)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
 def bad(*args: str, text: str | None = None, code: int | None = None) -> str:
-    """Return what a command that fails as it should says, with single spaces; None: with code 1 or 2."""
+    """Return the error of a command that fails as it should, with single spaces; None: with code 1 or 2."""
     result = run(*args, text=text)
     assert result.exit_code in ((1, 2) if code is None else (code,)), result.output
     assert result.exception is None or isinstance(result.exception, SystemExit)

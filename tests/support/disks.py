@@ -17,7 +17,7 @@ __all__ = ["small_disk"]
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """Mount a file system of this size, such as 64m, in memory; skip the test where that is not allowed."""
+    """Mount a file system of this size, such as 64m, in memory; skip the test if that is not allowed."""
     folder.mkdir()
     options = ["-t", "tmpfs", "-o", f"size={size}", "arcwise-test", str(folder)]
     try:

@@ -1,14 +1,14 @@
-"""Figures of the documentation: which command a generated part of a page names, and whether it prints that.
+"""Figures of the documentation: the commands that pages name, and whether their output agrees.
 
     <!-- figures: python -m benchmarks.studies.figures users -->
     (the output)
     <!-- end of figures -->
 
-Commands are those of arcwise or modules of this repository. (Blocks, with what they print, are run by
-`tests.docs.pages`.)
+Commands are those of arcwise or modules of this repository. (`tests.docs.pages` runs blocks and compares
+their output.)
 
-``python -m tests.support.figures [--write] [PAGE ...]`` runs all of them, the dear ones too; `--write` writes
-the parts anew.
+``python -m tests.support.figures [--write] [PAGE ...]`` runs all of them, including slow ones; `--write`
+writes the parts again.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 class Figures(NamedTuple):
-    """One command and what a page says that it prints.
+    """One command and its output according to a page.
 
     Attributes
     ----------
     page
         Its path.
     line
-        The number of the line on which the command stands, from 1.
+        The number of the command's line, from 1.
     command
-        As it is written.
+        The command as written.
     shown
         Lines of the output, as the page has them.
     """
@@ -73,7 +73,7 @@ def pages() -> list[Path]:
 
 
 def figures_of(page: Path, text: str | None = None) -> list[Figures]:
-    """Return the generated parts of a page, in their order."""
+    """Return the generated parts of a page, in order."""
     lines = (page.read_text(encoding="utf-8") if text is None else text).splitlines()
     found = []
     for number, line in enumerate(lines):
@@ -111,10 +111,10 @@ def _output(command: str) -> str:
 
 
 def differences(shown: Sequence[str], printed: Sequence[str]) -> list[str]:
-    """Return in words where the page shows something else than the command prints; empty for nowhere.
+    """Return the differences between the page and the command's output in words; empty if they agree.
 
-    White space counts once, and numbers may differ by one unit of their last digit: floats of two processors
-    do.
+    White space counts once, and numbers may differ by one unit of their last digit, because floats differ
+    between processors.
     """
     pairs = zip_longest(shown, printed, fillvalue="(nothing)")
     return [f"shown: {ours}\n  printed: {theirs}" for ours, theirs in pairs if not _same(ours, theirs)]
@@ -197,7 +197,7 @@ def _write(page: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--write", action="store_true", help="write generated parts anew")
+    parser.add_argument("--write", action="store_true", help="write generated parts again")
     parser.add_argument("pages", nargs="*", type=Path)
     given = parser.parse_args()
     failed = 0

@@ -1,4 +1,4 @@
-"""Sources of randomness of which all is known: what a mechanism makes of a draw can be written down."""
+"""Sources of known randomness: a mechanism's result for a draw can be written down."""
 
 from __future__ import annotations
 

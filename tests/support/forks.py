@@ -21,9 +21,9 @@ __all__ = ["fork_unseen", "in_child"]
 
 
 def in_child(check: Callable[[], bool]) -> bool:
-    """Fork, run `check` in the child, return what it said; False if it raised or hung."""
+    """Fork, run `check` in the child and return its result; return False if it raised or hung."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # a fork with threads is what is tested
+        warnings.simplefilter("ignore", DeprecationWarning)  # this test is about forks with threads
         pid = os.fork()
     if pid == 0:
         status = 1
@@ -47,14 +47,14 @@ def in_child(check: Callable[[], bool]) -> bool:
 def fork_unseen() -> int:
     """Fork as a C library does, without Python's hooks; return 0 in the child, which ends within two minutes.
 
-    The child has this thread alone. Where another one had asked for the interpreter's lock, the child would
-    wait for ever for that one to take it, so none is let ask meanwhile; nor may one wake by itself.
+    The child has only this thread. If another thread had asked for the interpreter's lock, the child would
+    wait for ever for that thread to take it. So no thread may ask meanwhile, and none may wake by itself.
     """
     interval = sys.getswitchinterval()
     sys.setswitchinterval(3600)
     quiet = 0
     while quiet < 3:
-        time.sleep(0.02)  # whoever has asked gets the lock
+        time.sleep(0.02)  # any thread that has asked gets the lock
         quiet = 0 if _others_run() else quiet + 1
     pid: int = ctypes.PyDLL(None).fork()
     if pid == 0:
@@ -65,7 +65,7 @@ def fork_unseen() -> int:
 
 
 def _others_run() -> bool:
-    """Whether another thread of this process waits for a processor, where the system says so."""
+    """Return whether another thread of this process waits for a processor, if the system shows it."""
     if sys.platform != "linux":
         return False
     for stat in Path("/proc/self/task").glob("*/stat"):

@@ -1,4 +1,4 @@
-"""Programs in an interpreter of their own, which has loaded nothing yet."""
+"""Programs in a new interpreter, which has loaded nothing yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["printed"]
 
 
 def printed(code: str, *arguments: str, stdin: str = "") -> str:
-    """Run a program, with warnings as errors, and return what it prints; nothing may go to stderr."""
+    """Run a program, with warnings as errors, and return its output; nothing may go to stderr."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *arguments],
         input=stdin,

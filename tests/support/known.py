@@ -1,4 +1,4 @@
-"""Results of which a test knows that they are there, without a None for the checker of types."""
+"""Results that a test knows to exist, without a None for the type checker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Known(Bounded):
 
 
 def there(part: Part | None) -> Part:
-    """Return a part of a result, which must be there."""
+    """Return a part of a result, which must exist."""
     assert part is not None
     return part
 

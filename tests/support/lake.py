@@ -1,4 +1,4 @@
-"""Batches as a lake holds them, good and bad, and what must be counted of them: by plain loops."""
+"""Batches as a lake holds them, good and bad, and their correct counts, computed by plain loops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def tasks() -> tuple[Task, ...]:
 
 
 def some_rows(seed: int, count: int = 300, *, nulls: bool = True) -> list[Row]:
-    """Return rows with every fault there is, replays, and batches that have an id and other content."""
+    """Return rows with every kind of fault, replays, and batches that have an id and other content."""
     generator = random.Random(seed)
     each = tasks()
     rows: list[Row] = []
@@ -110,7 +110,7 @@ def expected(
 ) -> tuple[dict[tuple[str, int], list[int]], dict[str, tuple[int, int]]]:
     """Return the counts by task and epoch, and (batches, reports) by reason.
 
-    With `ordered` the first of several good batches of one id counts, else the smallest.
+    With `ordered`, the first of several good batches of one id counts, otherwise the smallest.
     """
     known = {task.id: task for task in tasks()}
     counts: dict[tuple[str, int], list[int]] = {}
@@ -179,7 +179,7 @@ def arrow_table(rows: Sequence[Row], *, text: bool = False) -> Any:
 
 
 def on_the_wire(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows that have nothing but what a body can hold, with codes that fit their bytes."""
+    """Return the rows that a body can hold completely, with codes that fit their bytes."""
     return [
         row._replace(codes=tuple((code or 0) % 256 ** _width(row) for code in row.codes or ()))
         for row in rows

@@ -1,4 +1,4 @@
-"""Ledgers of each kind; those of many accounts in a real PostgreSQL, each time in a schema of their own."""
+"""Ledgers of each kind; those of many accounts are in a real PostgreSQL, each time in a separate schema."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def ledger_url() -> str:
 
 @contextmanager
 def ledger_schema(url: str | None = None) -> Iterator[str]:
-    """Give the name of a schema that is not there yet; drop it afterwards."""
+    """Give the name of a schema that does not exist yet; drop it afterwards."""
     name = f"ledger_{secrets.token_hex(6)}"
     yield name
     with closing(psycopg.connect(url or ledger_url(), autocommit=True)) as connection:
@@ -49,9 +49,10 @@ def fresh_ledgers(url: str | None = None, **options: Any) -> Iterator[PostgresLe
 
 @contextmanager
 def ledger_opener(kind: str, path: Path, **options: Any) -> Iterator[Callable[[], tuple[Ledger, QueueOwner]]]:
-    """Give what opens a device's ledger and its queue once more, as each of its processes does.
+    """Give a function that reopens a device's ledger and its queue, as each of its processes does.
 
-    One in memory is always the same; one in a file is made at the path; one in a database has an account.
+    A ledger in memory is always the same; one in a file is made at the path; one in a database has an
+    account.
     """
     with ExitStack() as stack:
         if kind == "memory":

@@ -60,7 +60,7 @@ _SCHEMA = 1
 
 
 class MsgpackStore(Store):
-    """Counts in one file; made when it does not exist, unless `create` is False."""
+    """Counts in one file, which is made if it does not exist, unless `create` is False."""
 
     def __init__(self, url: str, *, create: bool = True) -> None:
         self._url = url

@@ -37,7 +37,7 @@ def run_json(script: Path, *arguments: str, given: Any = None, code: int = 0) ->
 
 
 def drive(url: str, tasks: Sequence[Task], *steps: Any, **given: Any) -> dict[str, Any]:
-    """Let a client of these tasks take steps; return what `DRIVE` prints."""
+    """Let a client of these tasks take steps; return the output of `DRIVE`."""
     given = {"url": url, "tasks": [task.to_json() for task in tasks], "steps": steps, **given}
     result: dict[str, Any] = run_json(DRIVE, given=given)
     return result

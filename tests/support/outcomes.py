@@ -1,4 +1,4 @@
-"""What each reproduction found, computed once for all tests that ask."""
+"""The result of each reproduction, computed once for all tests that need it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["numbers", "outcome", "records"]
 
 @cache
 def outcome(name: str) -> Outcome:
-    """Return the outcome of a reproduction at the size of a sample; its progress never goes back."""
+    """Return the outcome of a reproduction at the size of a sample; its progress must never go back."""
     seen: list[tuple[int, int]] = []
     found = find(name).run(False, lambda done, total: seen.append((done, total)))
     parts = [done for done, _ in seen]

@@ -43,7 +43,7 @@ HOSTILE = (
 
 
 class Survey(NamedTuple):
-    """A task, what its devices' values are drawn from in the older and in the newer epochs, and how many."""
+    """A task, the source of its devices' values in the older and in the newer epochs, and their number."""
 
     task: Task
     before: str = ""
@@ -104,7 +104,7 @@ def surveys() -> list[Survey]:
 
 
 def hostile_surveys() -> list[Survey]:
-    """Return surveys whose words do what words can, and one with the id of another task for its name."""
+    """Return surveys with hostile words, and one with another task's id as its name."""
     made = [
         Survey(
             Task(name, Interval(0, 1), 1.0, unit=name[:20].strip(), description=(name * 200)[:200].strip()),
@@ -124,9 +124,9 @@ def fill(url: str, each: Iterable[Survey], *, now: float | None = None) -> list[
     Parameters
     ----------
     url
-        Of the store.
+        The URL of the store.
     each
-        What it is to hold; the last epoch is that of `now`.
+        The surveys that it will hold; the last epoch is that of `now`.
     now
         Unix seconds; the machine's time unless given.
     """

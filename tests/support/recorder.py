@@ -1,4 +1,4 @@
-"""Transports that record what they are given instead of sending it."""
+"""Transports that record batches instead of sending them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Recorder:
 
     @property
     def codes(self) -> int:
-        """How many one-byte codes were acknowledged or not, each batch counted once."""
+        """Return the number of one-byte codes that were acknowledged or not, each batch counted once."""
         return sum(
             len(batch.codes) for batch in {post.batch.batch_id: post.batch for post in self.posts}.values()
         )

@@ -22,7 +22,7 @@ __all__ = ["body_of", "report"]
 def body_of(
     task: Task, codes: Iterable[int] = b"\x07", *, epoch: int | None = None, number: int | None = None
 ) -> bytes:
-    """Return the body of a batch, of now unless it has an epoch, under a random id unless it has a number."""
+    """Return the body of a batch, by default of now, under a random id unless it has a number."""
     batch_id = secrets.token_bytes(16) if number is None else number.to_bytes(16, "big")
     at = task.epoch(time.time()) if epoch is None else epoch
     return encode_batch(Batch(bytes.fromhex(task.id), batch_id, at, bytes(codes)))

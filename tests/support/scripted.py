@@ -34,13 +34,13 @@ class Request(NamedTuple):
 
 
 def taken(_request: Request) -> Answer:
-    """Answer that a batch was taken."""
+    """The answer that a batch was accepted."""
     return 204, {}
 
 
 @contextmanager
 def serving(answer: Callable[[Request], Answer] = taken) -> Iterator[tuple[str, list[Request]]]:
-    """Serve POSTs and GETs with these answers, or take everything; yield the URL and the requests so far."""
+    """Serve POSTs and GETs with these answers, or accept everything; yield the URL and past requests."""
     seen: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -68,7 +68,7 @@ def serving(answer: Callable[[Request], Answer] = taken) -> Iterator[tuple[str, 
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        # It never wakes by itself: a fork that Python does not know of must not meet it, see `fork_unseen`.
+        # It never wakes by itself, so that an unhooked fork does not meet it; see `fork_unseen`.
         threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 3600}, daemon=True).start()
         try:
             yield f"http://127.0.0.1:{http.server_port}", seen
@@ -76,6 +76,6 @@ def serving(answer: Callable[[Request], Answer] = taken) -> Iterator[tuple[str, 
             stopping = threading.Thread(target=http.shutdown)
             stopping.start()
             while stopping.is_alive():
-                with suppress(OSError):  # one that is not accepted any more
+                with suppress(OSError):  # a connection that is not accepted any more
                     socket.create_connection(("127.0.0.1", http.server_port), 0.1).close()
                 stopping.join(0.01)

@@ -1,4 +1,4 @@
-"""`arcwise serve` as a process of its own, for tests of sockets and signals."""
+"""`arcwise serve` as a separate process, for tests of sockets and signals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def serving(
 ) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Serve the tasks in a folder from a store in it, on a free port; yield the URL and the process.
 
-    Without `files`, those that the store has. What it writes to standard error is in ``folder / "stderr"``.
+    Without `files`, it serves the store's tasks. Its standard error goes to ``folder / "stderr"``.
     """
     command = [sys.executable, "-m", "arcwise.cli", "serve", "--port", "0"]
     command += ["--tasks", str(folder)] if files else []

@@ -1,4 +1,4 @@
-"""Running servers whose pages are looked at."""
+"""Running servers for tests of pages."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Site:
     url
         Without a slash at its end.
     folder
-        Where its store is, as server.db.
+        The folder of its store, server.db.
     tasks
-        By name.
+        Its tasks by name.
     keys
-        By scope, and "revoked"; none where it serves this machine without keys.
+        Its keys by scope, and "revoked"; empty if it serves this machine without keys.
     """
 
     url: str

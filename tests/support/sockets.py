@@ -1,4 +1,4 @@
-"""Raw connections to a server, and what its process holds: for tests of limits."""
+"""Raw connections to a server, and the memory of its process, for tests of limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connect(url: str, *, receive_buffer: int | None = None) -> socket.socket:
 
 
 def rest(connection: socket.socket) -> bytes:
-    """Return what comes until the server closes; fails when it does not."""
+    """Return the data that comes before the server closes; fail if it does not close."""
     received = bytearray()
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(65_536):
@@ -35,12 +35,12 @@ def rest(connection: socket.socket) -> bytes:
 
 
 def memory(pid: int) -> int:
-    """Return the bytes that a process has in memory."""
+    """Return the current memory of a process in bytes."""
     return _status(pid, "VmRSS")
 
 
 def peak_memory(pid: int) -> int:
-    """Return the most bytes that a process has had in memory."""
+    """Return the peak memory of a process in bytes."""
     return _status(pid, "VmHWM")
 
 

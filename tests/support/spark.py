@@ -20,7 +20,7 @@ _JAVA = Path("/usr/lib/jvm/java-17-openjdk-amd64")
 
 @contextmanager
 def session(memory: int = 2048) -> Iterator[Any]:
-    """Yield a session with two executors, of a core and so many MiB each; killed ones are started again."""
+    """Yield a session with two executors, of a core and this many MiB each; killed ones are started again."""
     import pyspark
     from pyspark.sql import SparkSession
 

@@ -1,4 +1,4 @@
-"""An uplink without a thread: it sends when it is told to, so a test knows what has happened."""
+"""An uplink without a thread: it sends only when asked to, so a test controls it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SteppedUplink", "stepped"]
 
 
 class SteppedUplink(Uplink):
-    """Does in `send` what the thread of an `Uplink` does as time passes."""
+    """Its `send` does the work that the thread of an `Uplink` does as time passes."""
 
     def _start(self) -> None:
         self._check_open()
@@ -23,13 +23,13 @@ class SteppedUplink(Uplink):
         return True
 
     def send(self) -> float:
-        """Send all that is due; return for how many seconds there is nothing more to do."""
+        """Send all that is due; return the seconds until there is more to do."""
         while not (wait := self._step()):
             pass
         return wait
 
     def expedite(self) -> float:
-        """Send all that a flush would; return for how many seconds there is nothing more to do."""
+        """Send all that a flush would; return the seconds until there is more to do."""
         self._expedite()
         return self.send()
 

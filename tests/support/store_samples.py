@@ -34,7 +34,7 @@ def counted(task: Task, codes: list[int]) -> list[int]:
 
 
 def lake(*batches: Batch) -> Given:
-    """Return what a source says of batches: counts, and ids."""
+    """Return a source's view of batches: counts, and ids."""
     codes: dict[tuple[bytes, int], IntArray] = {}
     for each in batches:
         task = next(task for task in (DELAY, HEADING, WIDE) if bytes.fromhex(task.id) == each.task_id)

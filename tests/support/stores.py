@@ -26,12 +26,12 @@ URLS: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "sqlite": lambda path: nullcontext(f"sqlite:///{path}.db"),
     "postgres": lambda _path: fresh_schema(),
 }
-"""By kind: lends the URL of a store that does not exist yet, at this path where it is a file."""
+"""By kind: lends the URL of a store that does not exist yet, at this path if it is a file."""
 
 
 @contextmanager
 def opened(url: str, tasks: Sequence[Task] = TASKS) -> Iterator[Store]:
-    """Open a store with these tasks, and close it in the end."""
+    """Open a store with these tasks, and close it at the end."""
     with closing(open_store(url)) as store:
         store.register(tasks)
         yield store
@@ -48,4 +48,4 @@ MOVES: dict[str, Callable[[Iterator[Record]], Iterator[Record]]] = {
     "directly": iter,
     "as a file": lambda records: read_export(io.StringIO(exported(records)), "export.jsonl"),
 }
-"""How the records of an export reach another store."""
+"""Ways in which the records of an export reach another store."""

@@ -78,7 +78,7 @@ WINDOW_EXAMPLES = [
     ),
     WindowExample("wrap", lambda epsilon, nodes: OptimalCircular(HEADING, epsilon, nodes=nodes)),
 ]
-"""The optimal 3-piece mechanism in its three placements, for what is said about windows."""
+"""The optimal 3-piece mechanism in its three placements, for tests about windows."""
 
 
 class Example(NamedTuple):
@@ -92,14 +92,14 @@ class Example(NamedTuple):
 
 
 def _designed_table(epsilon: float) -> Mechanism:
-    """Return some table: three nodes, four codes, in every row the same levels in another order."""
+    """Return some table: three nodes, four codes, and in every row the same levels in another order."""
     levels = np.exp(epsilon * np.array([1.0, 0.0, 0.5, 0.1]))
     rows = np.array([levels, levels[[1, 0, 3, 2]], levels[[3, 2, 1, 0]]]) / levels.sum()
     return DesignedTable(HEIGHT, epsilon, integer_rows(rows, epsilon), (-0.5, 0.1, 0.6, 1.75))
 
 
 def _designed_circular(epsilon: float) -> Mechanism:
-    """Return a turned row that is no window: three levels around the value, on seven nodes."""
+    """Return a turned row that is not a window: three levels around the value, on seven nodes."""
     row = np.exp(epsilon * np.array([1.0, 0.5, 0.25, 0.0, 0.0, 0.25, 0.5]))
     return DesignedCircular(HEADING, epsilon, integer_row(row / row.sum(), epsilon))
 
@@ -133,7 +133,7 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
         _made("optimal-circular", OptimalCircular, HEADING),
         _made("circular power 2.5", OptimalCircular, HEADING, nodes=33, power=2.5),
         _made("optimal-circular on a lattice", OptimalCircular, HOURS),
-        # At small epsilon a window of 32 of 75 codes, which has no middle code.
+        # At small epsilon it has a window of 32 of 75 codes, which has no middle code.
         _made("even window on a lattice", OptimalCircular, Circle(300.0, step=4.0), power=2.0),
     ),
     ("designed-table", 1): (
@@ -172,7 +172,7 @@ EXAMPLES: dict[tuple[str, int], tuple[Example, ...]] = {
         _made("truncated-laplace on a lattice", TruncatedLaplaceMechanism, SCORES, 1e-3),
     ),
     ("uniform-atom", 1): (
-        # Its epsilon is 0 whatever it is asked for: a delta that grows in its place.
+        # Its epsilon is always 0; a delta that grows replaces it.
         Example("uniform-atom", lambda epsilon: UniformAtomMechanism(HEIGHT, epsilon / (epsilon + 1.0))),
         Example(
             "uniform-atom on a lattice",
@@ -249,12 +249,12 @@ LATTICE_EXAMPLES = [
     for example in examples
     if example.label.endswith("on a lattice")
 ]
-"""Those on a domain with a step: other numbers than its values are refused."""
+"""Mechanisms on a domain with a step: numbers that are not its values are refused."""
 
 ALL_EXAMPLES = [
     example for examples in EXAMPLES.values() for example in examples if example not in LATTICE_EXAMPLES
 ]
-"""Those on continuous domains."""
+"""Mechanisms on continuous domains."""
 
 epsilons = st.floats(0.01, 20.0)
 
@@ -278,7 +278,7 @@ def domains() -> st.SearchStrategy[Domain]:
 
 
 def values_in(domain: Domain) -> st.SearchStrategy[float]:
-    """Return values that the domain takes, its ends among them; on a circle also many turns away."""
+    """Return values that the domain takes, including its ends; on a circle also many turns away."""
     if isinstance(domain, Interval):
         return st.floats(domain.low, domain.high) | st.sampled_from([domain.low, domain.high])
     turns = st.floats(allow_nan=False, allow_infinity=False)
@@ -286,13 +286,13 @@ def values_in(domain: Domain) -> st.SearchStrategy[float]:
 
 
 def inner_values(mechanism: Mechanism, count: int) -> list[float]:
-    """Return `count` values spread over the domain from one end to the other, both ends among them."""
+    """Return `count` values spread over the domain from one end to the other, including both ends."""
     low = mechanism.domain.low if isinstance(mechanism.domain, Interval) else 0.0
     return [low + move for move in moves(mechanism.domain, np.arange(count) / (count - 1))]
 
 
 def moves(domain: Domain, units: FloatArray) -> list[float]:
-    """Return shares of the domain's length, moved to whole steps of a lattice."""
+    """Return fractions of the domain's length, rounded to whole steps of a lattice."""
     if domain.lattice is not None:
         units = np.rint(units * domain.lattice.steps) / domain.lattice.steps
     return [domain.length * unit for unit in units.tolist()]
@@ -309,9 +309,9 @@ def mechanisms(draw: st.DrawFn, domain: Domain | None = None, max_nodes: int = 3
     return OptimalPiecewise(domain, epsilon, placement=draw(st.sampled_from(["inset", "clamp"])), nodes=nodes)
 
 
-@cache  # a strategy that is made again works out its characters again
+@cache  # a new strategy object recomputes its characters
 def texts(most: int) -> st.SearchStrategy[str]:
-    """Return what a task takes as a text of at most `most` characters; some are not in NFC."""
+    """Return valid texts of a task with at most `most` characters; some are not in NFC."""
 
     def fits(text: str) -> bool:
         normal = unicodedata.normalize("NFC", text)

@@ -72,7 +72,7 @@ def em_fit(
     gap: float = -1.0,
     start: FloatArray | None = None,
 ) -> EMFit:
-    """Return where so many steps of EM lead, or fewer that come within a gap."""
+    """Return the result of this many steps of EM, or of fewer that come within a gap."""
     steps = EMSteps(kernel, counts, start=start)
     while steps.iterations < iterations and steps.current(0).gap > gap:
         steps.step()
@@ -92,7 +92,7 @@ def many_counts(mechanism: Mechanism, law: Population, n: int, surveys: int, *, 
 
 
 def turns_of(mechanism: CircularMechanism, counts: IntArray) -> list[float]:
-    """Return the direction of each row of counts in turns, the first ones also as an estimate says them."""
+    """Return the direction of each row of counts in turns; estimates confirm the first ones."""
     moments = [first_moment(Survey(mechanism, row)).z for row in counts.astype(np.float64)]
     turns = [math.atan2(y, x) / (2 * math.pi) for x, y in moments]
     period = mechanism.domain.length
@@ -109,7 +109,7 @@ def covered(estimates: Iterable[Value], truth: float, period: float | None = Non
 
 
 def clamped_normal(deviation: float, nodes: int = 33) -> DesignedTable:
-    """Return normal noise whose outputs are moved to the nearer end of [0, 1]: a narrow range, wide noise."""
+    """Return normal noise with outputs moved to the nearer end of [0, 1]: a narrow range, wide noise."""
     edges = (np.arange(nodes + 1) - 0.5) / (nodes - 1)
     edges[[0, -1]] = -math.inf, math.inf
     at = np.linspace(0, 1, nodes)

@@ -1,4 +1,4 @@
-"""The transport of a connection that no socket is behind."""
+"""The transport of a connection without a socket."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Transport"]
 
 
 class Transport(asyncio.Transport):
-    """Keeps what is written; tells how it ended, "closed" or "cut", and whether it is being read."""
+    """Keeps the written bytes; records how it ended, "closed" or "cut", and whether it is being read."""
 
     def __init__(self) -> None:
         super().__init__()

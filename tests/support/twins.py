@@ -1,4 +1,4 @@
-"""The two kinds of client, one that blocks and one of an event loop, for tests that say what both do."""
+"""The two kinds of client, a blocking one and one of an event loop, for tests of both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Twin"]
 
 
 class Twin:
-    """One of the two kinds: its objects, to be used from code that waits for them.
+    """One of the two kinds: its objects, for use from code that blocks.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Twin:
 
 
 class Waited:
-    """An object of the loop whose coroutines are waited for."""
+    """An object of the loop; calls wait for its coroutines."""
 
     def __init__(self, twin: Twin, inner: Any) -> None:
         self._twin = twin
@@ -93,7 +93,7 @@ class Waited:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._inner, name)
-        if name in ("pending", "counters"):  # properties of the kind that blocks
+        if name in ("pending", "counters"):  # properties of the blocking kind
             return self._wait(found)
         return partial(self._wait, found) if callable(found) else found
 

@@ -1,4 +1,4 @@
-"""Clients of tests that are about something else than caps: unlimited unless the test gives some."""
+"""Clients for tests that are not about caps: unlimited unless the test gives some."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what other threads bring about, and starting them."""
+"""Waiting for effects of other threads, and starting threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def wait_until(condition: Callable[[], object]) -> None:
 
 
 class Started(Generic[T]):
-    """A call in a thread of its own, which no test that ends waits for."""
+    """A call in a separate thread, which no test waits for at its end."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._told: list[T] = []
@@ -43,7 +43,7 @@ class Started(Generic[T]):
         self._thread.start()
 
     def result(self, patience: float = PATIENCE) -> T:
-        """Return what the call returns, in time."""
+        """Return the call's result, or fail after a time."""
         self._thread.join(patience)
         assert not self._thread.is_alive(), "it hangs"
         (told,) = self._told
@@ -51,6 +51,6 @@ class Started(Generic[T]):
 
 
 def in_threads(*calls: Callable[[], T], patience: float = PATIENCE) -> list[T]:
-    """Return what several calls return that are made at the same time."""
+    """Return the results of several calls that run at the same time."""
     started = [Started(call) for call in calls]
     return [each.result(patience) for each in started]

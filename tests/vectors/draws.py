@@ -1,4 +1,4 @@
-"""Draws to codes: at the ends of every branch of the samplers, and where rounding to nodes turns over."""
+"""Draws to codes: at the ends of every branch of the samplers, and where rounding to nodes switches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOP = 2**64 - 1
 
 
 def _position(mechanism: Mechanism, value: float) -> float:
-    """Return the real-valued node of a value, by the steps that the protocol states."""
+    """Return the real-valued node of a value, by the steps of the protocol."""
     domain = mechanism.domain
     if domain.lattice is None or domain.lattice.size > 1024:
         return mechanism.position(domain.to_unit(value))
@@ -46,10 +46,10 @@ def _window_edges(k: WindowKernel) -> tuple[list[int], int, int]:
 
 
 def _between(domain: Interval | Circle) -> list[float]:
-    """Return values whose nodes are no round numbers, on a circle negative and far away too."""
+    """Return values whose nodes are not round numbers; on a circle also negative and distant ones."""
     values = [domain.length * share for share in (0.1, 1 / 3, 0.456789, 0.7, 0.987654321)]
     if domain.lattice is not None:
-        # Float noise that is a value all the same; and between two values, where that is allowed.
+        # Values with float noise, which still count; and numbers between two values, if that is allowed.
         known, small = _decimals(domain), domain.lattice.step * 2.0**-17
         low = domain.low if isinstance(domain, Interval) else 0.0
         noisy = [known[1] - small, known[-2] + small, known[0] - small, known[-1] + small]
@@ -60,10 +60,10 @@ def _between(domain: Interval | Circle) -> list[float]:
 
 
 def _thresholds(mechanism: Mechanism, value: float) -> list[int]:
-    """Return the largest r that rounds a value up and the smallest that rounds it down, where there are.
+    """Return the largest r that rounds a value up and the smallest that rounds it down, if they exist.
 
     One unit in the last place of the real-valued node moves them, so they show whether a client computes it
-    in the order that the protocol states.
+    in the order of the protocol.
     """
     position = _position(mechanism, value)
     first_down = math.ceil((position - math.floor(position)) * 2.0**53)
@@ -112,7 +112,7 @@ def draws(task: Task) -> list[dict[str, Any]]:
 
 
 def _on_lattice(domain: Interval | Circle) -> list[float]:
-    """Return values of a lattice: first, some inner ones, last; clipped, or turns away, where that is one."""
+    """Return values of a lattice: the first, some inner ones, the last; also clipped, or turns away."""
     known = _decimals(domain)
     values = [known[0], known[len(known) // 3], known[3 * len(known) // 4], known[-1]]
     if isinstance(domain, Circle):
@@ -129,7 +129,7 @@ def _decimals(domain: Interval | Circle) -> list[float]:
 
 
 def values_outside(task: Task) -> list[float | None]:
-    """Return what is no value of the task's domain; None stands for NaN, which JSON does not have."""
+    """Return numbers outside the task's domain; None represents NaN, which JSON does not have."""
     domain = task.domain
     between: list[float | None] = []
     if domain.lattice is not None and domain.rounding == "refuse":

@@ -1,27 +1,27 @@
 """Write the golden vectors: ``python -m tests.vectors.make`` in the root of the checkout.
 
-They stand in `client/arcwise/client/conformance/vectors`, because the conformance kit is installed with them,
+They are in `client/arcwise/client/conformance/vectors`, because the conformance kit is installed with them,
 and let a client in another language check itself without this one. **They never change for a schema
-version**: bytes, rows, codes and bodies that were once published mean the same for ever. New cases may be
-added; when a case that is there comes out differently, the code is wrong, not the file.
+version**: published bytes, rows, codes and bodies keep their meaning for ever. New cases may be added; if an
+existing case comes out differently, the code is wrong, not the file.
 
     tasks.json     label; canonical bytes in hex, id, JSON form
     groups.json    the same of groups
     rows.json      label; SHA-256 over all rows, and some rows in full
     draws.json     label; value, draw (r, u) -> node, code
-    values.json    label; values that are in no domain of this task
+    values.json    label; values outside the domain of this task
     batches.json   fields of a batch -> body in hex
     long_batches.json  the same with all codes `times` over -> length and SHA-256 of the body
-    refused.json   label; bytes or JSON of what is no task, and why
-    epsilons.json  epsilon -> the fraction it stands for, its charge, floor(2^192 e^epsilon) from below
+    refused.json   label; invalid bytes or JSON of a task, and why
+    epsilons.json  epsilon -> its fraction, its charge, floor(2^192 e^epsilon) from below
     ledger.json    caps and charge; times of the device's clock -> whether a report is granted
     epochs.json    time -> epoch of a task
     answers.json   statuses -> what a client does; Retry-After -> seconds; failures, random number -> wait
     schedules.json batches that wait, answers to them -> which is sent when
 
-64-bit integers are decimal strings. The hash of rows is over the text in which every row is its weights in
-decimal, joined by commas, and ends with a line feed; rows are in the order of their nodes. On a circle a
-value that rounds up from the last node has node 0.
+64-bit integers are decimal strings. The hash of rows is over a text with one line per row: its weights in
+decimal, joined by commas, and a line feed; rows are in the order of their nodes. On a circle a value that
+rounds up from the last node has node 0.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ HEADING = Circle(360)
 
 
 def _weights(codes: int, shift: int) -> list[int]:
-    """Return some weights that sum to 2**64: no float and no solver has a part in them."""
+    """Return some weights that sum to 2**64, without using floats or a solver."""
     weights = [2**48 * (1 + (5 * (j + shift)) % 3) + j for j in range(codes - 1)]
     return [*weights, 2**64 - sum(weights)]
 
@@ -102,10 +102,10 @@ def _tasks() -> dict[str, Task]:
         # The most codes of one byte, and the fewest of two.
         "circulant, 256 codes": turned(256),
         "circulant, 257 codes": turned(257),
-        # The least weight that e^epsilon allows beside the other: one unit less is too little.
+        # The least weight that e^epsilon allows next to the other: one unit less is too little.
         "table, tight": _with("yes", DesignedTable(SMALL, 1.0, [_tight(), _tight()[::-1]], (0.0, 1.0))),
         "circulant, tight": _with("half", DesignedCircular(HOURS, 1.0, _tight())),
-        # Its length is no float: (value - low) / (high - low) has one result in this order only.
+        # Its length is not a float: (value - low) / (high - low) has one result in this order only.
         "inset, odd range": Task("shade", Interval(-0.1, 0.7), 0.3, caps=Caps(lifetime=0.9)),
         **_lattices(),
         **_optional(),
@@ -113,7 +113,7 @@ def _tasks() -> dict[str, Task]:
 
 
 def _optional() -> dict[str, Task]:
-    """Return tasks with one and with several of the keys that a task need not have; the others have none."""
+    """Return tasks with one and with several of the optional keys; the other tasks have none."""
     wait = "Minutes from \u201chere\u201d to the \u65b0\u5e79\u7dda \U0001f684, at most 60"
     return {
         "optional, unit": Task("speed", Interval(0, 180), 1.0, unit="km/h"),
@@ -133,7 +133,7 @@ def _optional() -> dict[str, Task]:
             caps=Caps(lifetime=153.0, rolling=5.1),
             central=CentralStatement(epsilon=5.25, delta=1e-8, reports=10_000, releases=30),
         ),
-        # The most and the least of each, a statement of several reports of a device among them.
+        # The most and the least of each, including a statement of several reports per device.
         "optional, central and all": Task(
             "wind",
             HEADING,

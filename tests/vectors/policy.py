@@ -1,4 +1,4 @@
-"""What a client decides: what a report costs, whether a cap allows it, what an answer means.
+"""Decisions of a client: the cost of a report, whether a cap allows it, the meaning of an answer.
 
 The answers of `ledger` and `schedules` are written out by hand, from the rules of docs/reference/protocol.md.
 """
@@ -78,7 +78,7 @@ def ledger() -> dict[str, Any]:
             [None, million, 100],
             [(1000.0, yes), (0.0, no), (500.0, no), (1099.0, no), (1100.0, yes), (1050.0, no), (1200.0, yes)],
         ),
-        # What was charged while the clock was behind counts from the largest time seen.
+        # Charges while the clock was behind count from the largest time seen.
         "charged behind the largest time": case(
             million,
             [None, 2_000_000, 100],
@@ -99,7 +99,7 @@ def ledger() -> dict[str, Any]:
 
 
 def _charged(charge: int, caps: list[int | None]) -> Task:
-    """Return a task whose reports cost so many micro-epsilon."""
+    """Return a task whose reports cost this many micro-epsilon."""
     lifetime, rolling, window = caps
     assert window is not None
     epsilon = charge / 1e6
@@ -109,7 +109,7 @@ def _charged(charge: int, caps: list[int | None]) -> Task:
 
 
 def schedules() -> dict[str, Any]:
-    """Return queues, answers to what is sent of them, and which batch is sent when.
+    """Return queues, answers to the batches sent from them, and the time at which each batch is sent.
 
     All batches wait from time 0 on; an answer comes at the time of its request. A batch is named by its place
     in the queue, from 0 on.
@@ -188,12 +188,12 @@ def schedules() -> dict[str, Any]:
 
 
 def answers() -> dict[str, Any]:
-    """Return what a client does with each answer."""
+    """Return the client's reaction to each answer."""
     statuses = [0, 100, 101, *range(200, 209), 226, *range(300, 309), *range(400, 432), 451, 499]
     statuses += [*range(500, 512), 520, 524, 530, 598, 599]
     asked: list[str | None] = [None, "", "0", "1", "120", " 120 ", "007", "86400", "86401", "999999999"]
     asked += ["1000000000", "9" * 400, "-5", "+5", "1.5", "1e3", "soon", "\u0661\u0662", "1 2"]
-    # A date is no wait, in whatever form.
+    # A date is not a wait, in any form.
     asked += ["Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "Sat, 21 Nov 2026"]
     waits = [(1, 0.0), (1, 0.5), (2, 0.5), (5, 0.25), (12, 0.5), (13, 0.5), (14, 0.5), (5000, 0.75)]
     return {

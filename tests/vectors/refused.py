@@ -1,4 +1,4 @@
-"""What is no task, each with the rule that it breaks: a client that takes one of these is wrong.
+"""Invalid tasks, each with the rule that it breaks: a client that accepts one of these is wrong.
 
 Nearly all differ from a valid task in one field. Bytes are the canonical encoding of the changed fields, so
 that the id of each is consistent with it, and only the stated rule is broken.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 
-# Where things stand in a task's array.
+# Places in a task's array.
 VERSION, NAME, DOMAIN, EPSILON, GOAL, PERIOD, CAPS, MECHANISM, OPTIONAL = range(9)
 # And in the kernel of each kind.
 CODES, NODES, WINDOW, BACKGROUND, EXTRA = range(2, 7)
@@ -60,7 +60,7 @@ def _bytes(tasks: dict[str, Task]) -> list[tuple[str, str, bytes]]:
 
 
 def _said(data: bytes) -> Callable[..., bytes]:
-    """Return a function that writes the map of a task's bytes anew: another head, other keys, values kept."""
+    """Return a function that rewrites the map of a task's bytes: another head, other keys, values kept."""
     *_, said = msgpack.unpackb(data)
     before = data[: -len(msgpack.packb(said))]
 
@@ -140,7 +140,7 @@ _PRIVACY: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
     ("epsilon is above 20", "wrap, 3 nodes", _set(EPSILON, to=20.5)),
     ("epsilon is NaN", "wrap", _set(EPSILON, to=math.nan)),
 )
-"""Why, the valid task, and what is changed: what would break the privacy statement."""
+"""The rule, the valid task, and the change: cases that would break the privacy statement."""
 
 _SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
     ("a schema version that is not known", "wrap", _set(VERSION, to=2)),
@@ -270,7 +270,7 @@ _SHAPE: tuple[tuple[str, str, Callable[[Any], None]], ...] = (
         _set(OPTIONAL, "description", to="x\u202ey"),
     ),
 )
-"""The same for what would be counted or sampled as something else, or under another id."""
+"""The same for cases that would be counted or sampled as another task, or under another id."""
 
 
 _STATEMENT = {
@@ -282,7 +282,7 @@ _STATEMENT = {
     "reports_each": 1,
 }
 _STEP = {"step": 2.8125, "rounding": "refuse"}
-"""One that fits the 128 nodes of the task: the id alone tells that it is another."""
+"""A step that fits the 128 nodes of the task: only the id shows that the task differs."""
 
 
 def _json(valid: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

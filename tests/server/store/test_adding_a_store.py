@@ -1,4 +1,4 @@
-"""`docs/contributing/adding-a-store.md`: its steps in a copy of the checkout, and the contract."""
+"""`docs/contributing/adding-a-store.md`: its steps in a copy of the checkout, and the store's contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`arcwise serve --archive`: counts and files agree to the integer, whatever happens in between."""
+"""`arcwise serve --archive`: counts and files agree to the integer, despite crashes in between."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def refused(store: Store, path: Path, words: str) -> None:
 
 
 def rows(path: Path) -> list[tuple[str, int, bytes, tuple[int, ...]]]:
-    """Return what lies in the files of an archive, in their order."""
+    """Return the rows in the files of an archive, in order."""
     return [row for file in sorted(path.rglob("*.parquet")) for row in archived_batches(file)]
 
 
@@ -175,13 +175,13 @@ def test_files_tell_nothing_of_when_and_in_which_order_batches_came(
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """The simulated end of the process."""
 
 
 def crash(
     monkeypatch: pytest.MonkeyPatch, writing: Archiver, owner: object, name: str, *, after: bool, calls: int
 ) -> None:
-    """Let a call of a function be the last thing that happens in a turn, or the next one of its class."""
+    """Make a function's call the last event of a turn, or of the next turn of its class."""
     real = getattr(owner, name)
     left = [calls]
 
@@ -499,7 +499,7 @@ def test_an_archive_can_be_forgotten(url: str, tmp_path: Path) -> None:
 def test_who_still_writes_a_forgotten_archive_touches_nothing_of_the_next(
     store: StagingStore, tmp_path: Path
 ) -> None:
-    """Numbers of batches that wait are used again: another batch has the number of one that was written."""
+    """Numbers of waiting batches are used again, so a new batch has the number of a written one."""
     one = archiver(store, tmp_path / "one")
     one.add([batch(DELAY, [1])])
     write = one._folder.write
@@ -557,7 +557,7 @@ def test_of_two_stores_that_begin_at_the_same_moment_one_is_refused(
 
 
 def test_an_archive_of_an_earlier_version_opens(store: StagingStore, path: Path, writing: Archiver) -> None:
-    """Its marker holds nothing but the id."""
+    """Its marker holds only the id."""
     writing.add([batch(DELAY, [1])])
     writing.turn()
     writing._folder.unlock()
@@ -620,7 +620,7 @@ def cut(file: Path) -> None:
 
 
 def spoil(file: Path) -> None:
-    """Overwrite the pages, and leave the foot whole."""
+    """Overwrite the pages, and leave the footer intact."""
     content = bytearray(file.read_bytes())
     content[4:300] = bytes(296)
     file.write_bytes(content)
@@ -647,13 +647,13 @@ def other_ids(file: Path) -> None:
 
 
 def thousands_of_thousands(file: Path) -> None:
-    """Repeat the first row until some kilobytes would fill the memory."""
+    """Repeat the first row until a few kilobytes expand to more than the memory."""
     first = parquet.read_table(file).slice(0, 1)
     parquet.write_table(first.take(pa.array(np.zeros(1_000_001, np.int32))), file)
 
 
 def flipped(file: Path) -> None:
-    """Change a bit of an id: without checksums it is that of a batch that nobody sent."""
+    """Flip a bit of an id: without checksums it would be the id of a batch that nobody sent."""
     content = bytearray(file.read_bytes())
     content[parquet.ParquetFile(file).metadata.row_group(0).column(2).dictionary_page_offset + 200] ^= 1
     file.write_bytes(content)

@@ -1,7 +1,7 @@
-"""Backup and restore, as docs/howto/run-a-server.md does them, while batches come in.
+"""Backup and restore, as in docs/howto/run-a-server.md, while batches come in.
 
-What was acknowledged before the backup is there once, and what is sent again counts once, whether it was in
-the backup or came after it.
+The backup has each acknowledged batch once. A batch that is sent again counts once, whether it was in the
+backup or came after it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def test_a_backup_of_a_store_that_takes_batches(kind: str, tmp_path: Path) -> No
                     if number == 20:
                         begun.set()
                     if number == 60:
-                        assert enough.wait(60)  # some come after the backup, however slow it is
+                        assert enough.wait(60)  # some come after the backup, even a slow one
 
             taking = threading.Thread(target=take)
             taking.start()

@@ -1,4 +1,4 @@
-"""Deleting what was reported to a task: in the store, by the command, and with an archive."""
+"""Deleting the reports of a task: in the store, by the command, and with an archive."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def test_nothing_of_a_closed_task_is_left_and_nothing_else_goes(filled: str) -> 
         before = store.revision(DELAY)
         store.close_task(DELAY.id, 86_400)
         assert store.delete_data(DELAY.id) == DeletedData(reports=5, batch_ids=3, staged=1)
-        assert store.revision(DELAY) != before  # what servers keep of it is computed again
+        assert store.revision(DELAY) != before  # cached results of servers are computed again
         assert store.counts_by_epoch(DELAY) == {}
         assert store.report_count(DELAY) == 0
         assert staging(store).staged_size().batches == 0
         assert store.report_count(HEADING) == 1
         assert store.check() == []
         assert store.delete_data(DELAY.id) == DeletedData(0, 0, 0)
-        # A device that has heard no answer sends a batch again, perhaps when the task is open again.
+        # A device without an answer sends a batch again, perhaps when the task is open again.
         assert store.add([batch(DELAY, [1, 1, 2])]) == [CLOSED]
         assert store.open_task(DELAY.id)
         again = [batch(DELAY, [1, 1, 2]), batch(DELAY, [5], number=1, epoch=103)]
@@ -130,7 +130,7 @@ def test_deleted_bytes_are_not_in_the_file(tmp_path: Path) -> None:
 def test_bytes_that_a_reader_keeps_in_the_file_are_not_called_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SQLite only says so in the result of its checkpoint."""
+    """SQLite reports this only in the result of its checkpoint."""
     monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
     file = tmp_path / "arcwise.db"
     url = f"sqlite:///{file}"

@@ -1,4 +1,4 @@
-"""What enters a store by a file passes the rules of what enters by HTTP, whoever wrote the file."""
+"""Data from a file passes the same rules as data over HTTP, for any author of the file."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def fill_there(store: Store) -> None:
 
 
 def fill_here(store: Store) -> None:
-    """Fill the store that takes an export over: it has released one epoch, and another is due."""
+    """Fill the store that imports an export: it has released one epoch, and another is due."""
     store.register([AGE, DELAY])
     age(store, TODAY - 9, LEAST + 5, 1)
     store.advance_clock(NOW - 30)
@@ -94,20 +94,20 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def honest(there: Path) -> str:
-    """Return the lines of an honest export but the last."""
+    """Return the lines of a valid export except the last one."""
     with closing(open_store(f"sqlite:///{there}")) as store, closing(store.export(ids=True)) as records:
         return "[" + ",".join(exported(records).splitlines()[:-1]) + "]"
 
 
 @pytest.fixture
 def export(honest: str) -> Lines:
-    """Return the same as documents, of this test alone."""
+    """Return the same as documents, copied for this test."""
     lines: Lines = json.loads(honest)
     return lines
 
 
 def merge(store: Store, lines: Lines, *, honest_sums: bool = True) -> int:
-    """Merge an export with these lines, with a right end, and the right number of reports."""
+    """Merge an export of these lines, with a correct end and the correct number of reports."""
     if honest_sums and lines and isinstance(lines[0], dict):
         rows = [line["counts"] for line in lines if isinstance(line, dict) and "counts" in line]
         found = [count for row in rows if isinstance(row, list) for count in row]
@@ -136,7 +136,7 @@ def here(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def line_of(lines: Lines, task: Task, key: str, epoch: int | None = None) -> dict[str, Any]:
-    """Return the line of a task, or that of its counts or batches of an epoch."""
+    """Return the line of a task, or the line of its counts or batches in an epoch."""
     at = next(n for n, line in enumerate(lines) if "task" in line and line["task"]["name"] == task.name)
     if key == "task":
         return lines[at]
@@ -167,7 +167,7 @@ def of_batches(task: Task, at: int, /, **fields: Any) -> Callable[[Lines], objec
 
 
 def too_few(lines: Lines) -> None:
-    """Have an epoch released that holds fewer reports than the statement assumes, as its counts say."""
+    """Release an epoch that holds fewer reports than the statement assumes, according to its counts."""
     state = line_of(lines, AGE, "task")
     state["released"] = sorted([*state["released"], [TODAY - 8, 3]])
 
@@ -257,7 +257,7 @@ def test_a_line_without_end_or_with_a_key_twice_is_refused(
 
 
 def test_a_changed_bit_is_refused_wherever_it_is(here: Store, export: Lines) -> None:
-    """In an id of a batch it would be another batch, which counts again when its device sends it again."""
+    """A changed id would be another batch, and the true one would count again when its device resends it."""
     text = exported(read_export(io.StringIO(text_of(export)), "given"))
     for place in range(0, len(text), 7):
         changed = text[:place] + chr(ord(text[place]) ^ 1) + text[place + 1 :]
@@ -274,19 +274,19 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 @pytest.mark.parametrize("clock", [None, 0, 1, NOW - 100 * DAY])
 def test_an_old_clock_stops_no_releases(fresh: Store, export: Lines, clock: int | None) -> None:
-    """A believed time of 1970 would need decades to reach the present, and none withholds nothing."""
+    """From a believed time of 1970, the present is decades away; without one, nothing is withheld."""
     export[0]["clock"] = clock
     merge(fresh, export)
     wall = Clock(float(NOW))
     believed = EpochClock(wall)
     believed.keep(fresh, is_empty=False)
-    assert believed.unsure_until == NOW  # what closed there since may have been released there
+    assert believed.unsure_until == NOW  # epochs that closed there since may have been released there
     wall.wait(1200)
     assert believed.believed() == NOW + 1200
 
 
 def test_closed_there_with_deleted_data_closes_no_present_here(here: Store, export: Lines) -> None:
-    """Where reports of tomorrow were deleted, tomorrow is closed; but devices may report here."""
+    """If data of tomorrow were deleted there, tomorrow is closed there; devices here may still report."""
     del export[export.index(line_of(export, DELAY, "task")) :]
     export[0] |= {"sources": {}}
     export.append({"task": DELAY.to_json(), "closed": NOW, "open_from": TODAY + 2})
@@ -302,7 +302,7 @@ def test_a_source_has_no_reports_of_the_future(here: Store) -> None:
 
 
 def test_check_says_what_lies_in_the_future(here: Store) -> None:
-    """Of a copy that somebody else gave, which no merge has looked at."""
+    """The store is a copy from somebody else, which no merge has checked."""
     far = 2**31
     here.add([batch(DELAY, [1], number=9, epoch=far)])
     here.close_task(DELAY.id, 2**40)
@@ -351,7 +351,7 @@ NASTY: list[Any] = [
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the place of everything inside a document: what holds it, and under which key."""
+    """Yield every place inside a document, as its container and its key."""
     for key in list(value) if isinstance(value, dict) else range(len(value)):
         yield value, key
         if isinstance(value[key], (dict, list)) and key not in {"counts", "task"}:
@@ -381,7 +381,7 @@ def mutate(lines: Lines, data: DataObject) -> None:
 
 
 async def seen(url: str) -> None:
-    """Look at every page of an app on the store, and report."""
+    """Request every page of an app on the store, and report."""
     app = create_app(Settings([AGE, DELAY], store=url, open=True), clock=Clock(float(NOW)))
     async with (
         app.router.lifespan_context(app),
@@ -411,14 +411,14 @@ def test_whatever_a_file_holds_it_is_refused_or_weakens_no_rule(
 
     url, store = lend()
 
-    @settings(phases=[Phase.generate], max_examples=80)  # to shrink would start hundreds of servers
+    @settings(phases=[Phase.generate], max_examples=80)  # shrinking would start hundreds of servers
     @given(st.data())
     def attack(data: DataObject) -> None:
         nonlocal url, store, merged
         lines: Lines = json.loads(honest)
         for _ in range(data.draw(st.integers(1, 2))):
             mutate(lines, data)
-        lines = json.loads(json.dumps(lines))  # a line that stands twice is two of them
+        lines = json.loads(json.dumps(lines))  # a line that occurs twice must stay two
         honest_sums = data.draw(st.integers(0, 3)) > 0
         frozen = {epoch: store.counts_by_epoch(AGE)[epoch].tolist() for epoch in store.released(AGE)}
         before = state_of(store)
@@ -432,7 +432,7 @@ def test_whatever_a_file_holds_it_is_refused_or_weakens_no_rule(
         assert {epoch: counts[epoch].tolist() for epoch in frozen} == frozen
         assert all(LEAST <= n == counts[epoch].sum() for epoch, n in released.items())
         assert store.clock() == NOW - 30
-        # The present is open, what was counted is known, and what was decided is never decided again.
+        # The present is open, counted batches are known, and decisions are final.
         age(store, TODAY, 1, 99)
         assert store.add([batch(DELAY, [1], number=7, epoch=TODAY)]) == [REPLAYED]
         assert store.add([batch(DELAY, [1], number=77, epoch=TODAY)]) == [COUNTED]

@@ -118,7 +118,7 @@ def test_pruning_forgets_ids_keeps_counts_and_closes_what_it_forgot(opener: Open
     with opener() as store:
         store.add([old, new, other])
         assert store.prune(DELAY, before=20) == 1
-    with opener() as store:  # what was forgotten is remembered by the store, not by the process
+    with opener() as store:  # the store, not the process, remembers forgotten ids
         assert store.counts(DELAY).tolist() == counted(DELAY, [1, 2])
         assert store.add([old, new, other]) == [CLOSED, REPLAYED, REPLAYED]
         assert store.add([batch(DELAY, [5], number=9, epoch=19)]) == [CLOSED]
@@ -126,7 +126,7 @@ def test_pruning_forgets_ids_keeps_counts_and_closes_what_it_forgot(opener: Open
 
 
 def test_pruning_leaves_the_last_day_before_the_newest_epoch_open(store: Store) -> None:
-    """A device may be a day ahead, so the newest epoch may be that of tomorrow."""
+    """A device may be a day ahead, so the newest epoch may be tomorrow's."""
     quarter = Task("quarter", Interval(0, 1), 1.0, epoch_seconds=6 * 3600)
     store.register([quarter])
     for task, day in ((DELAY, 1), (quarter, 4)):
@@ -153,7 +153,7 @@ def test_what_was_closed_stays_closed(store: Store, tmp_path: Path) -> None:
         assert other.add([batch(DELAY, [1], number=9, epoch=19)]) == [CLOSED]
     with opened(f"sqlite:///{tmp_path / 'third.db'}", [DELAY]) as third:
         third.add([batch(DELAY, [1], number=5, epoch=30)])
-        store.merge(third.export(ids=True), NOW)  # of one that has closed nothing
+        store.merge(third.export(ids=True), NOW)  # of a store that has closed nothing
     assert store.add([batch(DELAY, [1], number=9, epoch=19)]) == [CLOSED]
     state = store.tasks()[0]
     assert (state.open_from, state.newest) == (20, 30)
@@ -167,7 +167,7 @@ def test_the_time_that_was_believed_never_goes_back(opener: Opener, tmp_path: Pa
         assert second.advance_clock(900) == 1_000
         assert second.advance_clock(2_000) == 2_000
         other.merge(first.export(ids=True), NOW)
-        assert other.clock() is None  # it is no matter of reports
+        assert other.clock() is None  # it is independent of reports
     with opener() as again:
         assert again.clock() == 2_000
 

@@ -1,4 +1,4 @@
-"""The contract of every store: keys, sessions, the audit log, and what it remembers of the last server."""
+"""The contract of every store: keys, sessions, the audit log, and memory of the last server."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -22,7 +22,7 @@ def test_keys_come_back_as_they_were_the_oldest_first(store: Store) -> None:
     assert store.keys() == []
     store.add_key(SCOPED)
     store.add_key(KEY)
-    store.add_key(none := replace(KEY, id="k0", created=3_000, tasks=()))  # for no task, and not for all
+    store.add_key(none := replace(KEY, id="k0", created=3_000, tasks=()))  # for no task, not for all tasks
     assert store.keys() == [KEY, SCOPED, none]
     with pytest.raises(ParameterError, match="the store already has a key 'k1'; make one with another id"):
         store.add_key(replace(SCOPED, id="k1"))
@@ -61,7 +61,7 @@ def test_sessions_are_forgotten_after_their_idle_and_their_absolute_end(store: S
     store.add_session(SESSION)
     store.add_session(OTHER)
     assert store.prune_sessions(1_599, 600) == 0
-    assert store.prune_sessions(1_600, 600) == 1  # not used for as long
+    assert store.prune_sessions(1_600, 600) == 1  # unused for that long
     assert store.session(SESSION.digest) is None
     assert store.prune_sessions(8_999, 10_000) == 0
     assert store.prune_sessions(9_000, 10_000) == 1

@@ -1,4 +1,4 @@
-"""Lost replies, a database that crashes and comes back, full disks: nothing is lost, nothing counts twice."""
+"""Lost replies, a database that crashes and comes back, full disks: nothing is lost or counted twice."""
 
 import contextlib
 import multiprocessing
@@ -75,7 +75,7 @@ def server() -> Iterator[OwnServer]:
 
 @pytest.mark.slow
 def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
-    """Each code is sent by one batch only, so a 2 is a double count and a missing 1 a loss."""
+    """Each code is sent by one batch only, so a 2 is a double count and a missing 1 is a loss."""
     with fresh_schema(server.url) as url:
         stop = threading.Event()
         progress: list[int] = []
@@ -97,7 +97,7 @@ def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
                 time.sleep(0.01)
 
         with contextlib.ExitStack() as stack:
-            # All of them are open and registered before the first crash, however late a thread begins.
+            # All of them are open and registered before the first crash, even if a thread starts late.
             stores = [stack.enter_context(opened(url)) for _ in range(3)]
             threads = [threading.Thread(target=write, args=(store, n)) for n, store in enumerate(stores)]
             for thread in threads:
@@ -122,14 +122,14 @@ def test_a_database_that_crashes_under_load(server: OwnServer) -> None:
             }
             assert set(found.values()) == {1}
             assert set(progress) <= set(found)
-            # What failed last and was never tried again may have been counted: at most one a writer.
+            # A last attempt that failed and was not repeated may have been counted: at most one per writer.
             assert len(set(found) - set(progress)) <= 3
             assert store.check() == []
 
 
 @contextlib.contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """Let no process that is started meanwhile write a file beyond a size."""
+    """Limit the size of the files that processes started meanwhile can write."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     yield
@@ -138,13 +138,13 @@ def largest_file(size: int) -> Iterator[None]:
 
 @pytest.mark.slow
 def test_a_full_disk_under_postgres_stores_nothing_of_the_group_and_heals(server: OwnServer) -> None:
-    """The server must not let a table grow any more: PostgreSQL takes that as it takes a full disk."""
+    """The server must not let a table grow any more, which PostgreSQL treats as a full disk."""
     with fresh_schema(server.url) as url, contextlib.closing(open_store(url)) as store:
         store.register(TASKS)
         store.add([batch(DELAY, [1])])
         with contextlib.closing(psycopg.connect(url, autocommit=True)) as connection:
-            # Other ids, until the table is larger than a segment of the log (16 MiB): that must not be what
-            # is too large.
+            # Other ids, until the table is larger than a segment of the log (16 MiB): the limit must not hit
+            # the log.
             connection.execute(
                 "INSERT INTO batch SELECT 0, decode(lpad(to_hex(n), 32, '0'), 'hex'), 0"
                 " FROM generate_series(1, 400000) n"
@@ -167,7 +167,7 @@ def test_a_full_disk_under_postgres_stores_nothing_of_the_group_and_heals(server
 
 
 def fill(url: str, results: Connection) -> None:
-    """Add to a store of which no file may grow beyond 256 KiB, then without that limit."""
+    """Fill a store in which no file may grow beyond 256 KiB, then repeat without that limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with opened(url) as store:
         store.add([batch(DELAY, [1])])
@@ -207,7 +207,7 @@ START = (
     ("then", "ending"), [("input()", signal.SIGKILL), ("", None)], ids=["killed", "ended"]
 )
 def test_the_server_ends_with_the_process_that_started_it(then: str, ending: signal.Signals | None) -> None:
-    """Also when nobody has the time to clean up."""
+    """Even if nobody has the time to clean up."""
     with subprocess.Popen(
         [sys.executable, "-c", START + then],
         cwd=ROOT,

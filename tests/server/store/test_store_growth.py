@@ -1,4 +1,4 @@
-"""How much a sender can make a store grow: a number of bytes for a request and for each code in it."""
+"""How much a sender can make a store grow: a number of bytes per request and per code in it."""
 
 import random
 
@@ -15,7 +15,7 @@ UNIT = Interval(0, 1)
 WIDEST = Task("widest", UNIT, 1.0, epoch_seconds=60, mechanism=OptimalPiecewise(UNIT, 1.0, nodes=32_768))
 SMALL = Task("small", UNIT, 1.0, epoch_seconds=60)
 
-# docs/howto/run-a-server.md states them: for a request, for each code in it, and for what is there anyway.
+# docs/howto/run-a-server.md states them: per request and per code in it, besides the fixed size.
 BYTES = {"sqlite": (130, 12), "postgresql": (300, 200)}
 FIXED = 100_000
 

@@ -83,8 +83,8 @@ def test_a_store_is_merged_once_by_whatever_way_it_comes(store: Store, other: St
             (other, read_export(io.StringIO(text), "a"), "were merged on 1970-05-31"),
             (other, store.export(ids=True), "were merged on 1970-05-31"),
             (store, read_export(io.StringIO(text), "a"), "these reports come from this same store"),
-            (store, other.export(ids=False), "these reports come from this"),  # round about
-            (third, store.export(ids=True), "were merged on"),  # it is in the other one's counts
+            (store, other.export(ids=False), "these reports come from this"),  # in a cycle
+            (third, store.export(ids=True), "were merged on"),  # it is in the other store's counts
         ):
             refused(target, records, words, NOW + 1)
         assert third.counts(DELAY).tolist() == counted(DELAY, [1])
@@ -99,7 +99,7 @@ def test_batches_that_both_counted_are_refused_and_nothing_is_merged(store: Stor
     refused(other, store.export(ids=True), "at least 1 batches are in both")
     assert other.counts(DELAY).tolist() == counted(DELAY, [1])
     assert other.counts(HEADING).sum() == 0
-    other.merge(store.export(ids=False), NOW)  # nothing of the first try is left, its origin neither
+    other.merge(store.export(ids=False), NOW)  # nothing of the first try is left, not even its origin
     assert other.counts(DELAY).tolist() == counted(DELAY, [1, 1, 2])
 
 
@@ -192,7 +192,7 @@ def test_of_two_merges_of_one_source_at_once_one_is_refused(postgres_url: str, s
 
 
 def records(*reports: int, epoch: int = 100, origin: bytes = bytes(16)) -> list[Record]:
-    """Return an export of DELAY: an epoch for each number, which are reports of code 3."""
+    """Return an export of DELAY with an epoch for each number, which is its number of reports of code 3."""
     found: list[Record] = [Header((origin,), sum(reports), ids=False), TaskState(DELAY, None, 0)]
     for number in reports:
         counts = np.zeros(DELAY.mechanism.kernel.codes, np.int64)

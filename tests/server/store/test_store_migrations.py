@@ -1,6 +1,6 @@
-"""Stores of older schemas: told on opening, migrated when asked, in one transaction.
+"""Stores of older schemas: reported on opening, migrated on request, in one transaction.
 
-Schemas after the newest are of these tests alone. What was really released is in `test_store_schemas.py`.
+Schemas after the newest exist in these tests only. `test_store_schemas.py` has the released ones.
 """
 
 import multiprocessing
@@ -34,7 +34,7 @@ NOTE = "ALTER TABLE counts ADD note text NOT NULL DEFAULT 'none';\nUPDATE counts
 
 
 class Old(NamedTuple):
-    """A store of the newest schema with one counted batch, older than those that a test makes known."""
+    """A store of the newest released schema with one counted batch, older than the schemas of a test."""
 
     kind: str
     url: str
@@ -167,7 +167,7 @@ def test_of_two_processes_at_once_one_migrates_and_the_other_has_nothing_to_do(o
     pipes = [SPAWN.Pipe(duplex=False) for _ in range(2)]
     processes = [SPAWN.Process(target=migrate, args=(old.kind, old.url, slow, end)) for _, end in pipes]
     with old.connect() as connection, connection.transaction():
-        connection.execute(postgres._MIGRATION_LOCK)  # until both are there
+        connection.execute(postgres._MIGRATION_LOCK)  # until both processes are waiting
         for process, (receiver, sender) in zip(processes, pipes, strict=True):
             process.start()
             sender.close()  # a process that fails then ends the wait below

@@ -1,4 +1,4 @@
-"""Every store against a model of a few lines, over arbitrary histories."""
+"""Every store compared with a model of a few lines, over arbitrary histories."""
 
 import itertools
 
@@ -30,7 +30,7 @@ Given = tuple[int, int, list[int]]
 
 
 class Model:
-    """What a store must do, with dicts and no durability."""
+    """The required behaviour of a store, with dicts and without durability."""
 
     def __init__(self) -> None:
         self.ids: dict[int, tuple[int, str]] = {}
@@ -58,7 +58,7 @@ class Model:
         return total
 
     def replace(self, name: str, given: list[Given]) -> tuple[set[int], set[int]] | None:
-        """Return the epochs that changed, and those that are closed and would have; None: refused."""
+        """Return the changed epochs, and the closed ones that would have changed; None if refused."""
         new: dict[int, list[int]] = {}
         for _, epoch, codes in given:
             new.setdefault(epoch, []).extend(codes)
@@ -83,7 +83,7 @@ class Model:
         return changed, differ - changed
 
     def drop(self, name: str) -> int | None:
-        """Return how many reports are dropped; None: there is no such source."""
+        """Return the number of dropped reports; None if there is no such source."""
         if name not in self.counts:
             return None
         self.ids = {number: held for number, held in self.ids.items() if held[1] != name}
@@ -128,7 +128,7 @@ def test_any_history_gives_the_counts_of_the_model(url: str, steps: list[tuple[s
     model = Model()
     store = open_store(url)
     store.register([task])
-    for source in store.sources():  # of the history before
+    for source in store.sources():  # of the previous history
         store.drop_source(source.name, closed_too=True)
     for name, value in steps:
         if name == "add":

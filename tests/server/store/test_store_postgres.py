@@ -1,4 +1,4 @@
-"""What only the PostgreSQL store can do wrong."""
+"""Failures that only the PostgreSQL store can have."""
 
 import contextlib
 import threading
@@ -49,16 +49,16 @@ def test_each_process_adds_to_a_shard_of_its_own_until_it_ends(url: str, connect
             first.add([batch(DELAY, [1])])
             second.add([batch(DELAY, [2], number=1)])
             first.vacuum()
-            assert len(shards(connection)) == 2  # both live
+            assert len(shards(connection)) == 2  # both are alive
             assert 0 not in shards(connection)
-        until = time.monotonic() + 60  # the database notices a little later that the second one has gone
+        until = time.monotonic() + 60  # it takes the database a moment to notice that the second one has gone
         while shards(connection)[0] != 0 and time.monotonic() < until:
             first.vacuum()
         assert len(shards(connection)) == 2
         assert shards(connection)[0] == 0  # the second one's
         with opened(url) as third:
             third.add([batch(DELAY, [3], number=2)])
-        first.prune(DELAY, before=1)  # what a server does every hour
+        first.prune(DELAY, before=1)  # as a server does every hour
         assert len(shards(connection)) == 2
         first.add([batch(DELAY, [1], number=3)])
     with opened(url) as last:
@@ -75,7 +75,7 @@ def test_reports_are_counted_while_ids_are_forgotten(store: Store, connection: C
     forgotten: list[int] = []
     pruning = threading.Thread(target=lambda: forgotten.append(store.prune(DELAY, before=20)))
     with connection.transaction():
-        connection.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # holds pruning up
+        connection.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # holds up pruning
         pruning.start()
         number = 200
         while store.add([batch(DELAY, [1], number=number, epoch=10)]) != [CLOSED]:
@@ -88,7 +88,7 @@ def test_reports_are_counted_while_ids_are_forgotten(store: Store, connection: C
 
 
 def until(connection: Connection, query: str, *given: object) -> None:
-    """Wait until a query says so."""
+    """Wait until a query returns true."""
     deadline = time.monotonic() + 60
     while connection.execute(query.encode(), given).fetchone() != (True,):
         assert time.monotonic() < deadline
@@ -96,7 +96,7 @@ def until(connection: Connection, query: str, *given: object) -> None:
 
 
 def waiting(connection: Connection, number: int, *, lock: int = 7241, table: str = "task") -> None:
-    """Wait until so many others wait for the lock that closings take, another one, a row or a table."""
+    """Wait until this many others wait for the lock of closings, or for another one, a row or a table."""
     query = """
         SELECT count(DISTINCT pid) = %s FROM pg_locks
         WHERE (locktype = 'advisory' AND NOT granted AND classid = %s AND objid = 'task'::regclass)
@@ -115,7 +115,7 @@ def test_reports_go_on_while_somebody_waits_to_close_a_task(
     url: str, store: Store, connection: Connection
 ) -> None:
     with opened(url) as other, ThreadPoolExecutor(1) as threads:
-        with connection.transaction():  # a statement of another process that takes long
+        with connection.transaction():  # a slow statement of another process
             connection.execute("SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)")
             closed = threads.submit(other.close_task, HEADING.id, 1)
             for number in range(3):
@@ -143,13 +143,13 @@ def replace_lake(store: Store) -> object:
 def test_nobody_waits_for_a_change_that_takes_long(
     url: str, connection: Connection, change: Callable[[Store], object], refusal: str | None
 ) -> None:
-    """What is closed meanwhile stays as it was."""
+    """An epoch that is closed meanwhile stays unchanged."""
     with opened(url) as store, opened(url) as other, ThreadPoolExecutor(1) as threads:
         store.replace_source("lake", *lake(batch(DELAY, [1], number=1)))
         store.add([batch(WIDE, [1], number=2)])
         assert store.close_task(WIDE.id, 1)
         with connection.transaction():
-            connection.execute("SELECT FROM batch FOR UPDATE")  # holds deletions up
+            connection.execute("SELECT FROM batch FOR UPDATE")  # holds up deletions
             changed = threads.submit(change, store)
             waiting(connection, 1, table="batch")
             assert other.close_task(DELAY.id, 1)
@@ -176,7 +176,7 @@ def insert(connection: Connection, *batches: Batch) -> None:
 
 
 def in_the_way(url: str) -> str:
-    """Return the URL of who is ended where two wait for each other; it comes to that after two seconds."""
+    """Return the URL of the connection that a deadlock ends, which happens after two seconds."""
     return f"{url}%20-cdeadlock_timeout%3D2s"
 
 
@@ -206,7 +206,7 @@ def test_an_import_that_was_in_the_way_of_reports_is_made(url: str, connection: 
 
 
 def test_a_standby_is_left_as_soon_as_there_is_a_primary_but_commands_may_read_it() -> None:
-    """A name leads to the old primary, a standby by now, for some moments after a failover."""
+    """For some moments after a failover, a name leads to the old primary, which is now a standby."""
     with fresh_database() as (url, be_standby), opened(url) as store:
         assert isinstance(store, PostgresStore)
         be_standby(True)
@@ -280,7 +280,7 @@ def test_who_is_alone_and_suspended_keeps_nobody_waiting(
 ) -> None:
     monkeypatch.setattr(locks, "_IDLE", "SET LOCAL idle_in_transaction_session_timeout = '100ms'")
     connection.execute("BEGIN")
-    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # as a merge that brings much
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")  # like a merge with much data
     locks.alone(connection)
     assert store.add([batch(DELAY, [1])]) == [COUNTED]
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
@@ -317,7 +317,7 @@ def test_workers_that_tidy_at_the_same_moment_leave_the_ids_to_one_of_them(
     ):
         first.add([batch(DELAY, [1], number=n, epoch=10) for n in range(100)])
         first.add([batch(DELAY, [2], number=100, epoch=20)])
-        holder.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # a deletion that takes long
+        holder.execute("SELECT FROM batch WHERE epoch = 10 LIMIT 1 FOR UPDATE")  # a slow deletion
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)")
             pruned = [threads.submit(store.prune, DELAY, before=20) for store in (first, second)]
@@ -361,7 +361,7 @@ def test_nobody_waits_for_counts_who_looks_up_a_key(store: Store, connection: Co
 
 
 def test_one_replay_makes_a_group_of_large_batches_no_dearer(url: str) -> None:
-    """The codes of each batch by itself would take a hundred times as much as what they add up to."""
+    """The codes of each batch, one by one, would take a hundred times as much memory as their sums."""
     fine = Task("fine", Interval(0, 1), 1.0, mechanism=OptimalPiecewise(Interval(0, 1), 1.0, nodes=20_000))
     codes = list(range(fine.mechanism.kernel.codes))
     with opened(url) as store:

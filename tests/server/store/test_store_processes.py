@@ -1,4 +1,4 @@
-"""Several processes on one store, and what happens when one of them is killed."""
+"""Several processes on one store, one of which may be killed."""
 
 import contextlib
 import multiprocessing
@@ -28,7 +28,7 @@ GROUP = 20
 
 
 def write(url: str, writer: int, results: Connection) -> None:
-    """Add groups of batches: half of each group is this writer's own, the other half everybody's."""
+    """Add groups of batches: half of each group belongs to this writer, the other half to all."""
     with opened(url) as store:
         new = 0
         for group in range(GROUPS):
@@ -37,7 +37,7 @@ def write(url: str, writer: int, results: Connection) -> None:
             ]
             shared = [batch(DELAY, [100], number=GROUP * group + n) for n in range(GROUP)]
             if writer % 2:
-                shared.reverse()  # opposite orders: what deadlocks unless the store sorts
+                shared.reverse()  # opposite orders, a deadlock unless the store sorts
             new += store.add(own + shared).count(COUNTED)
     results.send(new)
 
@@ -105,7 +105,7 @@ def add_one(url: str) -> None:
 def test_a_postgres_writer_that_ends_between_id_and_counts_leaves_both_or_neither(
     postgres_url: str, end: str
 ) -> None:
-    """Its statement is held up after the ids and before the counts; then one of them is killed, or both."""
+    """A statement is stopped between ids and counts; then one process is killed, or both."""
     with (
         opened(postgres_url) as store,
         contextlib.closing(psycopg.connect(postgres_url, autocommit=True)) as connection,
@@ -130,7 +130,7 @@ def test_a_postgres_writer_that_ends_between_id_and_counts_leaves_both_or_neithe
         if end == "its backend":
             connection.execute("SELECT pg_terminate_backend(%s, 10000)", backend)
         connection.execute("SELECT pg_advisory_unlock(99)")
-        # The server finishes the statement of a client that is gone: as if the reply had been lost.
+        # The server finishes the statement of a client that is gone, as if the reply had been lost.
         expected = REPLAYED if end == "the process" else COUNTED
         assert store.add([batch(DELAY, [1])]) == [expected]
         assert store.counts(DELAY).sum() == store.report_count(DELAY) == 1
@@ -138,7 +138,7 @@ def test_a_postgres_writer_that_ends_between_id_and_counts_leaves_both_or_neithe
 
 @pytest.mark.slow
 def test_all_that_changes_a_store_at_the_same_time_loses_nothing(url: str, tmp_path: Path) -> None:
-    """Seconds of a soak."""
+    """Runs a soak for some seconds."""
     found = Race(url, tmp_path, seed=1).run(4.0)
     assert found.wrong == []
     assert len(found.done) > 3

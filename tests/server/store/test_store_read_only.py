@@ -1,4 +1,4 @@
-"""A store that is opened for reading only: nothing of it changes, while servers go on writing."""
+"""A store that is opened read-only stays unchanged while servers go on writing."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_nothing_can_be_changed(url: str) -> None:
         with closing(open_store(url, read_only=True)) as store:
             for name, change in CHANGES.items():
                 if name == "vacuum" and url.startswith("postgresql"):
-                    continue  # it changes nothing that is kept
+                    continue  # it changes no stored data
                 with pytest.raises((StoreError, ParameterError)) as raised:
                     change(store)
                 assert name == "merge" or isinstance(raised.value, StoreError), name
@@ -136,7 +136,7 @@ def test_a_server_that_starts_while_a_file_is_read_is_noticed(path: Path) -> Non
 
 
 def test_a_file_with_a_journal_of_its_own_is_read_as_it_is(path: Path, tmp_path: Path) -> None:
-    """A copy that VACUUM INTO made keeps no write-ahead log; reading does not make it keep one."""
+    """A copy made by VACUUM INTO has no write-ahead log, and reading does not create one."""
     copy = tmp_path / "copy" / "copy.db"
     copy.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:

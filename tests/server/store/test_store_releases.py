@@ -1,4 +1,4 @@
-"""The contract of stores that release closed epochs: decided once, frozen, the same for all who open them."""
+"""The contract of stores that release closed epochs: decided once, frozen, the same for all readers."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -33,12 +33,12 @@ def other(tmp_path: Path) -> Iterator[Store]:
 
 
 def run(*args: str) -> str:
-    """Return what a command says, whether it succeeds or not."""
+    """Return the output of a command, whether it succeeds or not."""
     return commands.run(*args).output
 
 
 def reported(store: Store, reports: dict[int, int], *, first: int = 0) -> None:
-    """Report so many times of each epoch, one report a batch."""
+    """Report this many times in each epoch, one report per batch."""
     batches = [(epoch, k) for epoch, n in reports.items() for k in range(n)]
     sent = [batch(DELAY, [k % 7], number=first + i, epoch=epoch) for i, (epoch, k) in enumerate(batches)]
     assert set(store.add(sent)) == {COUNTED}
@@ -63,7 +63,7 @@ def test_closed_epochs_with_enough_reports_are_released_and_no_others(store: Sto
 def test_what_is_decided_is_never_decided_again(store: Store) -> None:
     reported(store, {90: 5, 91: 2, 95: 1})
     store.release(DELAY, 93, least=3)
-    assert store.release(DELAY, 92, least=1) == Closing()  # also of a clock that went back
+    assert store.release(DELAY, 92, least=1) == Closing()  # also after the clock went back
     assert store.release(DELAY, 93, least=1) == Closing()
     assert store.release(DELAY, 94, least=1) == Closing()
     assert store.released(DELAY) == {90: 5}
@@ -73,7 +73,7 @@ def test_what_is_decided_is_never_decided_again(store: Store) -> None:
 
 
 def test_the_newest_epoch_is_closed_too_and_nothing_of_a_task_without_reports(store: Store) -> None:
-    """A survey that has ended is released to its end; a clock that was wrong when it began closes nothing."""
+    """A finished survey is released to its end; a clock that was wrong at its start closes nothing."""
     assert store.release(DELAY, 500) == Closing()
     assert store.decided(DELAY) == Decided(0, 0)
     reported(store, {100: 1})
@@ -117,7 +117,7 @@ def test_a_merge_adds_nothing_to_a_released_epoch(store: Store, other: Store, id
     assert store.merge(other.export(ids=ids), NOW) == 4
     assert store.released(DELAY) == {90: 5}
     assert store.counts_by_epoch(DELAY)[90].tolist() == before
-    # What is closed and not released is counted, and never shown.
+    # Closed epochs that were not released are counted, and never shown.
     assert store.reports_by_epoch(DELAY) == {90: 5, 91: 1, 95: 2, 96: 1}
     assert store.release(DELAY, 94) == Closing()
     assert store.report_count(DELAY) == 9
@@ -127,7 +127,7 @@ def test_a_merge_adds_nothing_to_a_released_epoch(store: Store, other: Store, id
 def test_an_epoch_that_is_released_there_and_has_reports_here_is_never_shown(
     store: Store, other: Store
 ) -> None:
-    """Its counts here would be those that were shown there and a few more."""
+    """Its counts here would be the counts that were shown there plus a few more."""
     other.register(TASKS)
     reported(other, {90: 4, 91: 3}, first=1000)
     other.release(DELAY, 93)
@@ -136,7 +136,7 @@ def test_an_epoch_that_is_released_there_and_has_reports_here_is_never_shown(
     assert store.released(DELAY) == {91: 3}
     changes = store.decided(DELAY)
     assert changes.before == 93
-    assert changes.changes > 0  # what servers keep of it is computed again
+    assert changes.changes > 0  # cached results of servers are computed again
     assert store.release(DELAY, 94) == Closing()
     assert store.check() == []
 
@@ -198,7 +198,7 @@ def test_an_export_of_what_is_released_has_nothing_else(
 def test_commands_say_that_their_numbers_are_live_where_the_server_shows_closed_epochs(
     store: Store, url: str, tmp_path: Path
 ) -> None:
-    """The store remembers it, also before it has decided anything."""
+    """The store remembers the setting, even before it has decided anything."""
     reported(store, {90: 3})
     DELAY.save(tmp_path / "delay.json")
     for closed in (0, 1):

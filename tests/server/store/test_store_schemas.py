@@ -1,7 +1,7 @@
-"""Stores that every earlier schema wrote, frozen with what is in them, still open and lose nothing.
+"""Stores of every earlier schema, frozen with their content, still open and lose nothing.
 
-A new schema is frozen with ``python -m tests.server.store.test_store_schemas``, which writes the file of the
-newest one. Files of older schemas never change: such stores exist.
+Freeze a new schema with ``python -m tests.server.store.test_store_schemas``, which writes the file of the
+newest schema. Files of older schemas never change, because such stores exist.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def test_compatibility_names_every_schema(kind: str, title: str) -> None:
 
 
 def fill(url: str) -> None:
-    """Write a store with what this arcwise can."""
+    """Fill a store with every kind of data of this version."""
     with opened(url, [DELAY, HEADING]) as store:
         store.add([batch(DELAY, [0], number=9, epoch=9), OLD, SHUT])
         staging(store).add_staged([NEW])
@@ -100,7 +100,7 @@ def dump_sqlite(path: Path) -> str:
 
 
 def dump_postgres(url: str, migrations: list[Migration]) -> str:
-    """Return the scripts that made the tables, and the rows: the text depends on no version of a tool."""
+    """Return the scripts that made the tables, and the rows; the text does not depend on a tool's version."""
     with closing(psycopg.connect(url)) as connection:
         ((version,),) = connection.execute("SELECT version FROM arcwise_schema").fetchall()
         text = [step.script for step in migrations if step.version <= version]
@@ -132,7 +132,7 @@ def restore(kind: str, version: int, url: str) -> None:
 
 
 def tables(kind: str, url: str) -> list[tuple[Any, ...]]:
-    """Return the definition of everything in a store but its rows."""
+    """Return the definition of everything in a store except its rows."""
     if kind == "sqlite":
         with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
             return connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
@@ -153,7 +153,7 @@ FROZEN = [(kind, step.version) for kind, steps in KINDS.items() for step in step
 
 @pytest.fixture(params=FROZEN, ids=lambda frozen: f"{frozen[0]}-{frozen[1]}")
 def frozen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, int, str]]:
-    """Yield the kind, the schema and the URL of a store that was frozen."""
+    """Yield the kind, the schema and the URL of a frozen store."""
     kind, version = request.param
     with URLS[kind](tmp_path / "old") as url:
         restore(kind, version, url)
@@ -161,7 +161,7 @@ def frozen(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str
 
 
 def test_every_schema_is_frozen() -> None:
-    """A schema without a file: run this module, look at what it wrote, and commit it."""
+    """If a schema has no file: run this module, look at its output, and commit it."""
     names = {path.stem for path in FOLDER.iterdir()}
     assert names == {f"{kind}_{version}" for kind, version in FROZEN}
 
@@ -223,7 +223,7 @@ def test_a_migrated_store_has_the_tables_of_a_new_one(frozen: tuple[str, int, st
 def test_a_frozen_store_is_what_its_migrations_make(
     frozen: tuple[str, int, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A migration that was released must not be edited: a store of its schema would be another one."""
+    """A released migration must not be edited, because a store of its schema would then differ."""
     kind, version, url = frozen
     with URLS[kind](tmp_path / "made") as made:
         if kind == "sqlite":

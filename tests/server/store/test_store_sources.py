@@ -1,4 +1,4 @@
-"""The contract of every store: sources, whose counts of an epoch are replaced and never added to."""
+"""The contract of every store: sources, whose counts of an epoch are replaced and never added up."""
 
 import threading
 import time
@@ -359,7 +359,7 @@ def test_a_merge_without_ids_leaves_a_source_that_can_be_replaced(store: Store, 
 
 
 def test_adding_while_a_source_is_replaced(opener: Opener) -> None:
-    """Servers go on meanwhile; afterwards the batches of the source are replays to them."""
+    """Servers continue meanwhile; afterwards they treat the batches of the source as replays."""
     contested = [batch(DELAY, [1], number=n) for n in range(600)]
     theirs = [batch(DELAY, [2], number=1_000 + n) for n in range(600)]
     with opener() as adding, opener() as replacing, ThreadPoolExecutor(1) as threads:
@@ -401,7 +401,7 @@ def test_of_a_server_and_a_source_with_the_same_batches_one_counts_them(opener: 
 def test_a_source_that_is_dropped_between_two_looks_leaves_no_small_group(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an epoch that has reports enough with the source, readers must not see what is left without it."""
+    """If an epoch has enough reports only with the source, readers must not see the rest without it."""
     store.add([batch(DELAY, [1, 2, 3])])
     store.replace_source("lake", *lake(batch(DELAY, [4] * 200, number=1)))
     estimates = Estimates(lambda: store, is_live=lambda _: True, min_reports=100, min_reports_days=1)

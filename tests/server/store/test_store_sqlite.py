@@ -1,4 +1,4 @@
-"""What only the SQLite store can do wrong."""
+"""Failures that only the SQLite store can have."""
 
 import contextlib
 import os
@@ -86,7 +86,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
-    """Under each name SQLite would keep a log of its own, and one would overwrite what the other wrote."""
+    """SQLite would keep a separate log under each name, and one would overwrite the other's data."""
     url, second = f"sqlite:///{tmp_path / 'a.db'}", tmp_path / "second.db"
     open_store(url).close()
     os.link(tmp_path / "a.db", second)
@@ -101,7 +101,7 @@ def test_a_file_with_a_second_name_is_refused(tmp_path: Path) -> None:
     ("away", "replaced"),
     [
         *product(["a.db", "a.db-wal", "a.db-shm", "."], ["", "copy"]),
-        ("a.db", "link"),  # who opens it next keeps a log beside the file, not beside the link
+        ("a.db", "link"),  # the next process to open it keeps a log next to the file, not next to the link
     ],
 )
 def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
@@ -137,7 +137,7 @@ def test_nothing_is_written_to_a_file_that_is_not_at_its_path(
 def test_nothing_is_written_to_a_file_that_its_path_does_not_lead_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, link: str, turned_to: str
 ) -> None:
-    """A link on the path is turned elsewhere: who opens the store next would not find what was counted."""
+    """A link on the path is changed, so the next process to open the store would not find the counts."""
     monkeypatch.chdir(tmp_path)
     folders = [tmp_path / name for name in ("a", "b", "elsewhere")]
     for folder in folders:
@@ -154,7 +154,7 @@ def test_nothing_is_written_to_a_file_that_its_path_does_not_lead_to(
         (tmp_path / "new").replace(turned)
 
     with contextlib.closing(open_store(f"sqlite:///{path}")) as store:
-        monkeypatch.chdir(tmp_path / "elsewhere")  # a relative path is that of the start
+        monkeypatch.chdir(tmp_path / "elsewhere")  # a relative path starts at the start folder
         store.register([DELAY])
         assert store.add([batch(DELAY, [1])]) == [COUNTED]
         if turned_to == "b":
@@ -320,10 +320,10 @@ def test_nobody_else_reads_the_files_of_a_store(tmp_path: Path) -> None:
         modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
         log = (tmp_path / "real.db-wal").stat().st_size
         assert log > 0
-        assert store.size == file.stat().st_size + log  # its log stands beside the file, not beside the link
+        assert store.size == file.stat().st_size + log  # its log is next to the file, not next to the link
         assert not store.is_readable_by_others
     assert modes == dict.fromkeys(("link.db", "real.db", "real.db-shm", "real.db-wal"), 0o600)
-    file.chmod(0o640)  # whoever wants others to read it says so once
+    file.chmod(0o640)  # to share it, the owner sets the mode once
     with contextlib.closing(open_store(f"sqlite:///{file}")) as store:
         assert store.counts(DELAY).sum() == 1
         assert (tmp_path / "real.db-wal").stat().st_mode & 0o777 == 0o640
@@ -343,14 +343,14 @@ def test_nobody_else_reads_an_export(tmp_path: Path) -> None:
 
 
 def test_a_commit_reaches_the_disk_on_every_system(store: SQLiteStore) -> None:
-    """On macOS, fsync alone leaves data in the disk's cache; elsewhere the last settings do nothing."""
+    """On macOS, fsync alone leaves data in the disk's cache; elsewhere the last settings have no effect."""
     settings = {"journal_mode": "wal", "synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1}
     for name, value in settings.items():
         assert store._database.writer.execute(f"PRAGMA {name}").fetchone() == (value,)
 
 
 def test_a_writer_tries_again_and_again_while_another_process_writes(store: SQLiteStore, path: Path) -> None:
-    """In SQLite's own pauses, of up to 100 ms, others that write all the time would always come first."""
+    """SQLite itself pauses for up to 100 ms, in which processes that write all the time would always win."""
     tries: list[str] = []
     store._database.writer.set_trace_callback(tries.append)
     with (

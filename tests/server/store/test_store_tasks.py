@@ -37,7 +37,7 @@ def test_a_closed_task_takes_no_reports_and_keeps_its_counts(opener: Opener) -> 
         assert other.open_task(DELAY.id)
         assert not other.open_task(DELAY.id)
         assert store.add([first, second]) == [REPLAYED, COUNTED]
-        assert not store.close_task("ab" * 32, 5_000)  # which nobody registered
+        assert not store.close_task("ab" * 32, 5_000)  # an unregistered task
         assert not store.open_task("ab" * 32)
 
 
@@ -64,7 +64,7 @@ def test_of_two_tasks_of_a_name_one_is_opened_whoever_asks(opener: Opener) -> No
                 one.register(pair)
                 for task in pair:
                     one.close_task(task.id, 5_000)
-        assert not one.open_alone(pair[0], again=False)  # what is known stays closed
+        assert not one.open_alone(pair[0], again=False)  # known tasks stay closed
         assert one.open_alone(pair[0], again=True)
         assert not one.open_alone(pair[0], again=True)
 

@@ -1,4 +1,4 @@
-"""Which batches a server's writer commits together."""
+"""The batches that a server's writer commits together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUMS = 2 * CODES
 
 
 class Recording:
-    """A store, and the numbers of the batches of every group that it was given."""
+    """A store that records the numbers of the batches in each group."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -43,9 +43,10 @@ def wide(number: int, epoch: int, codes: int) -> Batch:
     [
         # All of one epoch add up to no more sums than the task has codes.
         ([wide(number, 100, CODES) for number in range(9)], [[*range(9)]]),
-        # Of many epochs each adds sums of its own: the oldest, and what there is room for.
+        # Of many epochs, each adds its own sums: the oldest batch goes first, and then as many as there is
+        # room for.
         ([wide(number, 100 + number, CODES) for number in range(5)], [[0, 1], [2, 3], [4]]),
-        # A small one does not wait for them, nor they for small ones.
+        # Small batches do not wait for them, nor do they wait for small ones.
         (
             [*(wide(number, 100 + number, CODES) for number in range(4)), batch(DELAY, [1], number=9)],
             [[0, 9], [1, 2], [3]],
@@ -79,7 +80,7 @@ def test_every_second_group_has_small_batches_alone(tmp_path: Path, monkeypatch:
 
 
 def written(folder: Path, batches: list[Batch]) -> list[list[int]]:
-    """Let all batches wait at once, and return the numbers of those that were committed together."""
+    """Let all batches wait together, and return the numbers of those that were committed together."""
     codes = {bytes.fromhex(task.id): task.mechanism.kernel.codes for task in TASKS}
 
     async def main(store: Recording) -> None:
@@ -98,7 +99,7 @@ def written(folder: Path, batches: list[Batch]) -> list[list[int]]:
 
 
 def test_large_batches_leave_room_for_small_ones(tmp_path: Path) -> None:
-    """They fill half of it, whatever its size: the first one always fits."""
+    """Large batches fill at most half of a group; the first one always fits."""
     size = 20_000
     most = 3 * batch_bytes(size)
 

@@ -1,1 +1,1 @@
-"""A server among clients that mean it harm: ``python -m tests.soak.hostile``."""
+"""A server among hostile clients: ``python -m tests.soak.hostile``."""

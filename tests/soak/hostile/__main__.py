@@ -1,12 +1,13 @@
-"""A server among clients that mean it harm: ``python -m tests.soak.hostile [--seed 7] [--scale 1]``. Minutes.
+"""A server among hostile clients: ``python -m tests.soak.hostile [--seed 7] [--scale 1]``. Takes minutes.
 
-Each part has an `arcwise serve` process of its own on one SQLite store: 10^5 bodies that are nearly batches,
-2·10^4 requests that are nearly HTTP, slow heads and bodies, a thousand idle connections, answers that nobody
-takes, ten times what the store takes. Beside them an honest client reports. After each part: no status 500,
-no trace of an exception in the log, memory within its bound, the store whole, in it exactly the batches that
-were acknowledged (and of those that were cut off any), and an honest report is acknowledged at once.
+Each part has its own `arcwise serve` process on one SQLite store: 10^5 bodies that are nearly batches, 2·10^4
+requests that are nearly HTTP, slow heads and bodies, a thousand idle connections, answers that nobody takes,
+ten times the store's throughput. Meanwhile an honest client reports. After each part there must be no status
+500 and no trace of an exception in the log, and memory must be within its bound. The store must be intact and
+hold exactly the acknowledged batches (and any of those that were cut off). An honest report must be
+acknowledged immediately.
 
-It exits with 1 when one of that does not hold.
+The program exits with 1 if any of this does not hold.
 """
 
 from __future__ import annotations
@@ -36,35 +37,35 @@ TASKS = [
     Task("wide", DOMAIN, 1.0, mechanism=OptimalPiecewise(DOMAIN, 1.0, nodes=300)),
     Task("large", DOMAIN, 1.0, mechanism=DesignedTable(DOMAIN, 1.0, rows=[ROW] * 400, units=UNITS)),
 ]
-"""Codes of one byte, codes of two, and one whose definition makes a list of tasks of 0.8 MB."""
+"""Codes of one byte, codes of two, and a task whose definition makes a list of tasks of 0.8 MB."""
 AT_ONCE = 5.0
 """Seconds that an honest report may take, on a machine that is busy with both sides."""
 
 
 class Found(NamedTuple):
-    """What a part found."""
+    """The result of a part."""
 
     statuses: dict[int, int]
-    """How often each was answered; 0: none."""
+    """The number of answers by status; 0: no answer."""
     grown: int
-    """Bytes by which the server grew at most."""
+    """The largest growth of the server in bytes."""
     slowest: float
-    """Seconds that an honest report took at most."""
+    """The longest time of an honest report in seconds."""
     seconds: float
     acknowledged: int
     """Batches."""
     violations: list[str]
-    """What must not have happened."""
+    """Events that must not happen."""
 
 
 def run_part(part: Part, *, seed: int, scale: float) -> Found:
-    """Serve from an empty store, attack, and look at what is left."""
+    """Serve from an empty store, attack, and check the remaining state."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for task in TASKS:
             task.save(folder / f"{task.name}.json")
         book = Book(folder, TASKS)
-        # Open: the gate of a server without keys would turn away what looks like a proxy's before it is read.
+        # Open: a server without keys refuses requests that look proxied before it reads them.
         with serving(folder, "--open", *part.options) as (url, process):
             attack = Attack(url, TASKS, book, seed)
             asyncio.run(_report(attack, 100))  # everything is loaded
@@ -98,7 +99,7 @@ async def _attack(attack: Attack, part: Part, scale: float) -> float:
 
 
 async def _report(attack: Attack, count: int) -> float:
-    """Send honest reports one after the other; return the longest that one took."""
+    """Send honest reports one after the other; return the longest time that one took."""
     wire, slowest = Wire(attack.url), 0.0
     for _ in range(count):
         slowest = max(slowest, await report_once(attack, wire, attack.generator))

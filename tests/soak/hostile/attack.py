@@ -1,4 +1,4 @@
-"""Attacks on a server while it runs, each with the server's options, and the honest client beside them."""
+"""Attacks on a running server, each with the server's options, and the honest client next to them."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ class Attack:
         self.book = book
         self.generator = random.Random(seed)
         self.statuses: Counter[int] = Counter()
-        """How often each was answered; 0: the connection ended without an answer."""
+        """The number of answers by status; 0: the connection ended without an answer."""
         self.violations: list[str] = []
-        """What must not have happened, a sentence each."""
+        """Events that must not happen, a sentence each."""
 
     def note(self, what: str, statuses: list[int], allowed: set[int]) -> None:
-        """Count answers, and take down those that are not allowed."""
+        """Count answers, and record those that are not allowed."""
         self.statuses.update(statuses)
         wrong = set(statuses) - allowed
         if wrong:
             self.violations.append(f"{what}: answered {sorted(wrong)}")
 
     async def many(self, number: int, work: Callable[[], Awaitable[None]]) -> None:
-        """Do `work` so many times at once."""
+        """Do `work` this many times in parallel."""
         await asyncio.gather(*(work() for _ in range(number)))
 
 
@@ -52,15 +52,15 @@ class Part(NamedTuple):
     options: tuple[str, ...]
     """Of `arcwise serve`."""
     grows: int
-    """MiB by which the server may grow at most."""
+    """The limit of the server's growth in MiB."""
     attack: Callable[[Attack, float], Awaitable[None]]
-    """Takes the attack and how much of it: 1 is all."""
+    """Takes the attack and its scale: 1 is all."""
     beside: bool = True
     """Whether an honest client reports meanwhile, and must always be answered 204."""
 
 
 async def report_once(attack: Attack, wire: Wire, generator: random.Random) -> float:
-    """Send an honest report, which must be taken; return the seconds until its answer."""
+    """Send an honest report, which must be accepted; return the seconds until its answer."""
     batch = fresh(generator, attack.tasks[0])
     attack.book.sent(batch)
     start = time.perf_counter()
@@ -72,7 +72,7 @@ async def report_once(attack: Attack, wire: Wire, generator: random.Random) -> f
 
 
 async def report_honestly(attack: Attack, stop: asyncio.Event) -> float:
-    """Report until told to stop; return the longest that an answer took."""
+    """Report until stopped; return the longest time of an answer."""
     wire, slowest = Wire(attack.url), 0.0
     generator = random.Random(attack.generator.random())
     while not stop.is_set():
@@ -83,7 +83,7 @@ async def report_honestly(attack: Attack, stop: asyncio.Event) -> float:
 
 
 _SHORT = ("--header-seconds", "1", "--body-seconds", "1")
-# In which a busy machine sends what is good.
+# Time enough for a busy machine to send valid requests.
 _LONGER = ("--header-seconds", "10", "--body-seconds", "3")
 _QUEUE = (
     "--max-waiting-bytes",
@@ -93,7 +93,7 @@ _QUEUE = (
     "--max-reading-bytes",
     str(4 << 20),
 )
-# Beside what is unread each of forty connections may hold an answer of 0.8 MB that waits for its turn.
+# Besides unread bytes, each of forty connections may hold an answer of 0.8 MB that waits for its turn.
 _UNREAD = ("--answer-seconds", "0.5", "--max-unread-bytes", str(4 << 20))
 
 PARTS = {

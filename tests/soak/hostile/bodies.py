@@ -20,24 +20,24 @@ RETENTION_DAYS, DAYS_AHEAD = 30, 1
 
 
 class Sample(NamedTuple):
-    """A body, and the task to whose path it goes."""
+    """A body, and the task that its path names."""
 
     task: Task
     body: bytes
 
 
 def fresh(generator: random.Random, task: Task, codes: int = 3) -> Batch:
-    """Return a batch of this moment under an id of its own."""
+    """Return a batch of this moment under a new id."""
     kernel_codes = task.mechanism.kernel.codes
     packed = pack_codes([generator.randrange(kernel_codes) for _ in range(codes)], code_width(kernel_codes))
     return Batch(bytes.fromhex(task.id), generator.randbytes(16), task.epoch(time.time()), packed)
 
 
 def batch_in(task: Task, body: bytes) -> Batch | None:
-    """Return the batch that a body is, by the protocol page and without the library's decoder, or None."""
+    """Return the batch in a body, by the protocol page and without the library's decoder, or None."""
     try:
         fields = msgpack.unpackb(body, strict_map_key=False)
-    except Exception:  # whatever it is, it is no batch
+    except Exception:  # for any error, it is not a batch
         return None
     kinds = list(map(type, fields)) if type(fields) is list else []
     if kinds != [int, bytes, bytes, int, bytes] or fields[0] != 1:
@@ -152,7 +152,7 @@ def _field_changed(generator: random.Random, task: Task) -> bytes:
 
 
 def _other_form(generator: random.Random, task: Task) -> bytes:
-    """Return a batch in longer forms than an encoder takes: still a batch."""
+    """Return a batch in longer forms than an encoder uses: still a batch."""
     batch = fresh(generator, task)
     parts = [b"\xdd\x00\x00\x00\x05", b"\xd3" + (1).to_bytes(8, "big")]
     parts += [b"\xc6" + len(part).to_bytes(4, "big") + part for part in (batch.task_id, batch.batch_id)]

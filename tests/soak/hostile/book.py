@@ -1,4 +1,4 @@
-"""What was sent and acknowledged, against what a store holds; and connections that say little about HTTP."""
+"""Sent and acknowledged batches, compared with a store; and connections with little knowledge of HTTP."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PATIENCE = 60.0
 
 
 class Answer(NamedTuple):
-    """A status, 0 where the connection ended without one, and whether it came as a problem document."""
+    """A status, 0 if the connection ended without one, and whether it came as a problem document."""
 
     status: int
     is_problem: bool = False
@@ -48,7 +48,7 @@ class Book:
         self._batches.setdefault(batch.batch_id, batch)
 
     def answered(self, batch: Batch, status: int) -> None:
-        """Enter what became of it; without an answer (0) it may have been counted."""
+        """Record the outcome of a batch; without an answer (0) it may have been counted."""
         if status == 204:
             self._acknowledged.add(batch.batch_id)
         elif status:
@@ -65,7 +65,7 @@ class Book:
             return {name for (name,) in connection.execute("SELECT id FROM batch")}
 
     def problems(self) -> list[str]:
-        """Return in what the store differs from what was acknowledged, a sentence each."""
+        """Return the differences between the store and the acknowledged batches, a sentence each."""
         stored = self.stored()
         found = []
         refused = self._refused - self._acknowledged
@@ -95,14 +95,14 @@ class Book:
 
 
 def head(task_id: str, *lines: str, method: str = "POST", path: str | None = None) -> bytes:
-    """Return the head of a request that brings a batch, with these lines at its end."""
+    """Return the head of a request with a batch, with these lines at its end."""
     path = f"/v1/tasks/{task_id}/reports" if path is None else path
     start = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {MEDIA_TYPE}\r\n"
     return "".join([start, *(f"{line}\r\n" for line in lines), "\r\n"]).encode("latin-1")
 
 
 class Wire:
-    """Requests on one connection, one after the other, and on a new one where it was closed."""
+    """Requests on one connection, one after the other, and on a new one if it was closed."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -110,11 +110,11 @@ class Wire:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, task_id: str, body: bytes) -> Answer:
-        """Send a body, and return how it was answered."""
+        """Send a body, and return its answer."""
         return await self.ask(head(task_id, f"Content-Length: {len(body)}") + body)
 
     async def ask(self, request: bytes) -> Answer:
-        """Send a request, and return how it was answered."""
+        """Send a request, and return its answer."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._address)
         reader, writer = self._streams
@@ -146,9 +146,9 @@ async def _one_answer(reader: asyncio.StreamReader) -> bytes:
 
 
 async def exchange(url: str, parts: list[bytes], *, end: str, expected: int, seconds: float) -> list[int]:
-    """Send parts on a connection of their own; return the statuses of the answers.
+    """Send parts on a separate connection; return the statuses of the answers.
 
-    The `end` is to "wait" for so many answers or so long, to "half" close and wait, or to "reset".
+    The `end` is to "wait" for this many answers or this long, to "half" close and wait, or to "reset".
     """
     parsed = urlsplit(url)
     reader, writer = await asyncio.open_connection(parsed.hostname, parsed.port)
@@ -174,6 +174,6 @@ async def exchange(url: str, parts: list[bytes], *, end: str, expected: int, sec
 
 
 def statuses_in(received: bytes | bytearray) -> list[int]:
-    """Return the statuses of answers, but for those that only ask to go on."""
+    """Return the statuses of answers, except those that only ask to go on."""
     found = [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
     return [status for status in found if status != 100]

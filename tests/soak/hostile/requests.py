@@ -1,4 +1,4 @@
-"""Requests that are nearly HTTP: each with a good batch in it, which must be counted, or must not be."""
+"""Requests that are nearly HTTP: each holds a valid batch, which must be counted, or must not be."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class Request(NamedTuple):
-    """What goes over one connection, the parts one after the other."""
+    """The data of one connection, the parts one after the other."""
 
     parts: list[bytes]
     batches: list[Batch]
-    """Those in it that a server may count."""
+    """The batches in it that a server may count."""
     end: str = "wait"
     """How the connection ends; see `book.exchange`."""
     must: bool = False
     """Whether each of the batches must be answered 204."""
     kind: str = ""
-    """What it is, for messages."""
+    """A description, for messages."""
 
 
 def requests(generator: random.Random, task: Task) -> Iterator[Request]:
@@ -39,7 +39,7 @@ def requests(generator: random.Random, task: Task) -> Iterator[Request]:
 
 
 def _whole(batch: Batch, *lines: str, **start: str) -> bytes:
-    """Return a request that brings a batch, with these lines in its head."""
+    """Return a request with a batch, with these lines in its head."""
     body = encode_batch(batch)
     return head(batch.task_id.hex(), *lines, f"Content-Length: {len(body)}", **start) + body
 
@@ -119,7 +119,7 @@ def _strange_header(generator: random.Random, task: Task) -> Request:
 
 
 def _long_head(generator: random.Random, task: Task) -> Request:
-    """Return a head beyond the bound, which holds for what comes in several pieces."""
+    """Return a head beyond the bound, which also applies to heads in several pieces."""
     batch = fresh(generator, task)
     line = generator.choice(("X: " + "y" * 40_000, "\r\n".join(f"X{number}: 1" for number in range(8000))))
     return Request([_whole(batch, line)], [batch])
@@ -219,7 +219,7 @@ def _ahead(generator: random.Random, task: Task) -> Request:
 
 
 def _hidden(generator: random.Random, task: Task) -> Request:
-    """Return a request in the body of another, which is answered without being read, or is no batch."""
+    """Return a request in the body of another, which is answered without being read, or is not a batch."""
     hidden = _whole(fresh(generator, task))
     path = generator.choice(("/nothing", None))
     return Request([head(task.id, f"Content-Length: {len(hidden)}", path=path) + hidden], [])

@@ -1,4 +1,4 @@
-"""Senders of what is nearly right and of far too much, and clients that hold on to their connections."""
+"""Senders of nearly valid data and of far too much, and clients that hold on to their connections."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 async def send_bodies(attack: Attack, scale: float) -> None:
-    """Send bodies that are nearly batches: those that are batches are counted, whatever made them."""
+    """Send bodies that are nearly batches; those that are batches are counted, even if random."""
     samples = itertools.islice(bodies(attack.generator, attack.tasks), int(1e5 * scale))
     await attack.many(16, lambda: _send_all(attack, samples))
 
@@ -59,7 +59,7 @@ def _judge(attack: Attack, answer: Answer, body: bytes, *, is_batch: bool) -> No
 
 
 async def send_requests(attack: Attack, scale: float) -> None:
-    """Send requests that are nearly HTTP; what is counted was acknowledged, or left without an answer."""
+    """Send requests that are nearly HTTP; counted batches were acknowledged, or left without an answer."""
     cases = itertools.islice(requests(attack.generator, attack.tasks[0]), int(2e4 * scale))
     open_ended: list[tuple[set[bytes], int, int]] = []
 
@@ -97,9 +97,10 @@ async def send_requests(attack: Attack, scale: float) -> None:
 
 
 async def flood(attack: Attack, scale: float) -> None:
-    """Send ten times what the store takes, because somebody holds its lock nearly all the time.
+    """Send ten times the store's throughput, which is low because its lock is held nearly all the time.
 
-    It lasts as long as the scale says, on a busy machine until it is one, and at most a minute longer.
+    It lasts as long as the scale says; on a busy machine it goes on until the flood is one, at most a minute
+    longer.
     """
     stop = threading.Event()
     locker = threading.Thread(target=_hold_the_lock, args=(attack.book.path, stop))
@@ -142,7 +143,7 @@ def _hold_the_lock(path: object, stop: threading.Event) -> None:
 
 
 async def be_slow(attack: Attack, scale: float) -> None:
-    """Send heads and bodies that do not end, a byte at a time: cut, or 408, within the deadline."""
+    """Send endless heads and bodies, a byte at a time: they are cut, or get 408, within the deadline."""
     task = attack.tasks[0]
     kinds = [
         (b"", b""),
@@ -192,7 +193,7 @@ async def _drip(url: str, parts: Iterator[bytes]) -> list[int]:
 
 
 async def be_idle(attack: Attack, scale: float) -> None:
-    """Hold connections that say nothing, or half a head."""
+    """Hold connections that send nothing, or half a head."""
     parsed = urlsplit(attack.url)
     held = []
     for number in range(max(100, round(1000 * scale))):
@@ -207,7 +208,7 @@ async def be_idle(attack: Attack, scale: float) -> None:
 
 
 async def take_nothing(attack: Attack, scale: float) -> None:
-    """Ask for large answers and take none of them; ask for small ones, far ahead."""
+    """Request large answers without reading them; request small ones, far ahead."""
     loop = asyncio.get_running_loop()
     parsed = urlsplit(attack.url)
     ask = b"GET /v1/tasks HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 50

@@ -1,8 +1,9 @@
-"""Batches of which each counts under codes of its own, so that counts tell what became of every one.
+"""Batches with unique codes, so that counts show the fate of every batch.
 
-A batch holds one code once and the next one three times, and no other batch of its task and epoch has them:
-0 is a loss, 2 a double count, anything else than 1 and 3 a part of a batch. Nothing can cancel out. It also
-holds one of a few codes that many batches share, or what overwrites a count instead of adding would not show.
+A batch holds one code once and the next one three times, and no other batch of its task and epoch has them. A
+count of 0 is a loss, 2 is a double count, anything but 1 and 3 is a part of a batch. Errors cannot cancel. A
+batch also holds one of a few codes that many batches share, to detect code that overwrites a count instead of
+adding.
 """
 
 from __future__ import annotations
@@ -30,21 +31,21 @@ TASKS = [
 ]
 _CODES = TASKS[0].mechanism.kernel.codes
 _SHARED = 4
-"""Codes that batches share, the last ones."""
+"""The last codes, which batches share."""
 _SLOTS = (_CODES - _SHARED) // 2
 _EPOCHS = 240
 """Hours, which lie within a server's retention."""
 CAPACITY = _EPOCHS * _SLOTS * len(TASKS)
-"""How many batches there are."""
+"""The number of batches."""
 REPORTS = 5
 """In each of them."""
 
 
 class Batches(NamedTuple):
-    """Batches by number, from 0 to below `CAPACITY`; the same bytes whenever they are asked for."""
+    """Batches by number, from 0 to below `CAPACITY`; each request for one gives the same bytes."""
 
     newest: int
-    """The epoch of the first batches; later ones are of the epochs before."""
+    """The epoch of the first batches; later batches belong to the epochs before."""
     seed: int
     """Of the batches' ids."""
 
@@ -77,12 +78,12 @@ class Batches(NamedTuple):
         return TASKS[place].name, epoch
 
     def name(self, number: int) -> str:
-        """Return what a message calls a batch."""
+        """Return a batch's name for messages."""
         place, epoch, code = self._place(number)
         return f"batch {number} (task {TASKS[place].name}, epoch {epoch}, codes {code} and {code + 1})"
 
     def times(self, counts: Sequence[Mapping[int, IntArray]]) -> tuple[IntArray, list[str]]:
-        """Return how often each batch was counted, and what no whole batches explain.
+        """Return how often each batch was counted, and the rest that is not explained by whole batches.
 
         The counts are those of each of `TASKS` by epoch, of shape (K,).
         """

@@ -1,6 +1,6 @@
 """A PostgreSQL that crashes and comes back, behind a proxy that loses replies.
 
-Of a commit whose reply is lost the worker does not hear.
+If the reply to a commit is lost, the worker does not learn of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOSE_SECONDS = 60.0
 
 
 class CrashingDatabase:
-    """A server of a store in a schema of its own; `url` is the store's past the proxy that workers use."""
+    """A server of a store in a separate schema; `url` bypasses the proxy that workers use."""
 
     def __init__(self, server: OwnServer, url: str, proxy: LossyProxy) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class CrashingDatabase:
         self._url = url
 
     def crash(self, how: signal.Signals) -> None:
-        """End it by SIGQUIT, at once and without writing anything, or its first process by SIGKILL."""
+        """End it immediately by SIGQUIT, without writing anything, or its first process by SIGKILL."""
         if how is signal.SIGQUIT:
             self._server.crash()
             return
@@ -53,13 +53,14 @@ class CrashingDatabase:
             time.sleep(0.01)
 
     def start(self) -> None:
-        """Start it again, and wait until it takes connections."""
+        """Start it again, and wait until it accepts connections."""
         until = time.monotonic() + _START_SECONDS
         while True:
             try:
                 self._server.start()
                 break
-            # Those that its first process left behind are ending, or it recovers for more than ten seconds.
+            # Processes that its first process left behind are ending, or it recovers for more than ten
+            # seconds.
             except (subprocess.SubprocessError, AssertionError):
                 if time.monotonic() > until:
                     raise
@@ -76,7 +77,7 @@ def _runs(pid: int) -> bool:
 
 
 class LossyProxy:
-    """A process that passes everything on, until told to lose replies: one of so many; while entered.
+    """A process that forwards everything, until asked to lose one reply of several; while entered.
 
     Its `url` is that of the same store behind the proxy.
     """
@@ -107,22 +108,22 @@ class LossyProxy:
 
     @property
     def lost(self) -> int:
-        """How many replies were lost so far."""
+        """Return the number of lost replies so far."""
         return int(self._lost.value)
 
     def take_down(self, down: bool = True) -> None:
-        """Take no new connection, or take them again."""
+        """Refuse new connections, or accept them again."""
         self._down.value = down
 
     def lose_next(self) -> None:
-        """Lose one of the next replies on every connection that there is, and the connection.
+        """Lose one of the next replies on every existing connection, and the connection.
 
-        Which one is drawn: in a transaction of several statements, any of them.
+        The reply is drawn at random: in a transaction of several statements, it can be any of them.
         """
         self._asked.value += 1
 
     def lose(self, count: int) -> None:
-        """Lose replies, and wait until so many are lost."""
+        """Lose replies, and wait until this many are lost."""
         until = time.monotonic() + _LOSE_SECONDS
         enough = self.lost + count
         self.lose_next()

@@ -1,9 +1,9 @@
-"""The load: many senders in a process of its own, each with a connection to every worker.
+"""The load: many senders in a separate process, each with a connection to every worker.
 
-As behind a proxy: a batch goes to any worker, and to another one when the answer does not come or is 503,
-with the same bytes, until it is answered 204; by way of a relay they are encrypted anew. Some batches are
-sent again although they were acknowledged, some by two requests at the same moment; only those, because
-sending again would heal a loss and hide it.
+As behind a proxy, a batch goes to any worker. If the answer does not come or is 503, it goes to another one
+with the same bytes, until it is answered 204; through a relay it is encrypted again. Some batches are sent
+again although they were acknowledged, some by two requests at the same moment. Others are not repeated,
+because sending again would repair a loss and hide it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 60.0
 _FINISH_SECONDS = 120.0
 _WAIT_SECONDS = 0.05
-"""The longest before a batch is tried at another worker."""
+"""The longest time before a batch is tried at another worker."""
 _RELAY_WAIT_SECONDS = 1.0
-"""The same by way of relays, which answer at once where a worker is dead, and take CPU to do so."""
+"""The same through relays, which answer immediately if a worker is dead, and need CPU to do so."""
 _EVERY = 16
-"""One batch of so many may be sent again after it was acknowledged, another one is sent twice at once."""
+"""One batch out of this many may be sent again after its acknowledgement; another is sent twice together."""
 
 
 class Job(NamedTuple):
-    """What the senders are told: their number, the ports, what to send and where to tell of it.
+    """The instructions for the senders: their number, the ports, the batches, and where to report.
 
     The ports are those of the workers; with a gateway's `key_config`, of the relays before them.
     """
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 class _WrongAnswerError(Exception):
-    """An answer that no server in order gives."""
+    """An answer that no correct server gives."""
 
 
 class _Link(asyncio.Protocol):
@@ -64,7 +64,7 @@ class _Link(asyncio.Protocol):
         self.open = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is not a subclass
         self.open = True
 
     def data_received(self, data: bytes) -> None:
@@ -107,7 +107,7 @@ class _Sender:
         self._gateway = decode_key_configs(job.key_config)[0] if job.key_config else None
 
     async def run(self) -> None:
-        """Send until told to finish."""
+        """Send until asked to finish."""
         while not self._tally.numbers[Number.FINISH]:
             number = self._next()
             await self._deliver(number)
@@ -172,7 +172,7 @@ class _Sender:
                 elif status == 204:
                     raise _WrongAnswerError("a relay acknowledged a batch, which only the gateway may do")
                 elif status == 502:
-                    raise ConnectionError  # of the relay's, to the worker
+                    raise ConnectionError  # the relay's own connection to the worker failed
         except ConnectionError:
             numbers[Number.LOST] += 1
             return False
@@ -208,7 +208,7 @@ async def _all(job: Job, tally: Tally) -> None:
 
 
 def send(job: Job, told: Connection) -> None:
-    """Send until told to finish; tell what is wrong, or None at the end."""
+    """Send until asked to finish; return a description of the fault, or None."""
     tally = Tally(job.tally, CAPACITY)
     try:
         uvloop.run(_all(job, tally))

@@ -49,9 +49,9 @@ _SHARES = {Kind.RUNNING: 9, Kind.STARTING: 4, Kind.DRAINING: 4, Kind.PAIR: 3, Ki
 def kinds(
     kills: int, workers: int, faults: int, generator: random.Random, *, oblivious: bool = False
 ) -> list[Kind]:
-    """Return so many kills of workers, or few more, and faults of the database of both kinds, mixed.
+    """Return this many kills of workers, or slightly more, and both kinds of database faults, mixed.
 
-    Kills of relays are among them on the `oblivious` path only.
+    Kills of relays are included on the `oblivious` path only.
     """
     among = [
         kind
@@ -72,35 +72,35 @@ def kinds(
 
 @dataclass
 class Figures:
-    """How it went: numbers of kills by kind, of batches and of requests."""
+    """The result: numbers of kills by kind, of batches and of requests."""
 
     kills: Counter[Kind] = field(default_factory=Counter)
     """SIGKILLs of workers."""
     drained: int = 0
     """Workers that ended by SIGTERM before the SIGKILL came."""
     crashes: Counter[str] = field(default_factory=Counter)
-    """Of the database, by signal."""
+    """Crashes of the database, by signal."""
     replies_lost: int = 0
-    """Of the database to workers that lived on."""
+    """Replies of the database that were lost to workers that lived on."""
     in_flight: list[int] = field(default_factory=list)
     """Requests without an answer at each kill of a worker that took requests."""
     in_flight_at_crashes: list[int] = field(default_factory=list)
-    """The same at each crash of the database, of all workers."""
+    """The same at each crash of the database, for all workers."""
     looks: int = 0
-    """How often the store was compared with what was sent."""
+    """How often the store was compared with the sent batches."""
     unanswered: int = 0
-    """Batches not acknowledged when all workers were dead, in all."""
+    """Batches not acknowledged when all workers were dead, in total."""
     counted: int = 0
     """How many of them were counted nevertheless: their commit came before the kill, their answer did not."""
     archived: int = 0
     """Batches in the archive at the end, each of them once; 0 without an archive."""
     waiting: int = 0
-    """Batches that waited for the archive when all workers were dead, in all."""
+    """Batches that waited for the archive when all workers were dead, in total."""
     begun: int = 0
-    """Files of the archive that were begun then, in all."""
+    """Unfinished files of the archive at those times, in total."""
     batches: int = 0
     replays: int = 0
-    """Batches that were acknowledged again; these and those below as in `Number`."""
+    """Batches that were acknowledged again; this and the following are as in `Number`."""
     twins: int = 0
     busy: int = 0
     lost: int = 0
@@ -114,26 +114,26 @@ _MOMENTS = 0.4
 
 
 class Violation(AssertionError):
-    """A promise that was not kept; the message says which."""
+    """A broken promise; the message says which."""
 
 
 class Soak:
-    """Workers and senders, while entered, whose processes are ended and started again.
+    """Workers and senders, while entered; their processes are ended and started again.
 
     Parameters
     ----------
     folder
-        For task files, logs, what senders tell, and an archive.
+        For task files, logs, the senders' reports, and an archive.
     store
         The store's URL.
     workers
-        How many, at most 12.
+        The number of workers, at most 12.
     senders
-        How many requests there are at once.
+        The number of parallel requests.
     seed
-        Of the batches and the senders.
+        The seed of the batches and the senders.
     database
-        The store's server, where it is to fail too; workers reach it through its proxy.
+        The store's server, if it is to fail too; workers reach it through its proxy.
     archive
         Have the workers write an archive, and compare it too.
     oblivious
@@ -155,7 +155,7 @@ class Soak:
         self.figures = Figures()
         self._store = store
         self._database = database
-        self._random = random.Random(seed)  # what the machine does at which moment is not repeated
+        self._random = random.Random(seed)  # the machine's timing is not repeated
         self._archive = folder / "archive" if archive else None
         self._begun = time.monotonic()
         self.batches = Batches(TASKS[0].epoch(time.time()), seed)
@@ -185,7 +185,7 @@ class Soak:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.callback(self._close)  # nothing is left of a start that fails
+            stack.callback(self._close)  # a start that fails leaves nothing
             for worker in self._processes:
                 worker.start()
             for worker in self._processes:
@@ -213,11 +213,11 @@ class Soak:
 
     @property
     def made(self) -> int:
-        """How many batches there are so far."""
+        """Return the number of batches so far."""
         return self.tally.numbers[Number.MADE]
 
     def expect_all(self) -> None:
-        """Raise `Violation` when a sender met a wrong answer, `EndedError` when a worker ended by itself."""
+        """Raise `Violation` if a sender met a wrong answer, `EndedError` if a worker ended by itself."""
         if self._told.poll():
             words = [line for relay in self.relays for line in relay.last_words()]
             raise Violation("\n".join([f"the senders: {self._told.recv()}", *words]))
@@ -238,7 +238,7 @@ class Soak:
                 time.sleep(0.005)
 
     def in_flight(self, worker: Worker) -> int:
-        """How many requests to a worker wait for their answer."""
+        """Return the number of requests to a worker that wait for their answer."""
         return self.tally.numbers[Number.IN_FLIGHT + self.workers.index(worker)]
 
     def end_load(self) -> None:
@@ -279,7 +279,7 @@ class Soak:
                 victim.start()
 
     def wait_for(self, batches: int) -> None:
-        """Wait until so many batches were made."""
+        """Wait until this many batches were made."""
         while self.made < batches:
             self.expect_all()
             time.sleep(0.01)
@@ -328,7 +328,7 @@ class Soak:
         return found
 
     def _serving(self, count: int) -> list[Worker]:
-        """Return workers that take batches, after a while at random."""
+        """Return workers that accept batches, after a random while."""
         workers = self._random.sample(self.workers, count)
         self.wait_until_taken(workers)
         time.sleep(self._random.uniform(0, _MOMENTS))
@@ -393,7 +393,7 @@ class Soak:
         for victim in victims:
             victim.start()
         self._look()
-        self.wait_until_taken(workers)  # those that live find the database again by themselves
+        self.wait_until_taken(workers)  # the surviving workers find the database again by themselves
 
     def _lose_replies(self) -> None:
         assert self._database is not None, "there is no database that may lose replies"

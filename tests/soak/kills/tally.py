@@ -1,4 +1,4 @@
-"""Numbers that the senders and who kills the servers share: a file that both map.
+"""Numbers shared by the senders and the process that kills the servers, in a file that both map.
 
 Each number has one writer, and is read at the moment of a kill without asking anybody.
 """
@@ -32,7 +32,7 @@ class Number(IntEnum):
     REPLAYS = 2
     """Batches that were acknowledged again."""
     TWINS = 3
-    """Batches that two requests brought at the same moment, both of them acknowledged."""
+    """Batches that two requests sent at the same moment, both of them acknowledged."""
     BUSY = 4
     """Answers 503."""
     LOST = 5
@@ -44,7 +44,7 @@ class Number(IntEnum):
 
 
 class Tally:
-    """The numbers, and the state of each of so many batches; the file is made when it does not exist."""
+    """The numbers, and the states of this many batches; the file is made if it does not exist."""
 
     def __init__(self, path: Path, capacity: int) -> None:
         with path.open("r+b" if path.exists() else "w+b") as file:

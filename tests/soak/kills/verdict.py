@@ -1,4 +1,4 @@
-"""What a store holds, and what an archive holds beside it, compared with what was sent."""
+"""The content of a store, and of an archive, compared with the sent batches."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 _MOST = 20
-"""Sentences of one kind; how many more there are is said."""
+"""Sentences of one kind; the number of further ones is stated."""
 
 
 class Verdict(NamedTuple):
-    """Of a look into a store."""
+    """The result of a look into a store."""
 
     wrong: list[str]
-    """Sentences; none when all is right."""
+    """Sentences; empty if everything is right."""
     unanswered: int
     """Batches that were sent and not acknowledged."""
     counted: int
@@ -43,12 +43,12 @@ class Verdict(NamedTuple):
 
 
 def verdict(url: str, batches: Batches, tally: Tally) -> Verdict:
-    """Look into a store, which may be in use; its own check is part of it."""
-    before = tally.snapshot()  # what was acknowledged by now must be counted
+    """Check a store, which may be in use; its own check is part of it."""
+    before = tally.snapshot()  # batches acknowledged by now must be counted
     with closing(open_store(url, create=False)) as store:
         counts = [store.counts_by_epoch(task) for task in TASKS]
         wrong = [f"the store's check: {problem}" for problem in store.check()]
-    after = tally.snapshot()  # what is counted must have been sent by now
+    after = tally.snapshot()  # counted batches must have been sent by now
     times, parts = batches.times(counts)
     wrong += _some(parts)
 
@@ -106,9 +106,9 @@ _Batch = tuple[str, int, bytes, tuple[int, ...]]
 
 
 class Archived(NamedTuple):
-    """Of a look into an archive, while nobody writes to it: what is wrong, and numbers of batches.
+    """The result of a look into an idle archive: sentences about faults, and numbers of batches.
 
-    `begun` is the number of files that were begun, and not ended.
+    `begun` is the number of unfinished files.
     """
 
     wrong: list[str]
@@ -118,7 +118,7 @@ class Archived(NamedTuple):
 
 
 def archived(url: str, folder: Path, batches: Batches, made: int) -> Archived:
-    """Compare each batch that a store counted with the `made` first that were sent, and with an archive."""
+    """Compare each batch that a store counted with the first `made` that were sent, and with an archive."""
     sent = {_sent(batches, number) for number in range(made)}
     names = {(task, name) for task, _, name, _ in sent}
     with closing(open_store(url, create=False)) as opened:
@@ -138,7 +138,7 @@ def archived(url: str, folder: Path, batches: Batches, made: int) -> Archived:
     for each in sent:
         places = files[each] + waits[each]
         if each in unfinished and places == 2 and files[each] == 1:
-            places = 1  # who settles finds it in the file
+            places = 1  # the next archiver finds it in the file
         if places != ((each[0], each[2]) in counted):
             wrong.append(f"{each[:3]}: in files {files[each]} times, waits {waits[each]} times")
     return Archived(wrong[:20], files.total(), waits.total(), len(begun))
@@ -175,7 +175,7 @@ def _waiting(store: StagingStore) -> list[_Batch]:
 
 
 def archived_batches(path: Path) -> list[_Batch]:
-    """Return what a file of an archive holds."""
+    """Return the batches in a file of an archive."""
     table = parquet.read_table(path)
     columns = [table.column(name).to_pylist() for name in ("task_id", "epoch", "batch_id", "codes")]
     return [(task, epoch, name, tuple(codes)) for task, epoch, name, codes in zip(*columns, strict=True)]

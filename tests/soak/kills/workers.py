@@ -31,7 +31,7 @@ _STOP_SECONDS = 40.0
 
 
 class EndedError(AssertionError):
-    """A worker ended that nobody had ended, or does not end."""
+    """A worker ended by itself, or does not end."""
 
 
 class Worker:
@@ -42,7 +42,7 @@ class Worker:
         self._log = log
         self.port = port
         self.took = 1.0
-        """Seconds that it last took to start."""
+        """Seconds that the last start took."""
         self._process: subprocess.Popen[str] | None = None
         self._ready = False
 
@@ -60,7 +60,7 @@ class Worker:
             self._process = subprocess.Popen(self._command, stdout=subprocess.PIPE, stderr=log, text=True)
 
     def ready(self, seconds: float = 0.0) -> bool:
-        """Tell whether it listens, at once or within some seconds; raise `EndedError` when it has ended."""
+        """Return whether it listens, immediately or within some seconds; raise `EndedError` if it ended."""
         if not self._ready:
             out = self.process.stdout
             assert out is not None
@@ -108,7 +108,7 @@ class Worker:
             raise EndedError(self._ended(code))
 
     def discard(self) -> None:
-        """End the process whatever it does."""
+        """End the process in any state."""
         if self._process is not None:
             self.process.kill()
             self.reap()
@@ -123,8 +123,8 @@ def serve_command(folder: Path, store: str) -> list[str]:
 def free_ports(count: int, generator: random.Random) -> tuple[int, ...]:
     """Return ports that stay free while nobody listens on them.
 
-    Those of the range that outgoing connections use do not: one to a port where nobody listens can even be
-    given that very port, and talk to itself.
+    Ports in the range for outgoing connections do not stay free: a connection to a port without a listener
+    can even be given that very port, and talk to itself.
     """
     found: list[int] = []
     while len(found) < count:
@@ -155,7 +155,7 @@ class Relay(Worker):
         super().__init__(["env", gateway, sys.executable, os.fspath(_RELAY)], port, log)
 
     def ready(self, seconds: float = 0.0) -> bool:
-        """Tell whether it listens; as for `Worker`, but it does not say so."""
+        """Return whether it listens; as for `Worker`, but it does not announce it."""
         until = time.monotonic() + seconds
         while True:
             if (code := self.process.poll()) is not None:
@@ -169,7 +169,7 @@ class Relay(Worker):
 
 
 def sealed(config: KeyConfig, request: bytes) -> tuple[bytes, Sent]:
-    """Return a request of `Batches`, encrypted anew, as a POST to a relay; and what opens its answer."""
+    """Return a request of `Batches`, encrypted again, as a POST to a relay; and the key to its answer."""
     head, _, body = request.partition(b"\r\n\r\n")
     kind = (b"content-type", MEDIA_TYPE.encode("ascii"))
     inside = Request(b"POST", b"https", b"reports.example", head.split(b" ", 2)[1], (kind,), body)

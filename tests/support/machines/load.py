@@ -1,4 +1,4 @@
-"""Devices that go on reporting, each from an address of its own, and know exactly what was acknowledged."""
+"""Devices that keep reporting, each from its own address, and know exactly what was acknowledged."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _numbers = itertools.count()
 _PER_ADDRESS = 500
 """Fewer than arcwise.toml allows an address in a minute."""
 _PATIENCE_SECONDS = 60.0
-_sent: dict[int, bytes] = {}  # of all: any can send again what another has sent
+_sent: dict[int, bytes] = {}  # of all: any can resend another's batch
 
 
 class Load:
-    """Batches of one report each until the block ends; what is not acknowledged is sent again, same bytes.
+    """Batches of one report each until the block ends; unacknowledged ones are sent again unchanged.
 
     Parameters
     ----------
     url
-        Of the proxy or a worker.
+        The URL of the proxy or a worker.
     task
-        What is reported.
+        The task of the reports.
     key
         An ingest key.
     certificate
-        Whom to trust.
+        The certificate to trust.
     senders
-        How many devices, in 127.0.N.0/24.
+        The number of devices, in 127.0.N.0/24.
 
     Attributes
     ----------
     acknowledged
-        The numbers of those that were answered 204.
+        The numbers of the batches that were answered 204.
     failures
-        Every other answer and broken connection, each of which was followed by another attempt.
+        Every other answer and broken connection, each followed by another attempt.
     """
 
     def __init__(self, url: str, task: Task, key: str, certificate: Path | None, senders: int = 6) -> None:
@@ -84,7 +84,7 @@ class Load:
             assert not thread.is_alive(), self.failures
 
     def wait_for(self, more: int) -> None:
-        """Wait until so many more batches are acknowledged."""
+        """Wait until this many more batches are acknowledged."""
         goal, deadline = len(self.acknowledged) + more, time.monotonic() + _PATIENCE_SECONDS
         while len(self.acknowledged) < goal:
             assert time.monotonic() < deadline, self.failures
@@ -99,7 +99,7 @@ class Load:
                     assert http.post(self._url, content=_sent[number]).status_code == 204
 
     def counts(self, numbers: set[int] | None = None) -> list[int]:
-        """Return what a store holds that has counted these batches (those acknowledged) once each."""
+        """Return the content of a store that has counted these batches (those acknowledged) once each."""
         codes = self.task.mechanism.kernel.codes
         numbers = self.acknowledged if numbers is None else numbers
         counts: list[int] = np.bincount([n % codes for n in numbers], minlength=codes).tolist()

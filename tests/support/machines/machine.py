@@ -1,7 +1,7 @@
-"""A machine in a folder, for what docs/howto/run-a-server.md and examples/deployment do to one.
+"""A machine in a folder, for the steps of docs/howto/run-a-server.md and examples/deployment.
 
-Real are the shell, arcwise, nginx, PostgreSQL, openssl and curl. In the place of systemd stands `Services`.
-Accounts are this one; PostgreSQL is told the name that `sudo -u` asks for.
+The shell, arcwise, nginx, PostgreSQL, openssl and curl are real. `Services` replaces systemd. The account is
+always this one; PostgreSQL gets the name that `sudo -u` asks for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["DEPLOYMENT", "Machine", "find_program"]
 DEPLOYMENT = Path(__file__).parents[3] / "examples" / "deployment"
 _FOLDERS = "bin etc/nginx/conf.d etc/prometheus etc/systemd/system run usr/local/bin var/lib"
 
-# What Debian has in /etc/nginx/nginx.conf around conf.d, and a place for what nginx writes.
+# Debian's /etc/nginx/nginx.conf around conf.d, and a place for nginx's own files.
 _NGINX = """
 {user}
 worker_processes 2;
@@ -59,7 +59,7 @@ exec "$@"
 
 
 def find_program(name: str) -> str | None:
-    """Return where a program is that tests can do without, or None; where CI asks for all, that fails."""
+    """Return the path of a program that tests can do without, or None; if CI asks for all, that fails."""
     found = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if found is None and os.environ.get("ARCWISE_TEST_PROGRAMS") == "all":
         pytest.fail(f"ARCWISE_TEST_PROGRAMS asks for all programs, and there is no {name}")
@@ -74,9 +74,9 @@ class Machine:
     root
         The folder.
     environment
-        What services and commands find in their environment.
+        The environment of services and commands.
     table
-        What is replaced in texts, besides paths and ports.
+        Replacements in texts, besides paths and ports.
     """
 
     def __init__(self, root: Path, environment: Mapping[str, str], table: Mapping[str, str]) -> None:
@@ -109,7 +109,7 @@ class Machine:
         self._write_programs()
 
     def place(self, text: str) -> str:
-        """Return a text with the paths and ports of this machine; the longest entry of the table counts."""
+        """Return a text with the paths and ports of this machine; the longest entry of the table wins."""
         entries = sorted(self._table, key=len, reverse=True)
         return re.sub("|".join(map(re.escape, entries)), lambda found: self._table[found[0]], text)
 
@@ -135,7 +135,7 @@ class Machine:
         self.services.__exit__()
 
     def shell(self) -> Shell:
-        """Return a shell in the folder; `arcwise serve` takes the port that stands for 8000."""
+        """Return a shell in the folder; `arcwise serve` takes the port that represents 8000."""
         own = {"CURL_HOME": str(self.root), "ARCWISE_PORT": str(self.ports["8000"])}
         return Shell(self.root, self._environment | own)
 
@@ -151,14 +151,14 @@ class Machine:
         with (self.root / ".curlrc").open("a", encoding="utf-8") as settings:
             place = f"reports.example:443:127.0.0.1:{self.ports['443']}"
             settings.write(f'cacert = "{self.certificate}"\nconnect-to = "{place}"\n')
-        user = "user root;" if os.getuid() == 0 else ""  # whoever else it would be cannot reach the folder
+        user = "user root;" if os.getuid() == 0 else ""  # nginx's own user cannot reach the folder
         configuration = self.root / "etc" / "nginx" / "nginx.conf"
         configuration.write_text(_NGINX.format(user=user, root=self.root), "utf-8")
         self.services.run("nginx", [str(self.root / "bin" / "nginx")], self._environment)
         wait_until((self.root / "run" / "nginx.pid").exists)
 
     def wait_until_ready(self, port: str) -> None:
-        """Wait until the worker on a port of the page takes reports."""
+        """Wait until the worker on a port of the page accepts reports."""
         url = f"http://127.0.0.1:{self.ports[port]}/health/ready"
 
         def ready() -> bool:
@@ -169,7 +169,7 @@ class Machine:
         wait_until(ready)
 
     def logs(self) -> dict[str, str]:
-        """Return what everything on this machine has written to its logs."""
+        """Return everything that this machine has written to its logs."""
         return {file.name: file.read_text("utf-8") for file in self.root.glob("*.log")}
 
 

@@ -1,4 +1,4 @@
-"""What systemd does for docs/howto/run-a-server.md, from the same unit files; it needs its own machine."""
+"""A replacement for systemd in docs/howto/run-a-server.md, with the same unit files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Services"]
 
-# What a shell finds as systemctl: hands its words over; ends with 1 and a line when they cannot be done.
+# The program that a shell finds as systemctl: it passes its arguments on; on failure it ends with 1 and a
+# line.
 _SYSTEMCTL = """#!{python} -IS
 import socket, sys
 with socket.socket(socket.AF_UNIX) as asked:
@@ -28,21 +29,21 @@ sys.exit(said or 0)
 
 
 class Services:
-    """Starts what a unit's ExecStart says, and stops it as systemd does: SIGTERM, then TimeoutStopSec to end.
+    """Starts a unit's ExecStart, and stops it as systemd does: SIGTERM, then TimeoutStopSec to end.
 
-    A unit's restrictions are not carried out, and nothing is started again by itself.
+    A unit's restrictions are not applied, and nothing is restarted automatically.
 
     Parameters
     ----------
     root
         The folder with etc/systemd/system and var/lib. Output goes to ``UNIT.log`` in it.
     environment
-        Of what is started.
+        The environment of started units.
 
     Attributes
     ----------
     returned
-        The units that were stopped, and with which code.
+        The exit codes of stopped units.
     """
 
     def __init__(self, root: Path, environment: dict[str, str]) -> None:
@@ -63,12 +64,12 @@ class Services:
         self._listener.server_close()
         for unit, process in self._processes.items():
             if process.poll() is None:
-                # nginx has processes of its own, which only it can end.
+                # nginx has child processes, which only it can end.
                 process.send_signal(signal.SIGTERM if unit == "nginx" else signal.SIGKILL)
             process.wait(60)
 
     def program(self, python: str) -> str:
-        """Return the text of a program that asks this object, for a folder of $PATH."""
+        """Return the text of a program that calls this object, for a folder of $PATH."""
         return _SYSTEMCTL.format(python=python, path=str(self._root / "run" / "systemd"))
 
     def _handler(self) -> type[socketserver.StreamRequestHandler]:
@@ -85,7 +86,7 @@ class Services:
         return Handler
 
     def control(self, verb: str, *words: str) -> None:
-        """Do what `systemctl` is told; anything else than tests need is an error."""
+        """Carry out a `systemctl` command; any command that the tests do not need is an error."""
         units = [word for word in words if word != "--now"]
         assert verb in ("daemon-reload", "enable", "start", "stop", "restart", "reload"), f"not known: {verb}"
         if verb == "enable":
@@ -126,7 +127,7 @@ class Services:
         home = self._root / "var" / "lib" / service["StateDirectory"]
         home.mkdir(exist_ok=True)
         assert not Path(service["EnvironmentFile"].removeprefix("-")).exists(), "it is not read here"
-        # PostgreSQL takes an account's name over a local socket; here it is told.
+        # PostgreSQL takes an account's name over a local socket; here it is passed explicitly.
         own = {"HOME": str(home), "PGUSER": service["User"]}
         self.run(unit, shlex.split(service["ExecStart"]), self._environment | own)
         self._stop_seconds[unit] = float(service["TimeoutStopSec"])

@@ -20,12 +20,12 @@ _END = "the end of this block"
 
 
 class Shell:
-    """One bash for all blocks, so that variables last; it ends at the first command that fails.
+    """One bash for all blocks, so that variables persist; it ends at the first command that fails.
 
     Parameters
     ----------
     folder
-        Where it starts; what goes to standard error lies there, in "shell.err".
+        Its first working folder; standard error goes to "shell.err" there.
     environment
         Its variables.
     """
@@ -45,7 +45,7 @@ class Shell:
             )
 
     def run(self, block: str) -> str:
-        """Run a block and return what it printed."""
+        """Run a block and return its output."""
         assert self._bash.stdin
         assert self._bash.stdout
         self._bash.stdin.write(f"{block}\necho; echo '{_END}'\n")
@@ -65,5 +65,5 @@ class Shell:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._bash.pid, signal.SIGKILL)  # also what it left in the background
+            os.killpg(self._bash.pid, signal.SIGKILL)  # including its background processes
         self._bash.communicate()
