@@ -80,7 +80,7 @@ CASES: list[tuple[str, str, str, Compute]] = [
     ),
     (
         MECHANISMS,
-        r"smaller by more than # of it (with a $\delta$ below # nothing proves that)",
+        r"smaller by more than # of it. (With a $\delta$ below # this proof is missing.)",
         "==",
         lambda: (integer_noise._EXCESS, integer_noise._LEAST_DELTA),
     ),

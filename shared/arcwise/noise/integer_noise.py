@@ -41,8 +41,9 @@ class IntegerNoise(DiscreteNoise):
 
     Parameters
     ----------
-    P(X = 0), P(X = 1), ..., P(X = N): non-negative, the first and the last one positive, with the sum 1 over
-    both signs.
+    masses
+        P(X = 0), P(X = 1), ..., P(X = N): non-negative, the first and the last one positive, with the sum 1
+        over both signs.
 
     Raises
     ------
