@@ -70,7 +70,7 @@ BANNED = {
     r"returns? what\b": "Return and a noun: Return the body of a batch",
     r"(?:^|(?<=\. ))what (?!if\b)(?:[^?.]|\.\w)*(?:\.\s|\.$)": "a sentence that begins with a noun",
     r"\bso (?:many|much|few)\b(?! that| as)": "this many, or the number's name",
-    r"(?<!there )\b(?:is|are|was|were) (?-i:none)\b": "is not a X, or there is no X",
+    r"\b(?:is|are|was|were) (?-i:none)\b": "is not a X, or there is no X",
     r"\btells?\b|\btold\b": "shows, says, identifies, distinguishes",
     r"\bwh(?:at|o|om|ere|ich)ever\b": "any X, or a sentence with if",
     r"\blikewise\b": "also",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> StoredTask | None:
-    """Return the task of a store with this name or id, or None if there is none.
+    """Return the task of a store with this name or id, or None if the store has no such task.
 
     Raises `ParameterError`, with the argument and the ids, when several tasks have the name.
     """

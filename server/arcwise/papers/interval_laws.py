@@ -206,7 +206,7 @@ LINES = (
 
 
 def below(curve: FloatArray, other: FloatArray) -> str:
-    """Return in words the ranges of `EPSILONS` where one curve is below another; "" if there are none."""
+    """Return in words the ranges of `EPSILONS` where one curve is below another; "" if it never is."""
     inside = np.concatenate([[False], curve < other, [False]])
     starts, ends = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:]) - 1
     spans = [(EPSILONS[start], EPSILONS[end]) for start, end in zip(starts, ends, strict=True)]
