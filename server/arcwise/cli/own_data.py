@@ -174,7 +174,7 @@ def _round_up(number: float) -> float:
 
 
 def _step_of_line(values: FloatArray, length: float, *, whole: bool = False) -> float | None:
-    """Return the largest round step that nearly all values are multiples of, or None if no step has many multiples.
+    """Return the largest round step that nearly all values are multiples of, or None if no step is.
 
     With `whole`, the step must divide the length.
     """
