@@ -326,6 +326,19 @@ def test_a_full_localstorage_stops_no_report(profile: Profile) -> None:
     assert page.evaluate("spent()") == 3
 
 
+def test_a_hidden_page_makes_no_account(profile: Profile) -> None:
+    """Firefox loads a page again to take its picture, hidden and with storage of its own."""
+    hide = "Object.defineProperty(document, 'visibilityState', { value: 'hidden', configurable: true });"
+    ask = "report()"
+    page = profile.open(f"{hide} start()")
+    assert page.evaluate(ask) is False
+    page.evaluate("delete document.visibilityState")
+    assert page.evaluate(ask) is True
+    page.evaluate(hide)
+    assert page.evaluate(ask) is True
+    assert page.evaluate("spent()") == 2
+
+
 def test_a_worker_makes_no_account(profile: Profile) -> None:
     """A worker cannot see whether somebody opted out in an earlier version, nor what was spent there."""
     profile.pages.files["/worker.js"] = WORKER
@@ -337,7 +350,7 @@ def test_a_worker_makes_no_account(profile: Profile) -> None:
     })"""
     granted, told = page.evaluate(ask)
     assert granted is False
-    assert "a page must make the account" in told
+    assert "a visible page must make the account" in told
     assert profile.open().evaluate("report().then(() => client.counters())")["refused"] == {"opted-out": 1}
     granted, told = page.evaluate(ask)
     assert granted is False

@@ -271,6 +271,20 @@ def test_what_closed_while_no_server_ran_is_never_shown(
     run(after)
 
 
+def test_first_reports_that_a_source_brings_are_released(run: Callable[..., None]) -> None:
+    """A task without reports has decided nothing, however many epochs have ended."""
+
+    async def scenario(one: Worker, _two: Worker) -> None:
+        one.wait(3 * DAY, steps=8)
+        counts = np.bincount(np.ones(LEAST, np.int64), minlength=AGE.mechanism.kernel.codes)
+        cell = bytes.fromhex(AGE.id), TODAY
+        one.runtime.store().replace_source("lake", {cell: counts}, [(*cell, bytes(16))])
+        one.wait(2 * DAY, steps=8)
+        assert await one.shown(f"/v1/tasks/{AGE.id}/series") == {TODAY: LEAST}
+
+    run(scenario)
+
+
 def test_a_store_that_goes_back_releases_no_epoch_again(run: Callable[..., None]) -> None:
     """A replica that takes over may lack the release and the last reports: readers would see them apart."""
 

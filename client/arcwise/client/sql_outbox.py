@@ -56,7 +56,7 @@ class Database(Protocol):
 
 
 NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch = :epoch
-    AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready LIMIT :most"""
+    AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready, number LIMIT :most"""
 """The codes of the next batch of a task and an epoch.
 
 They are ordered by the end of their delays. In the order of their numbers, one code with a long delay would

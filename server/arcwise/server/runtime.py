@@ -106,6 +106,7 @@ class Runtime:
         self.administration = Administration(self.store, self.refresh, self.catalogue, self.gate, clock)
         self.turns = Turns(lambda: self.ingest.waiting > 0)
         self._released_before: dict[str, int] = {}
+        self._decided_before: dict[str, int] = {}
         self._live_until = 0.0  # the believed time until which the store was shown live
         self._warned_of: set[str] = set()
         self._draining = False
@@ -406,11 +407,11 @@ class Runtime:
                 continue
             least = least_released(task)
             unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
-            released_before = self._released_before.get(task.id, 0)
-            if store.decided(task).before < released_before:
+            decided_before = self._decided_before.get(task.id, 0)
+            if store.decided(task).before < decided_before:
                 # The store has gone back to an earlier state, such as that of a replica that lagged. Readers
                 # have seen these epochs, perhaps with other counts.
-                unsure_before = max(unsure_before, released_before)
+                unsure_before = max(unsure_before, decided_before)
             elif unsure_until is not None and not task.releases_closed_epochs:
                 # Epochs that closed while everything was shown live have the same counts in any copy made
                 # since, unless an operator merged data or reopened epochs with a longer retention.
@@ -418,6 +419,8 @@ class Runtime:
                 store.release(task, sure_before, least=least)
             done = store.release(task, before, least=least, unsure_before=unsure_before)
             self._released_before[task.id] = before
+            # Less than that while the task has no reports: then nothing is decided.
+            self._decided_before[task.id] = store.decided(task).before
             if done.unsure:
                 _log.warning(
                     "%d epochs of task %r are never shown: they closed while no server used this store, or "

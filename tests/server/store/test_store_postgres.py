@@ -258,6 +258,9 @@ def test_no_report_of_a_task_that_a_failover_lost_is_acknowledged_or_counted_as_
                 )
         with pytest.raises(KeyError if cut else StoreError):
             store.add([batch(DELAY, [1], number=1)])
+        store._numbers = {bytes.fromhex(DELAY.id): number}  # as of a worker that added nothing meanwhile
+        store.tasks()
+        assert store._numbers == {}
         for work in (lambda: store.prune(DELAY, 1), lambda: store.release(DELAY, 1)):
             with pytest.raises(StoreError, match="gone back to an earlier state"):
                 work()

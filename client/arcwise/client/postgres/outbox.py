@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 _SLICE = 1000
-"""Codes that are taken out in one statement: their rows fit into a socket's buffer."""
+"""Rows that are fetched together: they fit into a socket's buffer."""
 
-_CUT = f"""DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)
-    RETURNING number, code, created"""  # noqa: S608
+_DECLARE = f"DECLARE next NO SCROLL CURSOR FOR {NEXT}"
+_FETCH = f"FETCH {_SLICE} FROM next"
+_DELETE = f"DELETE FROM reports WHERE number IN (SELECT number FROM ({NEXT}) AS next)"  # noqa: S608
 
 
 class PostgresOutbox(SqlOutbox):
@@ -111,12 +112,12 @@ class PostgresOutbox(SqlOutbox):
         """Remove and return the codes of a new batch, sorted by their numbers."""
         # In slices that fit into a socket's buffer. Otherwise the session of a frozen process is not idle but
         # waits to send its rows, and PostgreSQL does not end its transaction.
+        session.execute(_DECLARE, these)
         rows: list[tuple[int, int, float]] = []
-        while len(rows) < these["most"]:
-            most = min(_SLICE, these["most"] - len(rows))
-            rows += (part := session.execute(_CUT, {**these, "most": most}).fetchall())
-            if len(part) < most:
-                break
+        while part := session.execute(_FETCH).fetchall():
+            rows += part
+        session.execute("CLOSE next")
+        session.execute(_DELETE, these)  # the same rows, since the transaction sees one state
         return sorted(rows)
 
     def _count(self, session: Session, reports: int, dropped: str | None) -> None:

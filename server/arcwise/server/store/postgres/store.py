@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from arcwise.server.store.export import Record
     from arcwise.server.store.migrations import Migration
-    from arcwise.server.store.records import SourceReport, StoredKey
+    from arcwise.server.store.records import SourceReport, StoredKey, StoredTask
     from arcwise.server.store.sources import Cell
     from arcwise.tasks import Task
     from arcwise.typing import IntArray
@@ -137,6 +137,13 @@ class PostgresStore(SqlStore):
             lock_sources(connection)
             lock_folding(connection)
             yield connection
+
+    def tasks(self) -> list[StoredTask]:
+        # Another worker may have registered tasks again that a failover lost.
+        numbers = {bytes(key): number for key, number in self._rows("SELECT id, number FROM task")}
+        if any(numbers.get(key) != number for key, number in self._numbers.items()):
+            self._numbers = {}
+        return super().tasks()
 
     def register(self, tasks: Iterable[Task]) -> None:
         known = {bytes.fromhex(task.id): task for task in tasks}
