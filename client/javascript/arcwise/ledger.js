@@ -74,7 +74,7 @@ const SETTLED = 500;
 const LOST =
   "the account is lost: IndexedDB no longer has it; clear the site's data to start over";
 const NO_PAGE_YET =
-  "a visible page must make the account: a worker or hidden page may not see an earlier one";
+  "a visible page must make the account: only it sees an earlier one";
 const FRAMED =
   "browsers keep an account apart for each site around a frame: open a page of your own, or pass " +
   "new IndexedDBLedger(key, { framed: true })";
@@ -153,8 +153,7 @@ export class IndexedDBLedger {
           if (transaction.durability !== "strict") throw new LedgerError(NOT_DURABLE);
           const stored = /** @type {string | undefined} */ (request.result);
           if (stored === undefined && (this.#existed || this.#isMarked())) throw new LedgerError(LOST);
-          // A worker has no localStorage, and Firefox loads a page again, hidden and with storage of its own, to
-          // take its picture.
+          // Firefox takes pictures of pages that it loads hidden, with storage of their own.
           const unseen = IN_WORKER || globalThis.document?.visibilityState === "hidden";
           if (stored === undefined && unseen) throw new LedgerError(NO_PAGE_YET);
           const state = readState(stored ?? null);
