@@ -74,7 +74,7 @@ CASES: list[tuple[str, str, str, Compute]] = [
     ),
     (
         MECHANISMS,
-        r"A table for an $\varepsilon$ above # is the one for #,",
+        r"For an $\varepsilon$ above #, arcwise uses the table for #,",
         "==",
         lambda: (designer._LARGEST, designer._LARGEST),
     ),
@@ -92,7 +92,7 @@ CASES: list[tuple[str, str, str, Compute]] = [
     ),
     (
         ESTIMATES,
-        "`task show` calls them unbiased below # of the range",
+        "`task show` calls a table unbiased if its bias is below # of the range",
         "=",
         lambda: (designer.LARGEST_BIAS,),
     ),
