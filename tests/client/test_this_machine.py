@@ -117,7 +117,7 @@ def test_a_name_that_leads_elsewhere_gets_no_byte(twin: Twin, monkeypatch: pytes
     with (
         serving() as (url, arrived),
         closing(twin.http()) as sends,
-        pytest.raises(ConnectionError, match="its name leads to another one"),
+        pytest.raises(ConnectionError, match="its name leads to another machine"),
     ):
         sends.post(url, b"", {}, 5.0)
     assert not arrived

@@ -1,4 +1,4 @@
-"""The arcwise client: it randomises values on the device, sends codes and records the spending.
+"""The arcwise client: it randomises values on the device, sends the codes and records the privacy loss.
 
 Importing this package loads neither numpy, httpx, sqlite3 nor asyncio. Each name is loaded on first use,
 together with its dependencies. The package also exports domains and tasks, so one import line is enough.

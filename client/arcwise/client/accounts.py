@@ -1,8 +1,9 @@
 """Charges, caps and accounts, shared by every kind of ledger.
 
-A ledger has one account per task, one per group and one for everything. A report is charged to all of its
-accounts or to none. Its *bill* lists the charges, one item per account. Epsilon is counted in millionths and
-delta in units of 2**-64, so that a thousand charges add up exactly. Nothing is ever refunded.
+A ledger has one account per task, one account per group, and one account that every report is charged to. A
+report is charged to all of its accounts or to none of them. The *bill* of a report lists its charges, one
+item per account. Epsilon is counted in millionths and delta in units of 2**-64, so that a thousand charges
+add up exactly. Charges are never refunded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Caps, Charge, Task
 
 EVERYTHING = ""
-"""The account that every report is charged to, in addition to those of its task or group."""
+"""The account that every report is charged to, in addition to the accounts of its task and group."""
 
 _MICRO = 1_000_000
 
@@ -70,7 +71,7 @@ def bill(parts: Iterable[tuple[str, str, Charge, Caps | None]]) -> Bill:
 
 
 def bounded(bill: Bill) -> bool:
-    """Return whether a cap limits how often the bill can be charged; a bill of zeros needs no cap."""
+    """Return whether a cap limits how often the bill can be charged; a bill of zero charges needs no cap."""
     fresh = Balance()
     return any(_reports_left(item, fresh) for item in bill) or not any(
         item.epsilon or item.delta for item in bill
@@ -78,7 +79,7 @@ def bounded(bill: Bill) -> bool:
 
 
 def entry_time(now: float) -> int:
-    """Return the time rounded up to a whole second, so that a charge never leaves its window too early."""
+    """Return the time rounded up to a whole second, so that no charge leaves its rolling window too early."""
     return math.ceil(now)
 
 
@@ -112,8 +113,8 @@ class Balance:
     def widen(self, window: int, now: float) -> tuple[int, int, int] | None:
         """Switch to a longer window and return the entry to add for it, as (second, epsilon, delta), or None.
 
-        Only the sum of the spending before the old window is known. All of it counts as spent when it left
-        the old window, which is the latest possible time.
+        The balance has only the sum of the spending that has left the old window, without its times. The
+        entry dates all of this spending at the start of the old window, which is the latest possible time.
         """
         before, self.window = self.window, window
         hidden = self.epsilon - self.recent_epsilon, self.delta - self.recent_delta
@@ -166,11 +167,11 @@ class Budget(NamedTuple):
     epsilon, delta
         Total spending.
     epsilon_left, delta_left
-        Remaining under the lifetime caps; None without such a cap.
+        Budget that remains under the lifetime caps; None without such a cap.
     recent_epsilon, recent_delta
         Spending within the rolling window; None without a rolling cap.
     recent_epsilon_left, recent_delta_left
-        Remaining now under the rolling caps; None without such a cap.
+        Budget that remains now under the rolling caps; None without such a cap.
     window
         Length of the rolling window in seconds; None without a rolling cap.
     reports_left
@@ -236,7 +237,7 @@ def _reports_left(item: Item, balance: Balance) -> list[int]:
 
 
 class Account:
-    """A balance and the charges in its rolling window: (second, epsilon, delta), oldest first."""
+    """A balance, and the charges in its rolling window as tuples (second, epsilon, delta), oldest first."""
 
     __slots__ = ("balance", "entries")
 
@@ -286,7 +287,7 @@ class KeptAnswers(dict[int, int]):
 
 
 class Contents:
-    """The contents of a ledger after its first use. Its time is the largest that it has ever been given."""
+    """The contents of a ledger after its first use; its time is the latest time that it was ever given."""
 
     __slots__ = ("accounts", "memos", "now")
 

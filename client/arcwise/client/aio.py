@@ -41,7 +41,7 @@ _LEDGERS = Threads(32)
 """Threads in which reports wait for their ledgers."""
 
 _UPLINKS = Threads(math.inf)
-"""Threads in which uplinks wait for their queues: one or two for each uplink, even if ledgers are blocked."""
+"""Threads in which uplinks wait for their queues: one or two per uplink, even if ledgers are blocked."""
 
 
 class AsyncUplinkOptions(BaseUplinkOptions, total=False):
@@ -88,7 +88,7 @@ class AsyncUplink(BaseUplink):
         check_options(type(self), options, AsyncUplinkOptions)
         self._transport = AsyncHttpxTransport() if transport is None else transport
         super().__init__(url, ledger=ledger, **options)
-        # As long as the ledger waits for other processes, but at least a moment.
+        # Wait as long as the ledger waits for other processes, but at least 1 s.
         self._patience = max(1.0, self._outbox.busy_timeout)
 
     def _renew(self) -> None:
@@ -98,19 +98,19 @@ class AsyncUplink(BaseUplink):
         self._renew_events()
 
     def _renew_events(self) -> None:
-        """Create new events: an event that was waited for belongs to the loop of that time."""
+        """Create new events, because an event belongs to the loop that has waited for it."""
         self._work = asyncio.Event()
         # Set and replaced after each step of the sender, so that each flush waits for the next step.
         self._stepped = asyncio.Event()
 
     async def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Make a call of the sender that is never dropped, in a thread if it waits for a disk."""
+        """Call a function for the sender, in a thread if it waits for a disk; the call is never dropped."""
         if not self._outbox.durable:
             return function(*args, **kwargs)
         return await _UPLINKS.call((self, function), None, self._wake_after, function, *args, **kwargs)
 
     async def _call_for_flush(self, function: Callable[[], R]) -> R:
-        """Make a flush's call to the queue, without queueing behind reports that wait for their ledgers."""
+        """Call the queue for a flush, without waiting for reports that wait for their ledgers."""
         if not self._outbox.durable:
             return function()
         return await _UPLINKS.call((self, "flush"), self._patience, self._wake_after, function)
@@ -130,7 +130,10 @@ class AsyncUplink(BaseUplink):
         self._wake()
 
     def _start(self) -> None:
-        """Make sure that the task runs; raise `RuntimeError` if closed, without a loop or on another loop."""
+        """Start the sending task unless it runs.
+
+        Raises `RuntimeError` if the uplink is closed, no loop runs, or the uplink is in use on another loop.
+        """
         self._check_open()
         loop = asyncio.get_running_loop()
         self._check_loop(loop)
@@ -138,7 +141,8 @@ class AsyncUplink(BaseUplink):
             if loop is not self._loop:
                 self._loop = loop
                 self._renew_events()
-            # In an empty context: that of the first report may contain data about its user.
+            # Run it in an empty context, because the context of the first report may hold data about its
+            # user.
             context = contextvars.Context()
             self._task = context.run(loop.create_task, self._run(), name="arcwise-uplink")
 
@@ -188,7 +192,7 @@ class AsyncUplink(BaseUplink):
             await self._transport.close()
 
     async def _step(self) -> float:
-        """Send one parcel, if one is due; return the seconds until there may be something to do."""
+        """Send one parcel if one is due; return the seconds until the next step."""
         step = await self._call(self._next)
         if isinstance(step, Send):
             await self._send(step.parcel)
@@ -196,7 +200,7 @@ class AsyncUplink(BaseUplink):
         return step.seconds if isinstance(step, Wait) else 0.0
 
     async def _send(self, parcel: Parcel) -> None:
-        # In a separate task: a transport may wait for a connection that other code cancels.
+        # Use a separate task, because a transport may wait for a connection that other code cancels.
         post = asyncio.ensure_future(self._post(parcel))
         try:
             await asyncio.wait([post])
@@ -244,7 +248,7 @@ class AsyncUplink(BaseUplink):
         return await self._call_in_turn((self, "read"), self._counters)
 
     async def flush(self, timeout: float = 10.0) -> bool:
-        """Send the queued reports without waiting for the interval; return True if none is left in time.
+        """Send the queued reports without waiting for the interval; return True if no report is left in time.
 
         See `Uplink.flush`.
 
@@ -273,7 +277,8 @@ class AsyncUplink(BaseUplink):
                 left = deadline - time.monotonic()
                 if self._closed or left <= 0:
                     return False
-                # The task steps by itself when something is due. Woken after each step, it would never rest.
+                # The task does its next step by itself when something is due. If it were woken after each
+                # step, it would never rest.
                 if not await _wait(stepped, self._flush_rest(left)):
                     self._wake()
         except LedgerError as error:
@@ -299,7 +304,7 @@ class AsyncUplink(BaseUplink):
         try:
             return await self._call(self._shut)
         finally:  # also if this call is cancelled
-            task, self._task = self._task, None  # not earlier: a report would start another
+            task, self._task = self._task, None  # not earlier, or a report would start a second task
             if task is None or task.done():  # it ended with an earlier event loop, which closed the transport
                 await self._transport.close()
             else:
@@ -316,8 +321,8 @@ class AsyncUplink(BaseUplink):
 
 async def _wait(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event; return whether it was set in time."""
-    # Not wait_for: before Python 3.12 it loses a cancellation that comes while the event is set, and the
-    # cancelled task would go on.
+    # Do not use wait_for: before Python 3.12 it loses a cancellation that comes while the event is set, and
+    # the cancelled task would go on.
     waiter = asyncio.ensure_future(event.wait())
     try:
         done, _ = await asyncio.wait([waiter], timeout=None if seconds == math.inf else seconds)
@@ -366,7 +371,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         show_values: bool = False,
         **options: Unpack[AsyncUplinkOptions],
     ) -> None:
-        check_options(type(self), options, AsyncUplinkOptions)  # a misspelt caps= would be ignored
+        check_options(type(self), options, AsyncUplinkOptions)  # otherwise a misspelt caps= would be ignored
         super().__init__(
             server,
             AsyncUplink,
@@ -387,7 +392,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         UnknownTaskError
             When the client has no task of this name.
         DomainError
-            When a value is not in its task's domain; nothing is charged then.
+            When a value is not in its task's domain; in that case nothing is charged.
         ParameterError
             When the value of a group is not a mapping.
         RuntimeError
@@ -412,7 +417,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         await self._uplink._call_in_turn(self._ledger._key, self._ledger.opt_in)
 
     async def budget(self, name: str | None = None) -> Budget:
-        """Return the spending and the remaining budget of a task or group, or without a name of everything.
+        """Return the spending and the remaining budget of a task or group, or of everything if `name` is None.
 
         Raises
         ------
@@ -424,7 +429,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         return await self._uplink._call_in_turn((self._ledger._key, "read"), self._budget, name)
 
     async def pending(self) -> int:
-        """Return the number of reports of all clients of the uplink that are not acknowledged or dropped.
+        """Return how many reports, from all clients of the uplink, are neither acknowledged nor dropped.
 
         Raises
         ------

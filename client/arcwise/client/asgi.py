@@ -38,8 +38,8 @@ class Reporting:
     ledgers
         The ledgers of the accounts, which also hold the queue.
     close_timeout
-        Longest time, in seconds, that the end of the app waits for queued reports to be sent. The rest stays
-        in the database.
+        Longest time, in seconds, that the app waits at its end until queued reports are sent. Reports that
+        are not sent by then stay in the database.
     **options
         The keyword arguments of `AsyncUplink`.
 
@@ -99,7 +99,7 @@ class Reporting:
         return self._uplink
 
     def client(self, account: str) -> AsyncClient:
-        """Return a client for an account, which shares the app's uplink; cheap enough for each request.
+        """Return a new client for an account, which shares the app's uplink; each request may create one.
 
         Raises
         ------
@@ -145,8 +145,8 @@ class ReportingMiddleware:
         The app's `Reporting`.
     account
         Function that takes a request's ASGI scope and returns the name of the account, or None. It runs
-        before the app, so the middleware that signs users in must enclose this one: in Starlette, add it
-        later.
+        before the app, so the middleware that signs users in must enclose this one: in Starlette, add that
+        middleware after this one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The client takes values and queues charged, randomised codes. It never stores a value."""
+"""A client charges and randomises each value, and queues the resulting code. It never stores a value."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class BaseClient(Generic[UplinkT]):
             self._uplink._record_failure(
                 "the operating system gave no random bytes; nothing was charged", name
             )
-        finally:  # also if an interruption comes after something was queued
+        finally:  # even if an exception comes after a code was queued
             if transaction is not None and transaction.wakes_sender:
                 self._uplink._wake()
         if outcome is not Outcome.ACCEPTED:
@@ -135,7 +135,7 @@ class BaseClient(Generic[UplinkT]):
 
     def _budget(self, name: str | None) -> Budget:
         budget = self._ledger.budget(self._policy.bill(name), unix_time(self._uplink._environment))
-        # Paid answers can be given any number of times.
+        # An answer that is paid for can be given any number of times.
         memoized = isinstance(self._policy.reportables.get(name or ""), MemoizedTask)
         return budget._replace(reports_left=None) if memoized else budget
 
@@ -183,7 +183,8 @@ class Client(BaseClient[Uplink]):
     caps
         Limits on everything that was ever charged to this ledger. ``None`` (default): only the caps of the
         tasks and groups apply, so each of them must have memoised answers or caps that limit how often it is
-        reported. ``"unlimited"``: the same, but a task or group without caps may lose privacy without bound.
+        reported. ``"unlimited"``: as ``None``, but tasks and groups without caps are accepted, and their
+        reports may lose privacy without bound.
     memoize
         By task name, the number of different answers that the device may give. Equal values then get equal
         answers. The first report is charged for all of these answers, and later reports are free. Once all
@@ -197,8 +198,8 @@ class Client(BaseClient[Uplink]):
         charged and capped like epsilon.
     randomness
         By default the operating system's CSPRNG. An insecure source is accepted only with a server on this
-        machine. Delete a `FileLedger` that was used with an insecure source: the next client that opens the
-        file sends the queued codes.
+        machine. Delete a `FileLedger` that was used with an insecure source: otherwise the next client that
+        opens the file sends the codes that are still queued.
     show_values
         Whether a `DomainError` of `report` shows the refused value, to help find a mistake. False (default),
         because errors end up in logs.
@@ -251,7 +252,7 @@ class Client(BaseClient[Uplink]):
         show_values: bool = False,
         **options: Unpack[UplinkOptions],
     ) -> None:
-        check_options(type(self), options, UplinkOptions)  # a misspelt caps= would be ignored
+        check_options(type(self), options, UplinkOptions)  # otherwise a misspelt caps= would be ignored
         super().__init__(
             server,
             Uplink,
@@ -274,15 +275,15 @@ class Client(BaseClient[Uplink]):
         name
             The name of the task or group.
         value
-            A real number in the task's domain. For a group, a mapping from its task names to such numbers;
-            a task that is missing or None is charged all the same.
+            A real number in the task's domain. For a group, a mapping from its task names to such numbers; a
+            task without a value, or with None, is charged all the same.
 
         Raises
         ------
         UnknownTaskError
             When the client has no task of this name.
         DomainError
-            When a value is not in its task's domain; nothing is charged then.
+            When a value is not in its task's domain; in that case nothing is charged.
         ParameterError
             When the value of a group is not a mapping.
         RuntimeError
@@ -298,9 +299,9 @@ class Client(BaseClient[Uplink]):
 
         The nodes and answers of memoised tasks are deleted: after `opt_in`, new answers are charged in full.
 
-        A batch that the sender has already taken from the queue cannot be recalled. In a queue that devices
-        share, codes do not show their device. So an uplink in memory keeps its queue if it is shared, and
-        `PostgresLedgers` keep sealed batches, even those that could not be sent yet.
+        A batch that the sender has already taken from the queue cannot be recalled. In a queue that several
+        devices share, nothing shows which device a code comes from. So a shared uplink with a queue in memory
+        keeps all of its codes. `PostgresLedgers` keep sealed batches, even if they could not be sent yet.
 
         Raises
         ------
@@ -321,7 +322,7 @@ class Client(BaseClient[Uplink]):
         self._ledger.opt_in()
 
     def budget(self, name: str | None = None) -> Budget:
-        """Return the spending and the remaining budget of a task or group, or without a name of everything.
+        """Return the spending and the remaining budget of a task or group, or of everything if `name` is None.
 
         Raises
         ------
@@ -344,9 +345,9 @@ class Client(BaseClient[Uplink]):
     def counters(self) -> Counters:
         """Numbers of reports so far: pending, sent, dropped by reason and refused by outcome.
 
-        They count the reports of all clients that share the uplink. After `flush` returned True, `sent` and
-        `dropped` show how many reports arrived and how many were given up. Raises `LedgerError` when the
-        ledger cannot be read.
+        The numbers cover the reports of all clients that share the uplink. After `flush` returned True,
+        `sent` and `dropped` show how many reports arrived and how many were given up. Raises `LedgerError`
+        when the ledger cannot be read.
 
         Examples
         --------

@@ -19,7 +19,7 @@ FIRST_BACKOFF: Final = 1.0
 _LONGEST_BACKOFF: Final = 3600.0
 _LONGEST_RETRY_AFTER: Final = 86_400.0
 STEPS: Final = (60.0, 3600.0, _LONGEST_RETRY_AFTER)
-"""The waits that a server can ask for: a minute, an hour, a day. Its request is rounded up to one of them."""
+"""The waits that a server can ask for: a minute, an hour, a day. Other waits are rounded up to these."""
 
 
 class Verdict(Enum):
@@ -29,9 +29,10 @@ class Verdict(Enum):
     """The server has the batch: it answered 204, its only acknowledgement."""
     RETRY = "retry"
     """The network or the server is in trouble, or something other than an arcwise server answered. The same
-    bytes are sent again after a wait; everything waits."""
+    bytes are sent again after a wait; batches of all tasks wait.
+    """
     KEEP = "keep"
-    """The server does not know the task yet: this task waits, the others go on."""
+    """The server does not know the task yet: only the batches of this task wait."""
     PAUSE = "pause"
     """The server refuses this client: everything waits for a long time."""
     DROP = "drop"
@@ -43,8 +44,8 @@ def classify(status: int) -> Verdict:
 
     An arcwise server acknowledges a batch only with 204, and sends no other status below 400. A 200 or a
     redirect comes from a captive portal, a proxy or a wrong host. The server has not counted the batch then,
-    but may do so when the device is on another network, so the batch is kept. The same holds for 407, 421 and
-    425, which only proxies and other intermediaries answer.
+    but may do so when the device is on another network, so the batch is kept. The batch is also kept after
+    407, 421 and 425, because only proxies and other intermediaries send these.
     """
     if status == ACKNOWLEDGED:
         return Verdict.SENT
@@ -61,17 +62,18 @@ def backoff_seconds(failures: int, uniform: float) -> float:
     """Return the wait in seconds after one or more failures in a row: a random share of the backoff.
 
     The backoff doubles from 1 s to at most 1 h. `uniform` is a random number in [0, 1), so that devices that
-    failed together do not come back together.
+    failed together do not try again together.
     """
-    # Twelve doublings pass the hour; a larger exponent could only overflow.
+    # Twelve doublings of 1 s already exceed 1 h; a larger exponent could only overflow.
     return min(_LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(failures - 1, 12)) * uniform
 
 
 def retry_after_seconds(text: str | None) -> float:
-    """Return the wait in seconds that a ``Retry-After`` header asks for, from 0 to 24 h; 0 without a wait.
+    """Return the wait in seconds that a ``Retry-After`` header asks for, from 0 (no wait) to 24 h.
 
-    Only a number of seconds is accepted. A date would be compared with the device's clock. From when the
-    device comes back, a server could learn step by step how wrong that clock is, a number that links reports.
+    Only a number of seconds is accepted. A date would have to be compared with the device's clock. From the
+    times at which the device sends again, a server could then learn step by step how wrong this clock is, and
+    the error would link the device's reports.
     """
     text = "" if text is None else text.strip()
     if not (text.isascii() and text.isdecimal()):
@@ -81,25 +83,26 @@ def retry_after_seconds(text: str | None) -> float:
 
 
 def asked_seconds(named: float, uniform: float) -> float:
-    """Return the actual wait for a server that asks for `named` seconds: one to two times the step above it.
+    """Return the actual wait in seconds if a server asks for `named`: 1 to 2 times the next longer step.
 
     A server behind a relay could ask each device for a different wait, and recognise the device by the time
-    at which it comes back. With rounding, a wait reveals only one of three steps. `named` is from 0 (no wait)
-    to 24 h. `uniform` is a new random number in [0, 1) for each wait.
+    at which it sends again. With rounding, a wait reveals only one of three steps. `named` is from 0 (no
+    wait) to 24 h. `uniform` is a new random number in [0, 1) for each wait.
     """
     return next(step for step in STEPS if named <= step) * (1.0 + uniform) if named > 0 else 0.0
 
 
 def still_asked(seconds: float) -> float:
-    """Return the rest in seconds of a stored wait that a server asked for; at most 0 if it is over.
+    """Return the remaining seconds of a stored wait that a server asked for; at most 0 if the wait is over.
 
-    A wait longer than `asked_seconds` can return was stored before the clock was set back: it is over.
+    If more seconds remain than `asked_seconds` can return, the clock was set back after the wait was stored,
+    and the wait counts as over.
     """
     return seconds if seconds <= 2.0 * _LONGEST_RETRY_AFTER else 0.0
 
 
 class _Wait:
-    """Failures in a row and the end of our own backoff after them, which a flush ends early."""
+    """The number of failures in a row, and the end of the client's own backoff; a flush ends it early."""
 
     __slots__ = ("failures", "until")
 
@@ -111,7 +114,7 @@ class _Wait:
 class Schedule:
     """The times from which each task's batches may be tried, given how earlier attempts ended.
 
-    They are times of a monotonic clock. `uniform` returns random numbers in [0, 1) for the jitter.
+    All times are times of a monotonic clock. `uniform` returns random numbers in [0, 1) for the jitter.
     """
 
     __slots__ = ("_all", "_asked", "_tasks", "_uniform")
@@ -123,7 +126,7 @@ class Schedule:
         self._asked = -math.inf
         """The end of a wait that the server asked for, see `asked_seconds`; everything waits, even a flush.
 
-        Separate waits for single tasks would form a number by which the server could recognise the device."""
+        The server could recognise a device by a combination of different waits for its tasks."""
 
     def ready_at(self, task_id: str) -> float:
         """Return the earliest time at which a batch of this task may be tried."""
@@ -175,10 +178,11 @@ class Schedule:
                 yield scope, wait.failures, own, asked
 
     def restore(self, scope: str, failures: int, own: float, asked: float, now: float) -> None:
-        """Restore a wait of an earlier process, as `remaining` returned it, minus the time since then.
+        """Restore a wait that `remaining` yielded in an earlier process, minus the time since then.
 
-        A wait longer than any possible one was stored before the clock was set back: it is over.
-        Earlier versions also stored server waits for single tasks; everything now waits for those, too.
+        A wait that is longer than any wait can be was stored before the clock was set back, so it counts as
+        over. Earlier versions also stored waits that the server asked for a single task; such a wait now
+        holds for all tasks.
         """
         self.hold(asked, now)
         wait = _Wait(failures, now + (own if own <= _LONGEST_BACKOFF else 0.0))

@@ -46,7 +46,7 @@ class Source:
 
     def draw(self) -> tuple[int, int]:
         """Return two independent uniform integers."""
-        try:  # not `named`, which would take longer than the draw
+        try:  # not `named`, which would take longer than the draw itself
             return self._randomness.draw()
         except _NONE as error:
             raise NoRandomness from error
@@ -60,11 +60,12 @@ class Source:
 class Environment:
     """The clocks, random bits and process ids that a client uses; tests override some of its methods.
 
-    Waits of threads and event loops use the real clock. Reports are drawn from the `randomness` of `Client`.
+    Waits of threads and event loops use the real clock. Reports are drawn with the `randomness` argument of
+    `Client`.
 
     Examples
     --------
-    A rolling cap a day later:
+    A test that a rolling cap of one day allows another report a day later:
 
     >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, RecordingTransport, Task
     >>> class Test(Environment):
@@ -110,8 +111,8 @@ class Environment:
         return os.getpid()
 
     def may_be_alive(self, process_id: int) -> bool:
-        """Return whether a process with this id may be running; the check does not affect it."""
-        if os.name == "nt":  # os.kill would end it there, so only the end of the lease counts
+        """Return whether a process with this id may be running; the check does not affect that process."""
+        if os.name == "nt":  # os.kill would end the process, so only the end of the lease counts
             return True
         try:
             os.kill(process_id, 0)

@@ -37,7 +37,7 @@ class Hooks(NamedTuple):
 def pause_for_forks(pauses: Callable[[], Iterable[Pause]]) -> Hooks:
     """Run generators up to their ``yield`` before each fork, and close them after it, in parent and child.
 
-    So a child does not begin with a half-finished operation of its parent. Later registrations run earlier.
+    So a child does not begin with a half-finished operation of its parent. The last registration runs first.
 
     Python runs the fork hooks, prints their exceptions, and forks all the same. A signal handler may raise at
     any call in a hook, and every lock must still be free afterwards. So each lock is held by a generator that
@@ -101,8 +101,8 @@ def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMa
     A handler may raise at any call of a Python function, also while `contextlib` enters or leaves a block.
     The exception's traceback then keeps the frame of `__enter__` or `__exit__`, and the frame keeps the
     generator suspended with its lock for as long as the exception exists. Here no frame refers to the
-    generator. Only the ``with`` statement does, in a place of the interpreter that no traceback shows, and it
-    drops the reference however the block ends.
+    generator. Only the ``with`` statement does, inside the interpreter, where no traceback refers to it. The
+    statement drops this reference in every case when the block ends.
     """
 
     @wraps(function)
@@ -115,7 +115,7 @@ def holding(function: Callable[P, Iterator[T]]) -> Callable[P, AbstractContextMa
 class _Block:
     __slots__ = ("_enter", "_exit")
 
-    # Both are C code, so the interpreter handles no signal before it has their results.
+    # Both properties are C code, so the interpreter handles no signal before it has their results.
     __enter__ = property(attrgetter("_enter"))
     __exit__ = property(attrgetter("_exit"))
 

@@ -32,7 +32,7 @@ class OutboxOptions(NamedTuple):
     delay: float = 0.0
     """The longest random time, in seconds, that a code waits before it joins a batch."""
     lease: float = 0.0
-    """The time, in seconds, for which other processes do not send a batch that is being sent."""
+    """The time, in seconds, for which a batch that is being sent is reserved: no other process sends it."""
     environment: Environment = MACHINE
     """The source of time, randomness and process ids."""
 
@@ -114,7 +114,7 @@ class Outbox(Protocol):
         """
 
     def close(self) -> int:
-        """Close the queue, which drops its reports unless it is durable. Return the number that was left."""
+        """Close the queue and return the number of reports left in it; a queue in memory drops them."""
 
     def load(self, schedule: Schedule) -> None:
         """Restore the waits of an earlier process to the schedule."""
@@ -137,7 +137,7 @@ class Memo(Protocol):
     """The answers of a memoised task so far: codes by node. An answer never changes."""
 
     draw: int
-    """The half draw that rounds every value of the task to a node, from 0 to 2**64 - 1."""
+    """The half of a draw that rounds every value of the task to a node, an integer from 0 to 2**64 - 1."""
     paid: int
     """Number of answers that were paid for."""
 
@@ -160,7 +160,7 @@ class Memo(Protocol):
 class Transaction(Protocol):
     """One open transaction of a ledger: either all of its changes happen or nothing.
 
-    In memory nothing can fail after the charge, because all random numbers are drawn before it.
+    In memory nothing can fail after the charge, because all random numbers are drawn before the charge.
     """
 
     wakes_sender: bool
@@ -168,7 +168,7 @@ class Transaction(Protocol):
 
     @property
     def time(self) -> float:
-        """The latest Unix time that the ledger has seen, at which charges are entered."""
+        """The latest Unix time that the ledger has seen; charges are entered with this time."""
 
     def opted_out(self) -> bool:
         """Return whether the device has opted out."""
@@ -196,8 +196,8 @@ class QueueOwner(ABC):
 
     def __reduce_ex__(self, _: SupportsIndex, /) -> NoReturn:
         raise TypeError(
-            f"a {type(self).__name__} cannot be copied or pickled, as each would spend the whole budget: "
-            "share the object, or open its file or database again"
+            f"a {type(self).__name__} cannot be copied or pickled, as each copy would spend the whole "
+            "budget: share the object, or open its file or database again"
         )
 
     @abstractmethod
@@ -219,7 +219,7 @@ class Ledger(QueueOwner):
 
     @property
     def _key(self) -> Hashable:
-        """A key that is equal for all objects with transactions that wait for each other."""
+        """A key that is equal for two ledger objects if their transactions wait for each other."""
         return self
 
     @abstractmethod
@@ -239,8 +239,9 @@ class Ledger(QueueOwner):
         """Record that the device has opted out; its spending stays recorded.
 
         The nodes and answers of memoised tasks are deleted: a device that opts in again pays for new ones. A
-        `FileLedger` also drops its queued reports, and a `PostgresLedger` those of its account that are not
-        yet sealed into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears it too.
+        `FileLedger` also drops its queued reports, and a `PostgresLedger` drops the reports of its account
+        that are not yet sealed into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears
+        it too.
 
         Returns
         -------

@@ -1,7 +1,8 @@
 """A ledger and a queue in memory, which last as long as their process: for tests, simulations and gateways.
 
-The queue holds only codes, never a value. A batch reveals little besides its codes: the codes are sorted, so
-their order reveals nothing, the batch's id is random, and a code can wait for a random time first.
+The queue holds only codes, never a value. A batch reveals little besides its codes. The codes are sorted, so
+their order reveals nothing, and the batch's id is random. A code can wait for a random time before it joins a
+batch.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ class MemoryOutbox:
     sent. A taken batch goes back to waiting, or is finished: acknowledged or dropped.
 
     A signal handler may report between any two steps of the thread that it interrupts, regardless of locks.
-    So every batch is in at least one place at any time, and only batches that were looked at are removed.
+    So every batch is in at least one of these states at any time, and a thread removes only batches that it
+    has looked at.
     """
 
     durable = False
@@ -85,7 +87,7 @@ class MemoryOutbox:
 
     @property
     def queue(self) -> Hashable:
-        """A key that is equal for all outboxes of one queue; no other outbox has this one."""
+        """A key that is equal for all outboxes of one queue; here each outbox has its own."""
         return id(self)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
@@ -106,7 +108,7 @@ class MemoryOutbox:
     def put(self, task: Task, epoch: int, code: int, delay: float = 0.0) -> bool:
         """Queue one code; return True if the sender has something new to do: a batch was begun or is full.
 
-        `delay` is one of those that `delays` has drawn.
+        `delay` is one of the delays that `delays` has drawn.
         """
         with self.lock:
             if self._closed:  # by another thread, since the check for room
@@ -134,13 +136,16 @@ class MemoryOutbox:
         return True
 
     def _end(self, key: tuple[str, int], batch: _Batch) -> None:
-        """Move an open batch to the waiting ones; for a moment it is both, and may wait twice: see `take`."""
+        """Move an open batch to the waiting batches.
+
+        For a moment the batch is in both places. It may be added to the waiting batches twice, see `take`.
+        """
         self._waiting.append(batch)
         if key in self._open and self._open[key] is batch:  # no call in between, so no signal handler either
             del self._open[key]
 
     def _end_delays(self, now: float) -> None:
-        """Add the codes with an ended delay to their batches."""
+        """Add each code to its batch if its delay has ended."""
         while self._delayed and self._delayed[0][0] <= now:
             self._join(*heapq.heappop(self._delayed)[2:])
 
@@ -178,7 +183,7 @@ class MemoryOutbox:
                     continue
                 due = ready_at(batch.task.id)
                 if due <= now:
-                    parcel = self._parcel(batch)  # first, so that a batch that cannot be sealed stays here
+                    parcel = self._parcel(batch)  # first, so that a batch that cannot be sealed stays queued
                     self._waiting.remove(batch)
                     self._taken = batch
                     return Send(parcel)
@@ -260,7 +265,7 @@ def _alone() -> Iterator[None]:
     global _in_use  # noqa: PLW0603
     with _lock:
         if _in_use:
-            raise LedgerError("the ledger is in use by the call that this one interrupts")
+            raise LedgerError("the ledger is in use by the call that this call interrupts")
         _in_use = True
         try:
             yield
@@ -306,7 +311,10 @@ class _MemoryTransaction:
 
 
 class _Attached:
-    """Opens transactions. A gateway has one for each device; a `partial` would take five times the memory."""
+    """Opens transactions of one ledger.
+
+    A gateway has one such object for each device, and a `partial` would take five times the memory.
+    """
 
     __slots__ = ("_ledger", "_outbox")
 
@@ -327,8 +335,8 @@ class MemoryLedger(Ledger):
     only for one run. A fork copies the ledger: afterwards parent and child spend separately, each up to the
     caps. On a device that lives longer than a process, use a `FileLedger`.
 
-    The ledger's time is the largest that it has ever been given, so a clock that steps back opens no new
-    window: charges then stay in the rolling window until the clock has caught up.
+    The ledger's time is the latest time that it has ever been given. If the clock steps back, no new window
+    begins: charges stay in the rolling window until the clock has caught up.
 
     Examples
     --------

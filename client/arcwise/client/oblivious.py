@@ -30,7 +30,7 @@ class ObliviousTransport(HttpxTransport):
     """Sends requests through a relay, which sees the device's address, to a gateway, which sees the content.
 
     This hides addresses from the server's operator only if somebody else runs the relay and does not share
-    them.
+    the addresses.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class ObliviousTransport(HttpxTransport):
         The gateway's ``application/ohttp-keys``, as `arcwise key gateway` writes it. Ship it with the app,
         like a task: a server could give each device that fetches it a different key, and so identify it.
     client, options
-        Those of `HttpxTransport`, for the connection to the relay.
+        The parameters of `HttpxTransport`, for the connection to the relay.
 
     Raises
     ------
@@ -54,9 +54,9 @@ class ObliviousTransport(HttpxTransport):
     Notes
     -----
     A request is padded to a power of two of at least 512 bytes, so that single reports look alike. Each retry
-    is encrypted again. The server's ``Retry-After`` is inside the encrypted response. The relay's own 429
-    counts as the server's, and its 5xx as a 503. Any other status of the relay, and a response that cannot be
-    decrypted, count as network trouble: the batch is tried again.
+    is encrypted again. The server's ``Retry-After`` is inside the encrypted response. A 429 of the relay
+    itself counts as a 429 of the server, and a 5xx of the relay counts as a 503. Any other status of the
+    relay, and a response that cannot be decrypted, count as network trouble: the batch is tried again.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def _opened(sent: Sent, answer: Answer) -> Response:
         return response.status, None if found is None else found.decode("latin-1")
     if status == 429:
         return status, retry_after
-    if status >= 500:  # only a server's 501 means that it never accepts a batch, not a relay's
+    if status >= 500:  # a 501 rejects a batch permanently only if the server sends it, not the relay
         return 503, retry_after
-    # This includes 204, which acknowledges a batch only if it comes from the gateway.
+    # This error includes a 204, which acknowledges a batch only if it comes from the gateway.
     raise WireError(f"the relay answered with status {status}")

@@ -27,9 +27,11 @@ class Outcome(Enum):
     """
 
     ACCEPTED = "accepted"
-    """Charged, randomised and queued. In a group's round, only drawn tasks with values; perhaps none."""
+    """The report was charged, randomised and queued. A round of a group queues reports only for drawn tasks
+    that have values, so it may queue no report.
+    """
     CAPPED = "capped"
-    """A cap on epsilon or delta forbids it. Nothing was charged."""
+    """A cap on epsilon or delta forbids the report. Nothing was charged."""
     FULL = "full"
     """The queue is full. Nothing was charged."""
     OPTED_OUT = "opted-out"
@@ -55,7 +57,8 @@ class Counters(NamedTuple):
         Acknowledged by the server with a 204.
     dropped
         Dropped permanently, by reason: an HTTP status such as "410", "expired", "opted-out", or "closed"
-        (still queued in memory when the uplink was closed). They were charged; nothing is refunded.
+        (still queued in memory when the uplink was closed). Dropped reports stay charged; nothing is
+        refunded.
     refused
         Calls of `Client.report` that made no report, by outcome: "full", "capped", "opted-out", "failed",
         "no-randomness". Nothing was charged for them.
@@ -63,7 +66,7 @@ class Counters(NamedTuple):
     Notes
     -----
     With a `FileLedger`, `pending`, `sent` and `dropped` count from the creation of the file; `refused` always
-    counts this process only.
+    counts from the start of this process.
 
     Examples
     --------

@@ -78,7 +78,8 @@ class MemoizedTask(ReportableTask):
         super().__init__(task, caps)
         self.answers = answers
         if not self.bounded and not unlimited:
-            # The answers are the limit, even if a user opts out, which deletes the answers, and in again.
+            # Cap the spending at the cost of all answers: opting out deletes the answers, and a user may opt
+            # in again.
             own, *others = self.bill
             whole = own.times(answers)
             own = own._replace(lifetime=whole.epsilon or None, lifetime_delta=whole.delta or None)
@@ -109,7 +110,7 @@ class MemoizedTask(ReportableTask):
         return Outcome.ACCEPTED
 
     def _paid(self, transaction: Transaction, memo: Memo | None, draw: int) -> Memo | None:
-        """Charge the missing answers and return the memo; if a cap forbids it, the old memo or None."""
+        """Charge the unpaid answers and return the memo, unchanged (or None) if a cap forbids the charge."""
         paid = 0 if memo is None else memo.paid
         if paid >= self.answers:
             return memo
@@ -118,7 +119,7 @@ class MemoizedTask(ReportableTask):
         return transaction.memoize(self.task, draw, self.answers)
 
     def _nearest(self, node: int, nodes: Iterable[int]) -> int:
-        """Return the nearest of the nodes (around the circle if the kernel is circular), the lower of two."""
+        """Return the nearest of `nodes`, around the circle if the kernel is circular, or the lower of two."""
         kernel = self.task.mechanism.kernel
 
         def distance(other: int) -> tuple[int, int]:
@@ -129,7 +130,7 @@ class MemoizedTask(ReportableTask):
 
 
 class ReportableGroup:
-    """A group of tasks: a round reports all of them, or k that are drawn independently of the values."""
+    """A group of tasks: a round reports all tasks, or k tasks that are drawn independently of the values."""
 
     __slots__ = ("_items", "_tasks", "bill", "group")
 
@@ -158,7 +159,7 @@ class ReportableGroup:
         return unbounded < (self.group.sample or len(self._tasks))
 
     def located(self, value: Any) -> dict[str, float]:
-        """Return each value's position among its task's nodes by task name, without values of None.
+        """Return by task name each value's position among the nodes of its task; leave out values of None.
 
         Raises `ParameterError`, `UnknownTaskError` or `DomainError` unless the value is a mapping from task
         names to None or values in the tasks' domains.
@@ -191,7 +192,7 @@ class ReportableGroup:
         chosen = self.group.choose(randomness)
         if not transaction.has_room(len(chosen)):
             return Outcome.FULL
-        # Before the charge, see `ReportableTask`.
+        # Draw before the charge, see `ReportableTask`.
         draws = [(task, randomness.draw()) for task in chosen if located.get(task.name) is not None]
         if not transaction.charge(
             tuple(item for task in chosen for item in self._items[task.name]) + self.bill
@@ -205,8 +206,9 @@ class ReportableGroup:
 
 def _epoch(task: Task, transaction: Transaction, now: float) -> int:
     """Return the epoch of a report that is charged in this transaction."""
-    # A rolling cap bounds charges by the ledger's time, which never goes back. A central statement assumes
-    # that it also bounds the reports in an epoch; when a clock is set forward and back, only this time does.
+    # A rolling cap limits charges by the ledger's time, which never goes back. A central statement assumes
+    # that the cap also limits the reports in an epoch. If a clock is set forward and back, that holds only if
+    # the epoch follows the ledger's time.
     return task.epoch(now if task.central is None else transaction.time)
 
 
@@ -217,7 +219,7 @@ _UNLIMITED = "unlimited"
 """The value of `caps` by which an app accepts a loss without bound."""
 
 _MOST_ANSWERS = 1_000_000
-"""More than the nodes of any task; the cost of this many answers fits into every ledger."""
+"""The largest number of memoised answers. No task has this many nodes, and every ledger can hold the cost."""
 
 _SUGGESTED = 5
 """Number of reports that the cap suggested in an error message allows."""
@@ -226,7 +228,7 @@ _SUGGESTED = 5
 class Policy:
     """The tasks and groups of a client by name, and the caps that all of them share.
 
-    `remembers` names a setting that needs a ledger which outlives the process; it is None without one.
+    `remembers` names a setting that needs a ledger which outlives the process; None without such a setting.
     """
 
     __slots__ = ("_bills", "_everything", "remembers", "reportables")
@@ -269,9 +271,10 @@ class Policy:
         return frozenset(self._bills)
 
     def bill(self, name: str | None) -> Bill:
-        """Return the bill of a report of this name, with its own account first; None means everything.
+        """Return the bill of one report to a task or of a whole round of a group, with its own account first.
 
-        Raises `UnknownTaskError` if no task or group has this name.
+        None means everything. Raises `UnknownTaskError` if no task or
+        group has this name.
         """
         if name is None:
             return self._everything
@@ -324,7 +327,7 @@ def _policy(
     max_epsilon: object,
     max_delta: object,
 ) -> Policy:
-    """Return the policy; cached, because tasks are immutable and many clients have the same ones."""
+    """Return the policy; cached, because tasks are immutable and many clients have the same tasks."""
     if not tasks:
         raise ParameterError("tasks must hold at least one Task")
     caps = chosen if isinstance(chosen, Caps) else None

@@ -12,7 +12,7 @@ import sys
 _mark = object()
 _pid = 0
 _page: bytearray | mmap.mmap = bytearray(1)
-"""Its first byte is 1. In a forked child the kernel clears it, if it can; `_renew` sets it again."""
+"""Memory whose first byte is 1. In a forked child the kernel may clear it, and `_renew` sets it again."""
 if sys.platform == "linux":
     import mmap
 
@@ -29,8 +29,8 @@ def current_process() -> object:
     """Return an object that identifies this process; every forked child gets another one.
 
     A fork is detected by Python's own hooks, by the process id, and on Linux by a page of memory that the
-    kernel clears. Not detected are a process that C code forks with its parent's id on another system than
-    Linux, and a process that was restored from a snapshot.
+    kernel clears. Two cases are not detected: a process that was restored from a snapshot and, on systems
+    other than Linux, a process that C code forks and that gets its parent's id.
     """
     if not _page[0] or _pid != os.getpid():
         _renew()

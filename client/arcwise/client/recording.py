@@ -78,7 +78,7 @@ class RecordingTransport(_Recording):
     ...     "https://reports.example", tasks=[heading], ledger=MemoryLedger(), transport=transport
     ... ) as client:
     ...     accepted = client.report("heading", 350.5)
-    >>> first, again = transport.batches  # the server was in trouble, so it was sent twice
+    >>> first, again = transport.batches  # the server was in trouble, so the batch was sent twice
     >>> first == again
     True
     """

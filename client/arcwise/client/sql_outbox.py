@@ -1,7 +1,8 @@
 """The queue in SQL tables (a ledger's file or PostgreSQL), which outlives the process.
 
 Several processes may send from one queue. Each leases the batch that it is sending, so two processes rarely
-send the same batch. When they do, after a crash or a step of the clock, the server counts it once by its id.
+send the same batch. If that happens, after a crash or a step of the clock, the server recognises the batch by
+its id and counts it once.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Database(Protocol):
         """Open a read transaction, in which all queries see the same state of the tables."""
 
     def writing(self, *, durable: bool) -> AbstractContextManager[Session]:
-        """Open a write transaction; if `durable`, it and all earlier ones are on the disk when it ends."""
+        """Open a write transaction; if `durable`, it and all earlier transactions are then on the disk."""
 
     def write_back(self) -> None:
         """Write a separate log, if there is one, back to the tables."""
@@ -59,8 +60,8 @@ NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch
     AND (ready <= :wall OR created > :latest OR number <= :expedited) ORDER BY ready, number LIMIT :most"""
 """The codes of the next batch of a task and an epoch.
 
-They are ordered by the end of their delays. In the order of their numbers, one code with a long delay would
-hold up all later ones, and codes would leave in the order in which they were made.
+The codes are ordered by the end of their delays. If they were ordered by number, one code with a long delay
+would hold up all later codes, and codes would leave in the order in which they were made.
 """
 
 COUNT = """SELECT (SELECT count(*) FROM reports WHERE {0})
@@ -73,7 +74,7 @@ _RETAKE_SECONDS = 0.1
 """Seconds until the next look after another process took the batch first."""
 
 _STEPPED = 3600.0
-"""Smaller steps, in seconds, are corrections of a clock, or differences between machines with one queue."""
+"""Clock steps below this many seconds are corrections, or differences between machines that share a queue."""
 
 _owners: weakref.WeakValueDictionary[int, SqlOutbox] = weakref.WeakValueDictionary()
 """The outboxes of this process by the owner numbers of their leases."""
@@ -104,7 +105,7 @@ class SqlOutbox(ABC):
 
     def forget_seen(self) -> None:
         """Let the next code wake the sender regardless of earlier codes."""
-        # Waiting codes that the sender knows, see `Look.soonest`, plus those that came in since.
+        # Waiting codes that the sender knows, see `Look.soonest`, plus the codes that came in since then.
         self._seen: dict[tuple[str, int], tuple[int, float]] = {}
 
     @property
@@ -164,7 +165,7 @@ class SqlOutbox(ABC):
         return Look(self, session, wall, held, interval, self._expedited, self.foreign)
 
     def _still_asked(self, session: Session) -> float:
-        """Return the seconds that a server still asks the senders of this queue to wait; at most 0 if none.
+        """Return the seconds that a server still asks this queue's senders to wait; at most 0 for no wait.
 
         The wall clock is used only when a wait is first seen; later corrections of it do not matter.
         """
@@ -198,7 +199,7 @@ class SqlOutbox(ABC):
         """
 
     def leased(self, left: float, by: int, owner: int) -> float:
-        """Return the seconds for which another sender still holds a batch; 0 if none does."""
+        """Return the seconds for which another sender still holds a batch; 0 if no other sender holds it."""
         # A lease that ends too far in the future was made before the clock was set back.
         if not 0 < left <= self.options.lease or owner == self.owner:
             return 0.0
@@ -211,7 +212,7 @@ class SqlOutbox(ABC):
 
     @abstractmethod
     def cut(self, session: Any, these: dict[str, float]) -> list[tuple[int, int, float]]:
-        """Remove the codes of a new batch, see `NEXT`; return sorted (number, code, time queued)."""
+        """Remove the codes of a new batch, see `NEXT`; return them as (number, code, time queued), sorted."""
 
     @abstractmethod
     def _count(self, session: Any, reports: int, dropped: str | None) -> None:
@@ -334,10 +335,10 @@ class Look(NamedTuple):
     foreign: frozenset[str]
 
     def soonest(self) -> tuple[float, dict[tuple[str, int], tuple[int, float]]]:
-        """Return the seconds until there is something to send; infinity if nothing is queued.
+        """Return the seconds until a batch can be sent; infinity if nothing is queued.
 
         Also return, by task and epoch, the number of codes that can share a batch and the end of their first
-        delay; minus infinity if a delay has ended already.
+        delay, or minus infinity if a delay has ended already.
         """
         groups = list(self._groups())
         waits = [wait for _, wait in self._batches()] + [group.wait for group in groups]
@@ -385,7 +386,7 @@ class Look(NamedTuple):
                 yield number, max(self.outbox.leased(until - self.wall, by, owner), self.held(task_id))
 
     def _groups(self) -> Iterator[_Group]:
-        """Yield the codes that can share a batch; read no more codes of a task and epoch than fit into one.
+        """Yield the codes that can share a batch; for each task and epoch, read only as many as fit into it.
 
         A code with a time in the future was written before the clock was set back, and its delay is over.
         Codes of other clients keep their own delays, regardless of this client's delay.
@@ -447,7 +448,7 @@ class Look(NamedTuple):
 
 
 def _own_tasks(session: Session, foreign: frozenset[str]) -> list[tuple[int, str]]:
-    """Return (number, id) of the tasks with other names than these."""
+    """Return (number, id) of each task with a name that is not in `foreign`."""
     tasks = session.execute("SELECT number, id, name FROM tasks").fetchall()
     return [(number, task_id) for number, task_id, name in tasks if name not in foreign]
 

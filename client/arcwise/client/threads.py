@@ -1,6 +1,6 @@
 """Own threads for an event loop's calls to disks and databases.
 
-The app's shared executor also looks up addresses, and a single blocked ledger could fill it.
+The app's shared executor is not used: it also looks up addresses, and one blocked ledger could fill it.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class _Call:
 class Threads:
     """A few threads that run the calls of many ledgers, with one call per ledger at a time.
 
-    They are daemons and end when there is nothing to do: a ledger survives a killed process, and an app that
-    ends must not wait for a disk. A forked child begins without threads.
+    They are daemon threads, because an app that ends must not wait for a disk, and a ledger survives a killed
+    process. They end when there is nothing to do. A forked child begins without threads.
     """
 
     def __init__(self, most: float) -> None:
@@ -164,7 +164,7 @@ class Threads:
             call.run()
 
     def _next(self, done: _Call | None) -> _Call | None:
-        """Return the next call, of another ledger if one waits, or None; `done` is the call before."""
+        """Return the next call or None; calls of other ledgers come before those of the ledger of `done`."""
         now = time.monotonic()
         with self._lock:
             if done is not None:
@@ -185,5 +185,5 @@ class Threads:
 
 _living: WeakSet[Threads] = WeakSet()
 
-# Before a child has threads: two threads that renew at the same time would lose calls of each other.
+# Renew before a child has threads: two threads that renew at the same time would lose each other's calls.
 renew_in_children(_living, Threads._renew)

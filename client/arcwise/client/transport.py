@@ -3,7 +3,7 @@
 httpx is imported with the first request, not before. The transports do not retry, follow redirects or keep
 cookies. They send only three headers from a fixed list, so a request reveals nothing else about the device. A
 tracer that has patched httpx adds headers (`traceparent`, `baggage`), which are removed again. Requests to
-this machine use no proxy, and never go to another machine that has taken its name.
+this machine use no proxy, and fail if the machine's name leads to another machine.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class AsyncTransport(Protocol):
 
 @lru_cache(maxsize=1)
 def user_agent() -> str:
-    """Return ``arcwise/<version>``, which names the library but nothing of the device."""
+    """Return ``arcwise/<version>``, which identifies the library and reveals nothing about the device."""
     from importlib import metadata
 
     try:
@@ -125,10 +125,10 @@ class _Deadline(threading.local):
     """
 
     at = math.inf
-    local = False  # whether only this machine may be connected to
+    local = False  # whether connections may lead only to this machine
 
     def left(self, timeout: float | None) -> float | None:
-        """Return the longest wait in seconds, where httpcore would wait for `timeout`."""
+        """Return the longest wait in seconds for a step for which httpcore would wait `timeout`."""
         if self.at == math.inf:  # a request that is not ours, through a client that was passed in
             return timeout
         left = self.at - time.monotonic()
@@ -168,11 +168,11 @@ class _Deadline(threading.local):
 
 
 _PIECE_BYTES = 16_384
-"""Largest write in one call: a longer write is sent in parts, and may wait for each of them."""
+"""Largest write in one call: a longer write is sent in parts, and each part may have to wait."""
 
 
 class _Connections(Generic[ClientT]):
-    """The httpx clients of a transport, one for each host of this machine and one for all others."""
+    """The httpx clients of a transport: one per host name of this machine, and one for all other hosts."""
 
     _kind: str
     """The name of their class in httpx."""
@@ -209,7 +209,7 @@ class _Connections(Generic[ClientT]):
         return self._own[host]
 
     def _exit(self, url: str) -> str | None:
-        """Return how requests for this URL, of this machine, could leave the machine; None if they cannot."""
+        """Return how requests could leave this machine although the URL names it; None if they cannot."""
         return way_out(self._given, self._options, url)
 
     def _leave(self) -> list[ClientT]:
@@ -226,7 +226,8 @@ class HttpxTransport(_Connections["httpx.Client"]):
     client
         An `httpx.Client` to take connections from, with its proxies, TLS and pool. The rest of the client is
         not used: no default headers, cookies, authentication, parameters, event hooks or redirects. Cookies
-        that a server sets do not reach it. It stays open, and the caller must not share it over a fork.
+        that a server sets do not reach this client. The transport never closes the client, and the caller
+        must not share it over a fork.
     options
         Without a client, options for a new one: ``proxy``, ``mounts``, ``verify``, ``cert``, ``trust_env``,
         ``http1``, ``http2``, ``limits``, ``transport``.
@@ -243,15 +244,15 @@ class HttpxTransport(_Connections["httpx.Client"]):
     Authorization; for any other header `post` raises `ParameterError`.
 
     The timeout of a request is a total over connecting, sending and the head of the response. It does not
-    include the name look-up, and each address of a name may take that long to connect. The timeout limits
-    each single wait instead of the total behind an https:// proxy, and on connections that the app's own
-    client opened before.
+    include the name look-up, and if a name has several addresses, connecting to each of them may take that
+    long. Behind an https:// proxy, and on connections that the app's own client opened before, the timeout
+    limits each single wait instead of the total.
 
     Examples
     --------
     >>> proxied = HttpxTransport(proxy="http://proxy.example:3128", trust_env=False)
 
-    With httpx's own double of a network:
+    With the mock network of httpx:
 
     >>> import httpx
     >>> from arcwise.client import Caps, Circle, Client, MemoryLedger, Task
@@ -317,8 +318,8 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
     Parameters
     ----------
     client
-        An `httpx.AsyncClient` to take connections from; the rest of it is not used, see `HttpxTransport`. It
-        stays open.
+        An `httpx.AsyncClient` to take connections from; nothing else of the client is used, see
+        `HttpxTransport`. The transport never closes the client.
     options
         Without a client, options for a new one, such as ``proxy=``, ``verify=``, ``cert=`` or ``transport=``.
 
@@ -422,14 +423,14 @@ def _is_local(stream: Any) -> bool:
 
 
 def _elsewhere() -> ConnectionError:
-    return ConnectionError("the URL is of this machine, but its name leads to another one")
+    return ConnectionError("the URL is of this machine, but its name leads to another machine")
 
 
 def _drop_added_headers(event: str, info: dict[str, Any]) -> None:
-    """Remove all headers but those of a report and of HTTP itself, just before they are written.
+    """Remove all headers except those of a report and of HTTP itself, just before they are written.
 
-    The password for a proxy stays, but no other header for the proxy. The reason is that a tracer adds one
-    identifier to all requests of a process, perhaps also the user's.
+    The password for a proxy stays, but no other header for the proxy. A tracer would otherwise add the same
+    identifier to all requests of a process, perhaps including requests that identify the user.
     """
     if event.endswith(".send_request_headers.started") and (request := info["request"]).method == b"POST":
         request.headers = [each for each in request.headers if each[0].lower() in _ON_THE_WIRE]
@@ -511,7 +512,7 @@ def _nothing_prepared() -> Pause:
 
 @lru_cache(maxsize=1)
 def _let_forks_wait() -> None:
-    # Import it first: its fork hook holds a lock that imports need, and hooks registered later run earlier.
+    # Import logging first: its fork hook holds a lock that imports need, and later hooks run earlier.
     import logging  # noqa: F401
 
     pause_for_forks(lambda: [_nothing_prepared()])

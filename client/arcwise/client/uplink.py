@@ -39,10 +39,10 @@ TROUBLE_SECONDS = 60.0
 """Seconds that the sender rests after internal trouble, such as a ledger that could not be used."""
 
 _LOOK_SECONDS = 600.0
-"""Seconds after which a sender looks into a file without news, for reports that another process left."""
+"""Seconds after which an idle sender looks into a file again, for reports that another process left."""
 
 _FLUSH_LOOK_SECONDS = 1.0
-"""The same while a flush waits: another process may have finished sending, or ended."""
+"""The same time while a flush waits: another process may have finished sending, or ended."""
 
 _KINDS = {
     Verdict.SENT: "sent",
@@ -197,7 +197,7 @@ class BaseUplink(ABC):
             self._refused[outcome.value] = self._refused.get(outcome.value, 0) + 1
 
     def _record_failure(self, detail: object, task: str | None = None) -> None:
-        """Log trouble of the ledger or the sender, about a report to this task or (None) about sending."""
+        """Log trouble with the ledger or the sender; `task` is the report's task, or None for the sender."""
         self._events.add("failed", task, 1 if task else 0, str(detail))
 
     def _record_ledger_error(self, error: LedgerError) -> None:
@@ -257,7 +257,7 @@ class BaseUplink(ABC):
 
     def _unanswered(self, parcel: Parcel, error: Exception) -> None:
         """Keep a taken parcel for another attempt, because the network is in trouble."""
-        # Only the type: a transport's message may contain data that must not be logged.
+        # Log only the error's type: a transport's message may contain data that must not be logged.
         self._settle(parcel, Verdict.RETRY, f"no answer ({type(error).__name__})", "", 0.0)
 
     def _settle(self, parcel: Parcel, verdict: Verdict, detail: str, reason: str, retry_after: float) -> None:
@@ -282,7 +282,7 @@ class BaseUplink(ABC):
                 with self._lock:
                     self._schedule.record(Verdict.RETRY, parcel.task_id, self._environment.monotonic(), 0.0)
         except BaseException:
-            self._put_back(parcel)  # it could not be recorded, for example without random bytes for a wait
+            self._put_back(parcel)  # the outcome could not be recorded, for example without random bytes
             raise
 
     @staticmethod
@@ -299,7 +299,7 @@ class BaseUplink(ABC):
         return self._outbox.expedite()
 
     def _shut(self) -> bool:
-        """Close for reports and close the queue; return whether it was empty."""
+        """Accept no more reports and close the queue; return whether the queue was empty."""
         self._closed = True
         self._nothing_left = False
         try:
@@ -333,7 +333,7 @@ class BaseUplink(ABC):
         """Let the sender look at the queue again."""
 
     def _after_fork(self) -> None:
-        """Forget the parent's sender, which does not exist here, and the waits except the server's."""
+        """Forget the parent's sender, which this child lacks, and all waits but those of the server."""
         earlier = self._schedule
         self._renew()
         self._schedule.follow(earlier)
@@ -366,8 +366,8 @@ class UplinkOptions(BaseUplinkOptions, total=False):
 class Uplink(BaseUplink):
     """Queues codes and sends them from a background thread, which starts with the first report.
 
-    Many clients can share an uplink, for example a gateway's clients for the devices behind it: an uplink
-    handles only codes. Several threads can use it safely. After a fork the child starts its own thread. A
+    Many clients can share an uplink, because it handles only codes. For example, a gateway has one client for
+    each device behind it. Several threads can use it safely. After a fork the child starts its own thread. A
     queue in memory is empty in the child (the parent sends its reports); a queue in a file is shared.
 
     Parameters
@@ -375,9 +375,9 @@ class Uplink(BaseUplink):
     url
         Base URL of the server, such as "https://reports.example".
     ledger
-        A `FileLedger`, with the queue in its file: then only clients with this ledger can use the uplink. Or
-        `PostgresLedgers`, with the queue in their database, for the clients of all accounts. By default the
-        queue is in memory.
+        The place of the queue. With a `FileLedger`, the queue is in its file, and only clients with this
+        ledger can use the uplink. With `PostgresLedgers`, it is in their database, for the clients of all
+        accounts. By default the queue is in memory.
     batch_size
         Largest number of codes per request; a full batch is sent immediately.
     interval
@@ -392,19 +392,20 @@ class Uplink(BaseUplink):
     request_timeout
         Seconds after which a request without a response counts as failed, even if it makes progress.
     exit_timeout
-        Longest time, in seconds, that the exit of the interpreter waits for queued reports to be sent. It
-        makes one attempt only and does not wait for a network that is down. With a `delay` and a file it does
-        not send at all.
+        Longest time, in seconds, that the exit of the interpreter waits for queued reports to be sent. The
+        uplink makes only one attempt then, and does not wait for a network that is down. With a `delay` and a
+        file it does not send at all.
     on_event
         Called with an `Event` for each change in the state of reports, from the sending thread (or from the
         reporting thread, if the ledger fails). Its exceptions are logged.
     key
         The server's ingest key, if the server asks for one. It is sent with every batch as ``Authorization:
-        Bearer`` and never logged. All devices of an app share one key: a key of its own would identify a
-        device.
+        Bearer`` and never logged. All devices of an app share one key, because a separate key would identify
+        its device.
     insecure
-        Also send reports and the key over plain HTTP to another host, where another layer encrypts. False
-        (default): this is refused, because an observer on the way sees which device the codes come from.
+        Whether to send reports and the key over plain HTTP to another host; use this only if another layer
+        encrypts. False (default): plain HTTP is refused, because an observer on the way sees which device the
+        codes come from.
     environment
         Source of time and random bits; by default this machine. A test can pass another `Environment`.
     transport
@@ -498,7 +499,7 @@ class Uplink(BaseUplink):
             self._transport.close()
 
     def _step(self) -> float:
-        """Send one parcel, if one is due; return the seconds until there may be something to do."""
+        """Send one parcel if one is due; return the seconds until the next step."""
         step = self._next()
         if isinstance(step, Send):
             self._send(step.parcel)
@@ -530,14 +531,14 @@ class Uplink(BaseUplink):
         return self._counters()
 
     def flush(self, timeout: float = 10.0) -> bool:
-        """Send the queued reports without waiting for the interval; return True if none is left in time.
+        """Send the queued reports without waiting for the interval; return True if no report is left in time.
 
         True does not mean that everything arrived: reports that the server finally refuses and reports that
         are too old are dropped. `counters` shows how many were sent and dropped.
 
-        A flush ends random delays and waits between attempts, except waits that the server asked for. After
-        an attempt that fails from now on, the sender waits again. The flush does not wait for reports that
-        other threads add meanwhile.
+        A flush ends random delays and waits between attempts, except waits that the server asked for. If a
+        later attempt fails, the sender waits again. The flush does not wait for reports that other threads
+        add meanwhile.
 
         Parameters
         ----------
@@ -575,7 +576,8 @@ class Uplink(BaseUplink):
                     left = deadline - time.monotonic()
                     if left <= 0:
                         return False
-                    # The thread steps by itself when something is due. Woken after each step, it never rests.
+                    # The thread does its next step by itself when something is due. If it were woken after
+                    # each step, it would never rest.
                     look = not self._changed.wait_for(
                         lambda before=steps: self._closed or self._steps != before,  # type: ignore[misc]
                         min(self._flush_rest(left), threading.TIMEOUT_MAX),
