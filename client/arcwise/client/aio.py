@@ -417,7 +417,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         await self._uplink._call_in_turn(self._ledger._key, self._ledger.opt_in)
 
     async def budget(self, name: str | None = None) -> Budget:
-        """Return the spending and the remaining budget of a task or group, or of everything if `name` is None.
+        """Return the spending and remaining budget of a task or group, or of everything if `name` is None.
 
         Raises
         ------

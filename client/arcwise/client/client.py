@@ -322,7 +322,7 @@ class Client(BaseClient[Uplink]):
         self._ledger.opt_in()
 
     def budget(self, name: str | None = None) -> Budget:
-        """Return the spending and the remaining budget of a task or group, or of everything if `name` is None.
+        """Return the spending and remaining budget of a task or group, or of everything if `name` is None.
 
         Raises
         ------

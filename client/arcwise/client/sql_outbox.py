@@ -50,7 +50,7 @@ class Database(Protocol):
         """Open a read transaction, in which all queries see the same state of the tables."""
 
     def writing(self, *, durable: bool) -> AbstractContextManager[Session]:
-        """Open a write transaction; if `durable`, it and all earlier transactions are then on the disk."""
+        """Open a write transaction; if `durable`, it and all earlier ones are on the disk afterwards."""
 
     def write_back(self) -> None:
         """Write a separate log, if there is one, back to the tables."""
@@ -386,7 +386,7 @@ class Look(NamedTuple):
                 yield number, max(self.outbox.leased(until - self.wall, by, owner), self.held(task_id))
 
     def _groups(self) -> Iterator[_Group]:
-        """Yield the codes that can share a batch; for each task and epoch, read only as many as fit into it.
+        """Yield the codes that can share a batch; of each task and epoch, read no more than one batch holds.
 
         A code with a time in the future was written before the clock was set back, and its delay is over.
         Codes of other clients keep their own delays, regardless of this client's delay.

@@ -1,7 +1,8 @@
 """The conformance kit, which checks a client in any language against the golden vectors.
 
 Run ``python -m arcwise.client.conformance EXECUTABLE...``; docs/reference/conformance.md specifies the lines
-that the executable reads and writes. The kit does not compute codes: it compares with results in the vectors.
+that the executable reads and writes. The kit does not compute codes: it compares the client's results with
+those in the vectors.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Object: TypeAlias = dict[str, Any]
 
 OPTIONAL = frozenset({"group", "deliver"})
-"""Kinds that a client may leave out: it need not support groups, and an app may bring its own HTTP."""
+"""Kinds of cases that a client may skip: it need not support groups, and an app may send batches itself."""
 
 
 class Case(NamedTuple):
@@ -24,7 +24,7 @@ class Case(NamedTuple):
     name: str
     request: Object
     expected: Object | None
-    """The expected members of the result, or None if the client must refuse."""
+    """The expected members of the result, or None if the client must refuse the request."""
     server: Any = None
     """The server that the request names; it runs until the client has answered."""
 

@@ -64,7 +64,7 @@ _OF_THE_REQUEST = frozenset(("content-length", "authorization", "host", "connect
 """Headers that may differ between two requests of a client."""
 
 _SAME_BYTES = 4
-"""For each position, two random ids share this many bytes there with probability 2^-32."""
+"""Two random ids share this many bytes at a given position with probability 2^-32."""
 
 
 class Known:
@@ -100,7 +100,7 @@ def _alike(one: bytes, other: bytes) -> bool:
 
 
 class Delivery(NamedTuple):
-    """A server with a list of answers, the last of which is repeated, and the expected requests."""
+    """A server with a list of answers, and the requests that it expects; the last answer is repeated."""
 
     name: str
     request: dict[str, Any]
@@ -219,7 +219,7 @@ _GOOD = Answer(204)
 
 
 def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
-    """Yield the deliveries; a client has 10 seconds for each, or 1 if its reports must stay pending."""
+    """Yield the deliveries; each has 10 seconds, or 1 second if the client's reports must stay pending."""
     sent, dropped, kept = (
         {"sent": 3 * (end == "sent"), "dropped": 3 * (end == "dropped"), "pending": 3 * (end == "pending")}
         for end in ("sent", "dropped", "pending")
@@ -250,11 +250,12 @@ def deliveries(tasks: dict[str, str]) -> Iterator[Delivery]:
         ("a redirect", Answer(307, (("Location", "/elsewhere"),))),
     ):
         yield delivery(f"{name}, then 204", [answer, _GOOD], sent, 2)
-    # The wait is at least a minute; a client that waits only one second would be back within this time.
+    # The wait is at least a minute; a client that waits only one second would send again within these 3
+    # seconds.
     yield delivery("503, Retry-After", [Answer(503, (("Retry-After", "1"),)), _GOOD], kept, 1, seconds=3)
     yield delivery("400", [Answer(400)], dropped, 1)
     yield delivery("410", [Answer(410)], dropped, 1)
-    # The cap allows three reports, and two are dropped: one more is allowed, as if they had been counted.
+    # The cap allows three reports. Two reports are dropped but stay charged, so only one more is allowed.
     yield delivery(
         "a report that is dropped stays charged",
         [Answer(410), _GOOD],

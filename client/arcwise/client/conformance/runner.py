@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
 _MOST_DEATHS = 3
-"""After this many ends without an answer in a row, the remaining cases are not sent."""
+"""If the executable ends this many times in a row without an answer, the remaining cases are not sent."""
 
 
 class Failure(NamedTuple):
@@ -69,7 +69,7 @@ def check(
     timeout: float = 60.0,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Report:
-    """Run cases against the client that a command starts, of some kinds or of all, and return the results.
+    """Run all cases, or those of some kinds, against the client that a command starts; return the results.
 
     `timeout` is the number of seconds to wait for each answer; `progress` is called after each kind.
     """
@@ -115,7 +115,7 @@ def _ask(executable: _Executable, case: Case, tally: Tally, shown: Known) -> Non
 
 
 def _fits(answer: Any, expected: Object | None) -> bool:
-    """Return whether an answer has all expected members; it may have more."""
+    """Return whether an answer has all expected members; it may have other members too."""
     if not isinstance(answer, dict):
         return False
     if expected is None:

@@ -36,7 +36,7 @@ class Database:
         self.busy_timeout = busy_timeout
         self._lock = threading.RLock()
         self._in_use = False
-        self._sound = False  # whether the whole file was checked, without trouble since
+        self._sound = False  # whether the whole file was checked and no trouble came since
         self._connection: HeldConnection | None = None
         self._process: object = None
         self._full: bool | None = None  # whether the connection has PRAGMA synchronous = FULL
@@ -103,7 +103,7 @@ class Database:
 
     @holding
     def writing(self, *, durable: bool) -> Iterator[sqlite3.Connection]:
-        """Open a write transaction; if `durable`, it and all earlier ones are on the disk when it ends.
+        """Open a write transaction; if `durable`, it and all earlier transactions are on the disk afterwards.
 
         Raises `LedgerError` and changes nothing if the file cannot be written, is missing or is damaged.
         """
@@ -138,7 +138,7 @@ class Database:
         begun = time.monotonic()
         with self._lock:
             if self._in_use:
-                raise LedgerError(f"the ledger {self.path} is in use by the call that this one interrupts")
+                raise LedgerError(f"the ledger {self.path} is in use by the call that this call interrupts")
             self._in_use = True
             try:
                 connection = self._checked()
@@ -148,8 +148,8 @@ class Database:
                 self._wait_for_others(connection, time.monotonic() - begun)
                 yield connection
             except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
-                # The trouble may be temporary. Except for another writer or a full disk, the file is checked
-                # again before its next use.
+                # The trouble may be temporary. Unless the cause is another writer or a full disk, the file is
+                # checked again before its next use.
                 self._filled = _DISK_FULL in str(error)
                 if not _is_harmless(error):
                     self._sound = False
@@ -163,7 +163,7 @@ class Database:
                 self._in_use = False  # first: a signal handler may raise at the first call
                 try:
                     self._undo()
-                except BaseException:  # also from a handler: other processes wait for their turn
+                except BaseException:  # also that of a handler: other processes wait for their turn
                     self._undo()
                     raise
 

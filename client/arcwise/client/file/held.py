@@ -37,13 +37,13 @@ _FILE_IN_USE = (0x4000_0002, 510)
 _INDEX_IN_USE = (128, 1)
 """The byte of the log's index that every process locks while it has the index mapped."""
 _F_OFD_SETLK = 37
-"""The same on every Linux processor; `fcntl` lacks it where Python was built on an old system."""
+"""The number is the same on every Linux processor; `fcntl` lacks it if Python was built on an old system."""
 _TAKEN = (errno.EAGAIN, errno.EACCES)
 _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)
-"""Errors for a file that cannot be charged, or for a log that nobody has."""
+"""Errors of opening a ledger's file that this process cannot write, or a log's index that does not exist."""
 _TURN = (0x4000_0200, 1)
-"""A byte after those that SQLite locks, where no page lies; the process that changes the file locks it."""
+"""A byte after those that SQLite locks, where the file has no data; a process that changes the file locks it."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
 """Seconds between two attempts to take a turn; a turn is usually as short as a commit."""
 
@@ -69,7 +69,7 @@ class HeldConnection(sqlite3.Connection):
         )
 
     def hold(self, index: Path) -> None:
-        """Lock the file and the given index of its log, if the system has such locks.
+        """Lock the file and the given index of its log, if the system has locks of open file descriptions.
 
         Call this after the first statement, because SQLite then opens the log and the index. Raises
         `sqlite3.OperationalError` if another process has exclusive access, which is possible only if SQLite's
@@ -87,7 +87,7 @@ class HeldConnection(sqlite3.Connection):
                     raise sqlite3.OperationalError("database is locked")
 
     def take_turn(self, seconds: float) -> bool:
-        """Keep others from changing the file; return False if that is not possible within `seconds`."""
+        """Keep other processes from changing the file; return False if that fails within `seconds`."""
         pause, deadline = _SHORTEST_PAUSE, time.monotonic() + seconds
         while not self._try_turn():
             if time.monotonic() > deadline:
@@ -112,7 +112,7 @@ class HeldConnection(sqlite3.Connection):
             self._in_turn = False
 
     def close(self) -> None:
-        """Release the locks, so that SQLite can get exclusive access if nobody else has any, and close."""
+        """Release the locks and close: SQLite can then get exclusive access if no other process has locks."""
         if sys.platform == "linux" and self._process is current_process():  # not for the parent of a fork
             while self._held:
                 with contextlib.suppress(OSError):
@@ -146,7 +146,8 @@ def _has_locked(descriptor: int, kind: int, start: int, length: int) -> bool:
 class _Descriptors(list[int]):
     """Our descriptors of one file; they are closed with the process's last connection to that file.
 
-    Closing one earlier would release SQLite's locks of another connection, so the next connection reuses it.
+    Closing a descriptor earlier would release SQLite's locks of another connection, so the next connection
+    reuses the descriptor.
     """
 
     free: tuple[int, ...] = ()

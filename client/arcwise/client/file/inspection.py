@@ -28,7 +28,7 @@ class Account(NamedTuple):
     account
         The id of a task or a group; "" for everything.
     name
-        The app's name for it.
+        The app's name for the task or group; "everything" for everything.
     epsilon, delta
         Total spending.
     recent_epsilon, window
@@ -88,7 +88,7 @@ class Inspection(NamedTuple):
     sent
         Number of reports acknowledged since the file was created.
     dropped
-        Number of reports dropped since then, by reason.
+        Number of reports dropped since the file was created, by reason.
 
     Examples
     --------

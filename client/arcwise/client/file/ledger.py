@@ -1,7 +1,8 @@
 """A device's spending and unsent reports in one SQLite file.
 
 One transaction makes a report: it checks the caps, enters the charge, and draws and queues the code. The file
-holds all of it or nothing. Only a later transaction, once it is durable on the disk, lets the report leave.
+then holds all of these changes or none. Only a later transaction, once it is durable on the disk, lets the
+report leave.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ class _FileTransaction:
         return True
 
     def _roll(self, item: Item) -> Balance:
-        """Return an account after adopting the item's window and ending it now.
+        """Return an account's balance with the item's rolling window, which ends now.
 
         The change is written even if a cap then forbids the charge. Otherwise expired entries would pile up,
         and the extra spending in a longer window would get a later time with each attempt.
@@ -249,9 +250,9 @@ def read_decimal(text: str) -> int:
 
 
 def _read(connection: sqlite3.Connection, item: Item, now: float) -> tuple[Balance, float | None, int]:
-    """Return an account without the charges that have left its window.
+    """Return the balance of an account without the charges that have left its window.
 
-    The other results are the second up to which charges left (None if none did) and the stored window.
+    Also return the second up to which charges have left (None if no charge has left), and the stored window.
     """
     row = connection.execute(
         "SELECT epsilon, delta, window, recent_epsilon, recent_delta FROM accounts WHERE account = ?",
@@ -307,10 +308,10 @@ class FileLedger(Ledger):
         agrees to telemetry. Without `create` (default) the file must exist. Creating a ledger because the
         old one is missing grants the whole budget again.
     relaxed
-        False (default): every report is on the disk before `Client.report` returns, which takes as long as
-        the disk takes. True: a loss of power can undo the last reports together with their charges, provided
-        that none of them has left; a report then costs one write to the file system's cache.
-        A crash of the process loses nothing in either mode.
+        False (default): every report is on the disk before `Client.report` returns, so the call waits for the
+        disk. True: a report only waits for a write to the file system's cache, but a loss of power can undo
+        the last reports together with their charges. Reports that were already sent are never undone. A crash
+        of the process loses nothing in either mode.
     busy_timeout
         Longest wait, in seconds, while another process writes.
 
@@ -334,7 +335,7 @@ class FileLedger(Ledger):
     >>> with FileLedger("telemetry.db", create=True) as ledger:
     ...     client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=ledger)
     ...     accepted = client.report("heading", 350.5)
-    ...     client.close(0)  # what is not sent stays in the file
+    ...     client.close(0)  # reports that are not sent stay in the file
     False
     >>> with FileLedger("telemetry.db") as ledger:
     ...     client = Client("http://127.0.0.1:8000", tasks=[heading], ledger=ledger)
@@ -397,14 +398,14 @@ class FileLedger(Ledger):
             return budget(read_balances(connection, bill, now))
 
     def opt_out(self) -> int:
-        """Record that the device has opted out; drop its queue and the nodes and answers of memoised tasks.
+        """Record that the device has opted out; drop its queue, and the nodes and answers of memoised tasks.
 
-        Return the number of reports that were queued.
+        Return the number of reports that were dropped from the queue.
         """
         with self._database.writing(durable=True) as connection:
             connection.execute("UPDATE state SET opted_out = 1")
             dropped = _drop(connection, "opted-out")
-            # Both: new answers must be paid for again.
+            # Delete both, so that new answers must be paid for again.
             connection.execute("DELETE FROM answers")
             connection.execute("DELETE FROM memos")
         self._database.empty_log()  # the log still holds the deleted data

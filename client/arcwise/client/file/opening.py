@@ -46,7 +46,7 @@ def checked_path(path: object) -> Path:
 
 
 def create_file(path: Path) -> None:
-    """Create a new ledger atomically: even after a kill, the path holds a whole ledger or nothing.
+    """Create a new ledger atomically: even if the process is killed, the path has a whole ledger or none.
 
     Raises `LedgerError` if the path exists already or the file cannot be created.
     """
@@ -150,7 +150,7 @@ def open_file(
 
     def set_up(connection: HeldConnection) -> None:
         _check_kind(connection, path)
-        connection.hold(log_index_path(path))  # only now: in a file of another kind it could break locks
+        connection.hold(log_index_path(path))  # only now: in another file this could break that file's locks
         _check(connection, path, whole=check)
         _configure(connection, path)
         if connection.take_turn(0.0):  # otherwise another process is writing, and will do this
@@ -241,7 +241,7 @@ def _check(connection: sqlite3.Connection, path: Path, *, whole: bool) -> None:
 def _configure(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
-        raise LedgerError(f"the ledger {path} is on a file system without shared memory: use a local one")
+        raise LedgerError(f"the ledger {path} is on a file system without shared memory: use a local disk")
     for pragma in (
         "fullfsync = ON",  # on macOS, a plain fsync does not reach the disk
         "checkpoint_fullfsync = ON",

@@ -31,7 +31,9 @@ _POLL_SECONDS = 0.002
 
 _IDLE_SECONDS, _SEALING_SECONDS = 5, 30
 """Seconds after which the database ends an idle open transaction, for example of a frozen process. Its locks
-would block sending and opting out for all accounts. Sealing a large batch takes some seconds."""
+would block sending and opting out for all accounts. The second limit is for sealing, because sealing a large
+batch takes some seconds.
+"""
 
 _CHECK_SECONDS = 60.0
 """Seconds after which idle connections are replaced. A connection to an old primary can still read, so a
@@ -60,7 +62,7 @@ class Session:
         self, query: str, parameters: Sequence[Any] | Mapping[str, Any] = ()
     ) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run one statement; its placeholders are ``?`` or ``:name``."""
-        if self._process is not current_process():  # forked by a signal handler: the parent's answer
+        if self._process is not current_process():  # a signal handler has forked: the answer is the parent's
             raise LedgerError("the ledgers are in use by the process that this one was forked from")
         return self._connection.execute(_translated(query), parameters)
 
@@ -97,7 +99,8 @@ class Database:
         milliseconds = max(1, round(1000 * busy_timeout))
         lock = f"SET LOCAL lock_timeout = {milliseconds};"
         self._limits = f"{lock} {_idle(_IDLE_SECONDS)}"
-        # pg_temp comes last: an app may share a pool's connections, and its temporary tables must not win.
+        # pg_temp comes last: an app may share a pool's connections, and its temporary tables must not hide
+        # these.
         path = f'SET LOCAL search_path TO "{schema}", pg_temp;'
         local = f"{path} {self._limits}"
         # A report waits for its account's row, and must see changes that were committed meanwhile.
@@ -143,7 +146,7 @@ class Database:
 
     @holding
     def writing(self, *, durable: bool, queue: bool = True) -> Iterator[Session]:
-        """Open a write transaction; if `durable`, it and all earlier ones are on the disk when it ends.
+        """Open a write transaction; if `durable`, it and all earlier transactions are on the disk afterwards.
 
         With `queue`, no other process changes the queue meanwhile, and codes added to it are not visible.
         Raises `LedgerError` and changes nothing if the database cannot be used. If the connection breaks
@@ -171,8 +174,8 @@ class Database:
     def _transaction(self, begin: str) -> Iterator[Session]:
         if self._process is not current_process():
             self.renew()
-        if getattr(self._mine, "in_use", False):  # it would wait for a row that the other one has locked
-            raise LedgerError("the ledgers are in use by the call that this one interrupts")
+        if getattr(self._mine, "in_use", False):  # it would wait for a row that the other call has locked
+            raise LedgerError("the ledgers are in use by the call that this call interrupts")
         users, me, process = self._users, threading.get_ident(), current_process()
         threading.current_thread()  # after this call, gevent lists a greenlet as a thread
         self._take_turn(users, me)
@@ -269,7 +272,7 @@ class Database:
                 (f'"{self.schema}".state',),
             )
         )
-        if read_only == "on":  # a standby: it would still be used after a failover
+        if read_only == "on":  # a standby: this connection would still be used after a failover
             raise LedgerError("the ledgers cannot be used now: the database is read-only, as a standby is")
         if not there:
             raise LedgerError(
@@ -298,7 +301,7 @@ class Database:
         try:
             yield
         except psycopg.Error as error:
-            # Only the server's primary message: its details may show a row.
+            # Show only the server's primary message, because its details may show a row.
             told = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
             raise LedgerError(f"the ledgers cannot be used now: {told}") from error
 

@@ -1,7 +1,8 @@
 """The ledgers of many accounts in one PostgreSQL database, for an app that reports on behalf of its users.
 
 One transaction makes a report: it locks the account's row, checks the caps, enters the charge, and draws and
-queues the code. The database holds all of it or nothing. Only a later transaction lets the report leave.
+queues the code. The database then holds all of these changes or none. Only a later transaction lets the
+report leave.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ def _account_to_json(account: Account) -> dict[str, Any]:
 
 
 def from_json(kept: Mapping[str, Any]) -> Contents:
-    """Return the contents; raise KeyError, TypeError or ValueError for anything but `to_json`'s results."""
+    """Return the contents that `to_json` converted.
+
+    Raises KeyError, TypeError or ValueError for other data.
+    """
     contents = Contents()
     if kept["now"] is not None:
         contents.now = float(kept["now"])
@@ -141,7 +145,7 @@ class _PostgresTransaction:
 
 
 class PostgresLedger(Ledger):
-    """The ledger of one account, with its spending; `PostgresLedgers.account` returns it.
+    """The ledger of one account, which records its spending; `PostgresLedgers.account` returns it.
 
     Attributes
     ----------
@@ -197,10 +201,10 @@ class PostgresLedger(Ledger):
         return _read(kept).budget(bill, now)
 
     def opt_out(self) -> int:
-        """Record that the account has opted out; drop its queue and the nodes and answers of memoised tasks.
+        """Record that the account has opted out; drop its queue, and the nodes and answers of memoised tasks.
 
-        Return the number of reports that were queued. Codes in sealed batches are not dropped, because a
-        batch does not show their accounts.
+        Return the number of reports that were dropped from the queue. Codes in sealed batches are not
+        dropped, because a batch does not show their accounts.
         """
         with self._database.writing(durable=True, queue=False) as session:
             session.execute(LOCK_QUEUE)
@@ -239,8 +243,8 @@ class PostgresLedgers(QueueOwner):
         underscores.
     relaxed
         False (default): every report is on the database's disk before `Client.report` returns. True: a crash
-        of the database can undo the last reports together with their charges, provided that none of them has
-        left.
+        of the database can undo the last reports together with their charges, but never a report that was
+        already sent.
     busy_timeout
         Longest wait, in seconds, for a connection, or while another transaction uses the same account.
     connections
@@ -333,7 +337,7 @@ class PostgresLedgers(QueueOwner):
         return PostgresLedger(self._database, _checked(account))
 
     def create_account(self, account: str) -> bool:
-        """Create an account, once in its life, when its user agrees; return False if it exists already.
+        """Create an account when its user agrees, once in its life; return False if there is one already.
 
         Raises
         ------
@@ -351,9 +355,9 @@ class PostgresLedgers(QueueOwner):
     def delete_account(self, account: str) -> bool:
         """Delete all data of an account and its queued reports; return False if there is no such account.
 
-        Its spending is forgotten too: a new account with the same name has a whole budget, although reports
-        of the old one have left. So names should not be used again. Codes in sealed batches stay, because a
-        batch does not show their accounts.
+        The account's spending is forgotten too: a new account with the same name has a whole budget, although
+        reports of the deleted account may have been sent. So names should not be used again. Codes in sealed
+        batches stay, because a batch does not show their accounts.
 
         Raises
         ------

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _SLICE = 1000
-"""Rows that are fetched together: they fit into a socket's buffer."""
+"""Number of rows that are fetched together: they fit into a socket's buffer."""
 
 _DECLARE = f"DECLARE next NO SCROLL CURSOR FOR {NEXT}"
 _FETCH = f"FETCH {_SLICE} FROM next"
@@ -65,13 +65,13 @@ class PostgresOutbox(SqlOutbox):
         return self._note(task, epoch, ready)
 
     def has_forgotten(self, noted: Iterable[tuple[str, int]]) -> bool:
-        """Return whether the sender knows of no code for one of these pairs of task and epoch."""
+        """Return whether the sender knows of no code for at least one of these pairs (task, epoch)."""
         return any(key not in self._seen for key in noted)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
         """Return the numbers of pending and acknowledged reports, and of dropped reports by reason.
 
-        They cover all accounts since the tables were created.
+        The numbers cover all accounts since the tables were created.
         """
         with self.database.reading() as session:
             (sent,) = session.execute("SELECT sent FROM state").fetchone() or (0,)
@@ -110,8 +110,8 @@ class PostgresOutbox(SqlOutbox):
 
     def cut(self, session: Session, these: dict[str, float]) -> list[tuple[int, int, float]]:
         """Remove and return the codes of a new batch, sorted by their numbers."""
-        # In slices that fit into a socket's buffer. Otherwise the session of a frozen process is not idle but
-        # waits to send its rows, and PostgreSQL does not end its transaction.
+        # Fetch the codes in slices that fit into a socket's buffer. Otherwise the session of a frozen process
+        # is not idle but waits to send its rows, and PostgreSQL does not end its transaction.
         session.execute(_DECLARE, these)
         rows: list[tuple[int, int, float]] = []
         while part := session.execute(_FETCH).fetchall():
