@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def as_float(value: object) -> float | None:
     """Return a real number as a float, which may be infinite or NaN; None for anything else.
 
-    The following are not numbers here: a bool; a numpy duration, although Python sees an integer; a number
-    whose class fails to convert it. Raises `OverflowError` if the number is too large for a float.
+    The following are not numbers here: a bool; a numpy duration, although Python treats it as an integer; a
+    number whose class fails to convert it. Raises `OverflowError` if the number is too large for a float.
     """
     if type(value) is float:
         return value
@@ -147,8 +147,8 @@ _FunctionT = TypeVar("_FunctionT", bound="Callable[..., object]")
 def explained(function: _FunctionT) -> _FunctionT:
     """Decorate a public function so that calls with wrong arguments raise a helpful `TypeError`.
 
-    Python itself says "Task.__init__() got an unexpected keyword argument". Calls with fitting arguments are
-    not inspected.
+    Python's own message is "Task.__init__() got an unexpected keyword argument". Only calls that raise a
+    `TypeError` are inspected.
 
     Examples
     --------

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _ADVICE = {
     "b": "if 0 and 1 are values, convert it to integers",
     "decimal": "convert it to floats: astype(float), cast(pl.Float64) or cast(pa.float64())",
-    "list": "flatten it first, and know that each of its numbers is a report",
-    "M": "take the number that is asked for out of it, such as the hour of the day on Circle(24)",
+    "list": "flatten it first; each of its numbers then becomes a separate report",
+    "M": "extract the number that the task asks for, such as the hour of the day on Circle(24)",
     "m": "divide it by a unit, such as one minute, to get a number",
     "run_end": "decode it first, with pyarrow.compute.run_end_decode",
     "S": "parse the numbers first",
@@ -37,9 +37,9 @@ _ADVICE["U"] = _ADVICE["S"]
 def read_column(values: Any, name: str = "values") -> FloatArray:
     """Return a column as an array of floats of the same shape, with NaN for missing values.
 
-    The column is a number or None, a sequence of them of any depth, an array, or a column of pandas, Polars
-    or Arrow (also chunked, nullable or dictionary-encoded). Raises `DomainError`, with advice, for a whole
-    table and for everything that is not a number, such as booleans, strings, decimals and times.
+    The column is a number, None, a sequence of numbers and None of any depth, an array, or a column of
+    pandas, Polars or Arrow (also chunked, nullable or dictionary-encoded). Raises `DomainError`, with advice,
+    for a whole table and for everything that is not a number, such as booleans, strings, decimals and times.
     """
     if isinstance(values, np.ma.MaskedArray):
         numbers = np.array(_from_array(values.data, name))
@@ -82,7 +82,7 @@ def _libraries_errors(values: Any, name: str) -> Iterator[None]:
         yield
     except DomainError:
         raise
-    except Exception:  # each library has its own, and the message may contain a value
+    except Exception:  # each library raises its own errors, and the message may contain a value
         words = f"a {type(values).__name__} of {getattr(values, 'dtype', 'unknown type')}"
         advice = "cast it to 64-bit integers or floats first"
         raise DomainError(f"{name} must be numbers, got {words}: {advice}") from None

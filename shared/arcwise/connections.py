@@ -29,10 +29,10 @@ def check_given(client: object, kind: str) -> None:
 
 
 def connected(kind: Callable[..., _Client], given: Any, options: Mapping[str, Any], host: str) -> _Client:
-    """Return an httpx client of our own for a host, see `host_at_home`.
+    """Return a new httpx client for a host, see `host_at_home`.
 
-    It uses the connections of the client that was passed in, or connections made with these options if none
-    was. It ignores the authentication, cookies, default headers and event hooks of the client passed in.
+    The new client uses the connections of the client `given`, or connections made with these options if
+    `given` is None. It ignores the authentication, cookies, default headers and event hooks of `given`.
     """
     import httpx
 
@@ -50,7 +50,7 @@ def connected(kind: Callable[..., _Client], given: Any, options: Mapping[str, An
 
 
 def host_at_home(url: str) -> str:
-    """Return the host of a URL of this machine in the form of httpx's mounts; "" for any other machine."""
+    """Return the host of a URL, in the form of httpx's mounts, if it is this machine; otherwise ""."""
     from urllib.parse import urlsplit
 
     if not is_loopback_url(url):
@@ -60,7 +60,7 @@ def host_at_home(url: str) -> str:
 
 
 def way_out(given: Any, options: Mapping[str, Any], url: str) -> str | None:
-    """Return the way by which requests for this URL of this machine could leave it; None without one."""
+    """Return in words how requests for a URL of this machine could leave the machine; None if they cannot."""
     if given is not None:
         import httpx
 

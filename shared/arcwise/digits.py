@@ -1,4 +1,4 @@
-"""Numbers as text: with digits that distinguish close ones, with bounds rounded up, and with their noun."""
+"""Numbers as text: with enough digits to distinguish close numbers, rounded up or down, or with a noun."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a duration in the largest unit, up to days, of which it is a whole number.
+    """Return a duration as text, in the largest unit up to days in which the duration is a whole number.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def duration(seconds: float) -> str:
 def written(*numbers: float, digits: int) -> tuple[str, ...]:
     """Return finite numbers as text with enough digits to show how far apart they are.
 
-    Each has `digits` significant digits. It has more, up to 17, if their range would otherwise have fewer
-    than two.
+    Each number has `digits` significant digits. All have more, up to 17, if the difference between the
+    largest and the smallest number would otherwise show in fewer than two digits.
 
     Examples
     --------
@@ -62,9 +62,10 @@ def digits_apart(*numbers: float, digits: int) -> int:
 
 
 def rounded_up(number: float, digits: int = 6) -> str:
-    """Return a non-negative number with at most `digits` digits, not below its first 15 digits.
+    """Return a non-negative number as text, rounded up to at most `digits` significant digits.
 
-    Later digits are rounding errors of floats: 3 * 0.1 is 0.3.
+    The number is first rounded to 15 digits, because later digits are rounding errors of floats: 3 * 0.1 is
+    then 0.3.
 
     Examples
     --------
@@ -75,7 +76,7 @@ def rounded_up(number: float, digits: int = 6) -> str:
 
 
 def rounded_down(number: float, digits: int = 6) -> str:
-    """Return a non-negative number with at most `digits` digits, not above its first 15 digits.
+    """Return a non-negative number as text, rounded down to `digits` digits after rounding it to 15 digits.
 
     Examples
     --------

@@ -1,8 +1,8 @@
 """The domain of a value: a bounded interval or a circle.
 
 A domain checks values and maps them onto the unit interval ``[0, 1]`` (interval) or ``[0, 1)`` (circle). A
-mechanism sees only this position. A domain with a step is a lattice of values, and a mechanism sees the
-number of the value.
+mechanism sees only this position. A domain with a step is a lattice of values; a mechanism then sees only the
+number of a value on this lattice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _value(value: object, domain: object) -> float:
 
 
 def _values(values: ArrayLike, domain: object) -> FloatArray:
-    """Return users' values as a float64 array; the error names the first that is not a finite number."""
+    """Return users' values as a float64 array; the error gives the index of the first that is not finite."""
     import numpy as np
 
     items = values if isinstance(values, (list, tuple)) else (values,)
@@ -69,7 +69,7 @@ def _values(values: ArrayLike, domain: object) -> FloatArray:
 
 
 def _check_no_bool(values: ArrayLike, domain: object) -> None:
-    """Refuse a bool among the numbers of a list, since numpy turns it into a number. An array has a dtype."""
+    """Refuse a bool in a list, since numpy turns it into a number; an array's dtype is checked elsewhere."""
     import numpy as np
 
     items = np.asarray(values, dtype=object).ravel().tolist()
@@ -176,7 +176,7 @@ class _Domain(Value):
         raise NotImplementedError
 
     def from_unit(self, unit: FloatArray) -> FloatArray:
-        """Map positions on [0, 1], or [0, 1) of circles, back to the unit of the values, without bounds."""
+        """Map positions on the unit domain back to the unit of the values; other numbers are accepted too."""
         return self.start + (self.length * unit if self.lattice is None else self.lattice.scaled(unit))
 
 
@@ -188,17 +188,17 @@ class Interval(_Domain):
     low, high
         Finite numbers in the unit of the values, ``low < high``.
     clip
-        Treatment of a finite value outside: ``False`` (default) raises `DomainError`; ``True`` moves it to
-        the nearer end. NaN and infinity are always refused.
+        Treatment of a finite value outside the interval: ``False`` (default) raises `DomainError`; ``True``
+        moves it to the nearer end. NaN and infinity are always refused.
     step
-        The values are low, low + step, ..., high: scores, ages, minutes, counts. The step must divide
-        ``high - low`` into whole steps, up to the rounding of floats. None (default): every number between is
-        a value.
+        The distance between neighbouring values, which are low, low + step, ..., high: for scores, ages,
+        minutes or counts. The step must divide ``high - low`` into whole steps, up to the rounding of floats.
+        None (default): every number from `low` to `high` is a value.
     rounding
         Treatment of a number that is more than 2**-16 steps away from every value. "refuse" (default) raises
-        `DomainError`. "nearest" takes the nearer value: for the noise of sensors; it biases means.
-        "stochastic" takes one of the two neighbouring values at random, so that means stay unbiased; the
-        distribution has both.
+        `DomainError`. "nearest" takes the nearest value, for example to remove the noise of sensors; it
+        biases means. "stochastic" takes one of the two neighbouring values at random, so that means stay
+        unbiased; the estimated distribution contains both values.
 
     Raises
     ------
@@ -260,7 +260,8 @@ class Interval(_Domain):
     def unit(self) -> Interval:
         """Return the domain of length 1 with the same values and rounding.
 
-        Clipping is dropped. A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
+        The result does not clip. A lattice of more than 1,024 values becomes continuous, because mechanisms
+        treat it as continuous.
         """
         if self.lattice is None or not self.discrete:
             return Interval(0.0, 1.0)
@@ -334,9 +335,9 @@ class Circle(_Domain):
     period
         A positive finite number.
     step
-        The values are 0, step, ..., ``period - step``: whole hours, headings in tens of degrees. The step
-        must divide the period into whole steps, up to the rounding of floats. None (default): every number is
-        a value.
+        The distance between neighbouring values, which are 0, step, ..., ``period - step``: for whole hours,
+        or headings in tens of degrees. The step must divide the period into whole steps, up to the rounding
+        of floats. None (default): every number is a value.
     rounding
         Treatment of a number that is more than 2**-16 steps away from every value: as for `Interval`.
 
@@ -378,7 +379,7 @@ class Circle(_Domain):
     def unit(self) -> Circle:
         """Return the domain of length 1 with the same values and rounding.
 
-        A lattice of more than 1,024 values becomes continuous, as mechanisms treat it.
+        A lattice of more than 1,024 values becomes continuous, because mechanisms treat it as continuous.
         """
         if self.lattice is None or not self.discrete:
             return Circle(1.0)
@@ -410,7 +411,7 @@ class Circle(_Domain):
         return unit
 
     def _reduced(self, numbers: FloatArray) -> FloatArray:
-        """Return numbers modulo the period, from 0 to the period itself, which rounding may reach."""
+        """Return numbers modulo the period, at least 0; rounding may return the period itself."""
         import numpy as np
 
         if numbers.size and (numbers.min() < 0.0 or numbers.max() >= self.period):

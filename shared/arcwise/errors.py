@@ -7,12 +7,12 @@
     ├── DomainError (ValueError)         a value outside its domain
     ├── CertificateError                 a kernel whose exact ratio exceeds e^epsilon
     ├── TaskError (ValueError)           a contradictory task, or bytes that are not a task
-    ├── WireError (ValueError)           bytes that are not a batch; never repeats them
+    ├── WireError (ValueError)           bytes that are not a batch; no message repeats them
     ├── UnknownTaskError (KeyError)      a client was asked to report to a task it does not have
     ├── LedgerError                      a device's ledger cannot be opened or written
     ├── StoreError                       the server's store cannot be opened or used
     ├── AnswerError                      a server refuses a request, or does not answer as an arcwise server
-    └── MissingExtraError (ImportError)  an optional part is not installed; names the command
+    └── MissingExtraError (ImportError)  an optional part is not installed; shows the command
 
     CoarseGridWarning (UserWarning)      a task whose grid adds more than 2 % to the error of its mechanism
 """
@@ -64,7 +64,7 @@ class ParameterError(ArcwiseError, ValueError):
 class DomainError(ArcwiseError, ValueError):
     """A value is not in its domain; the message gives the bound, but never the value.
 
-    The value is left out because errors end in logs; a `Client` with ``show_values=True`` adds it. For an
+    The value is left out because errors end up in logs; a `Client` with ``show_values=True`` adds it. For an
     array the message gives the indices.
 
     Examples
@@ -197,8 +197,8 @@ class MissingExtraError(ArcwiseError, ImportError):
 class CoarseGridWarning(UserWarning):
     """The grid of a task made in Python adds more than 2 % to the worst error of its mechanism.
 
-    It concerns the optimal piecewise mechanisms for a single value: with few nodes at a large epsilon, their
-    window is narrower than a code. Reading a task does not warn.
+    The warning concerns the optimal piecewise mechanisms for a single value: with few nodes at a large
+    epsilon, their window is narrower than a code. Reading a task from bytes or a file does not warn.
 
     Examples
     --------

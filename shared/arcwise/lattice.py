@@ -1,8 +1,8 @@
 """The values of a domain with a step, and a rule that maps numbers to them identically in all clients.
 
-A number v is ``q = (v - low) / step`` steps from the first value. It is the value ``k = floor(q + 1/2)`` when
-q and k differ by at most 2**-16. The rule uses floor because languages round halves differently. It has a
-tolerance because 0.3 / 0.1 < 3 in floats.
+A number v is ``q = (v - low) / step`` steps from the first value. It counts as the value
+``k = floor(q + 1/2)`` if q and k differ by at most 2**-16. The rule uses floor because languages round halves
+differently. It has a tolerance because 0.3 / 0.1 < 3 in floats.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 Rounding: TypeAlias = Literal["refuse", "nearest", "stochastic"]
 
 MOST_VALUES: Final = 1024
-"""Up to this many values, a mechanism has a node for each. A larger lattice is treated as continuous."""
+"""Up to this many values, a mechanism has a node for each value. A larger lattice is treated as continuous.
+"""
 
 TOLERANCE: Final = 2.0**-16
-"""In steps."""
+"""The largest distance, in steps, between a number and the value that it counts as."""
 
 _FARTHEST: Final = 2.0**32
-"""In steps: up to this distance, numbers are exact to 2**-18 steps, a quarter of the tolerance."""
+"""The largest absolute value of a bound, in steps. Up to this size, numbers are exact to 2**-18 steps, a
+quarter of the tolerance."""
 
 ROUNDINGS: Final[tuple[Rounding, ...]] = ("refuse", "nearest", "stochastic")
 _BETWEEN: Final = 'it is between two steps: round it, or give the domain rounding="nearest" or "stochastic"'
@@ -36,8 +38,8 @@ class Lattice:
 
     The length of the domain is a whole number of steps, by the rule of this module, and `farthest` is the
     largest absolute value of a bound. A number between two values is refused, rounded to the nearest or
-    rounded at random, as `rounding` specifies. There are at least 2 values (`size`): the number of steps on a
-    circle, one more on an interval.
+    rounded at random, as `rounding` specifies. The number of values, `size`, is at least 2. On a circle it
+    equals the number of steps; on an interval it is larger by 1.
     """
 
     __slots__ = ("_circular", "_length", "_rounding", "size", "step", "steps")
@@ -96,7 +98,7 @@ class Lattice:
         """Return positions on the unit domain, a float or an array, in steps.
 
         A position within the tolerance of a value becomes a whole number of steps. With the rounding
-        "nearest" every position does.
+        "nearest" every position becomes a whole number.
         """
         import numpy as np
 
@@ -112,13 +114,14 @@ class Lattice:
 
         exact = unit * self.steps
         whole = np.rint(exact)
-        # In floats, 29 / 100 * 100 < 29. Means pass through here too, so only that error is rounded away.
+        # In floats, 29 / 100 * 100 < 29. Means also pass through this function, so only errors of this size
+        # are rounded away.
         exact = np.where(np.abs(exact - whole) <= 2.0**-50 * self.size, whole, exact)
         scaled: FloatArray = self._length * exact / self.steps
         return scaled
 
 
 def places_of(wrong: BoolArray) -> str:
-    """Return the index of the first wrong value and the number of others: messages must not show values."""
+    """Return in words the index of the first wrong value and the number of others, without any value."""
     first, more = int(wrong.argmax()), int(wrong.sum()) - 1
     return f"wrong at index {first}{f' and {more:,} more' if more else ''}"

@@ -23,7 +23,8 @@ def is_loopback(host: str) -> bool:
 def is_loopback_authority(authority: str) -> bool:
     """Return whether a Host header, or the part of a URL between // and the path, names this machine.
 
-    It must be only such a host (::1 in brackets), optionally followed by a colon and a port from 1 to 65535.
+    The text must be a host that `is_loopback` accepts (::1 in brackets), optionally followed by a colon and a
+    port from 1 to 65535.
 
     Examples
     --------

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MOST_ROWS = 40
-"""Longer tables below a picture are folded."""
+"""A table below a picture is folded if it has more rows than this."""
 
 
 class Table(NamedTuple):

@@ -1,6 +1,6 @@
 """Sources of random bits: the operating system's CSPRNG and, for tests, a seeded replacement.
 
-One report uses one *draw*: 16 bytes, always all used, read as two little-endian unsigned 64-bit integers
+One report always uses one whole *draw* of 16 bytes, read as two little-endian unsigned 64-bit integers
 ``(r, u)``. ``r`` rounds the value to a node, and ``u`` picks the code. A scalar call and an array call take
 the same bytes in the same order. Large arrays take their bytes from OpenSSL's generator. The operating
 system's randomness is mixed into it before every block, see `SystemRandomness`.
@@ -31,7 +31,7 @@ class Randomness(Protocol):
     --------
     >>> from arcwise.domains import Circle
     >>> from arcwise.mechanisms import OptimalCircular
-    >>> class Fixed:  # anything that has these three is a source
+    >>> class Fixed:  # any object with these three members is a source
     ...     secure = False
     ...
     ...     def draw(self):
@@ -61,7 +61,8 @@ class SystemRandomness:
     would also copy kept bytes, and two reports with the same draw reveal how their values differ.
 
     From 4,096 draws on, `draws` returns a block of OpenSSL's CSPRNG if this Python has OpenSSL 3 or later. It
-    mixes 32 new bytes of the operating system in before each block. This is ten times as fast.
+    mixes in 32 new bytes of the operating system before each block. This is ten times as fast as reading all
+    bytes from the operating system.
 
     Examples
     --------
@@ -87,15 +88,16 @@ class SystemRandomness:
 
 
 def _mixed(size: int) -> bytes | None:
-    """Return bytes of OpenSSL's CSPRNG after mixing in the operating system's; None if OpenSSL 3 is missing.
+    """Return bytes of OpenSSL's CSPRNG after mixing in system randomness, or None if OpenSSL 3 is missing.
 
     OpenSSL's generator is in the process's memory, and it detects a fork by the process id alone. The bytes
-    mixed in here make the blocks of two copies of a process differ. From OpenSSL 3 on, ``RAND_add`` reseeds
-    the generator above those of the threads with these bytes and with others that OpenSSL takes from the
-    operating system itself, and it counts the reseeding. Each thread's generator compares that count before
-    it returns anything, and reseeds itself from above. If reseeding fails, the generator above is in an error
-    state, which ``RAND_status`` returns. OpenSSL 1.1.1 mixes such bytes in without counting, and other
-    libraries under Python's `ssl` ignore them, so neither is used.
+    mixed in here make the blocks of two copies of a process differ. OpenSSL has a primary generator, which
+    seeds the generators of the threads. From OpenSSL 3 on, ``RAND_add`` reseeds the primary generator with
+    these bytes and with bytes that OpenSSL reads from the operating system itself, and it counts the
+    reseeding. Each thread's generator compares this count before it returns anything, and reseeds itself from
+    the primary generator if the count has changed. If reseeding fails, the primary generator is in an error
+    state, which ``RAND_status`` returns. OpenSSL 1.1.1 mixes in such bytes without counting, and other
+    libraries under Python's `ssl` ignore them, so these libraries are not used.
     """
     try:
         import ssl  # a device with single reports never needs it

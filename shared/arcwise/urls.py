@@ -66,7 +66,7 @@ def checked_key(key: object, scopes: tuple[str, ...]) -> str | None:
 
 
 _ID, _SECRET = 12, 64
-"""Number of hexadecimal digits of a key's two last parts."""
+"""Numbers of hexadecimal digits of the id and the secret in a key."""
 
 
 def _scope(key: object) -> str:
@@ -90,7 +90,7 @@ def libpq_settings(
     """Return the settings for libpq in a URL, as read by `read`, which is psycopg's `conninfo_to_dict`.
 
     Connections always use UTF-8, even if the URL says otherwise. With `changes` and several hosts (in the
-    URL, PGHOST or PGHOSTADDR), libpq takes the first writable one, unless the URL says otherwise.
+    URL, PGHOST or PGHOSTADDR), libpq takes the first writable host, unless the URL says otherwise.
 
     Raises `ParameterError` for the argument `name`, without the URL, if libpq cannot read the URL or would
     take a part of a password for a host, a port or a database.
@@ -115,8 +115,8 @@ def libpq_settings(
 def without_password(url: str) -> str:
     """Return a URL for libpq without its secrets, split as libpq splits it.
 
-    Raises `ValueError` when an @ comes after the one that ends user and password: libpq would take a part of
-    a password before it for a host or a database, and name it in errors.
+    Raises `ValueError` when another @ follows the @ that ends user and password: libpq would take a part of
+    the password for a host or a database, and show it in errors.
     """
     from urllib.parse import unquote
 

@@ -15,12 +15,12 @@ else:
 
 @dataclass_transform(frozen_default=True)  # so that type checkers refuse assignments too
 class Value:
-    """Base of classes with immutable objects that are equal if their fields are.
+    """Base of classes with immutable objects that are equal if their fields are equal.
 
     A subclass names its fields in ``__match_args__``, in the order of its constructor's arguments, and sets
-    them in the constructor with `_set`. ``__slots__`` may hold more names, derived from the fields. Objects
-    are compared, hashed, shown, matched, copied and pickled by their fields. A copy goes through the
-    constructor, so an invalid object cannot be unpickled.
+    them in the constructor with `_set`. `__slots__` may hold more names, for attributes that are derived from
+    the fields. Objects are compared, hashed, shown, matched, copied and pickled by their fields. A copy goes
+    through the constructor, so an invalid object cannot be unpickled.
 
     Examples
     --------

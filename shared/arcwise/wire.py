@@ -4,9 +4,9 @@ A body is one msgpack array::
 
     [1, task_id (bin, 32 bytes), batch_id (bin, 16 random bytes), epoch (unsigned), codes (bin)]
 
-The leading 1 is the wire version. Codes are fixed-width little-endian unsigned integers, one byte while K <=
-256, else two. Decoding is bounded: sizes are checked before anything is allocated. Error messages never
-repeat a body's content, because they travel back to its sender.
+The leading 1 is the wire version. Codes are fixed-width little-endian unsigned integers: of one byte if the
+kernel has K <= 256 codes, otherwise of two bytes. Decoding is bounded: sizes are checked before anything is
+allocated. Error messages never repeat a body's content, because they travel back to its sender.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Batch(Value):
     task_id
         32 bytes.
     batch_id
-        16 random bytes; a server counts only the first content under an id, and only one time.
+        16 random bytes. A server counts only the first batch that arrives with this id.
     epoch
         The number of the epoch, below 2**32.
     codes
@@ -204,7 +204,7 @@ def decode_batch(body: bytes) -> Batch:
 
 
 def _flat(fields: list[Any]) -> list[Any]:
-    """Refuse nested arrays: the bound on lengths does not bound a tree, which takes long to read."""
+    """Refuse nested arrays: limits on lengths do not limit the size of a tree, which takes long to read."""
     if list in map(type, fields):
         raise ValueError
     return fields
