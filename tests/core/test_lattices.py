@@ -386,6 +386,6 @@ def test_every_mechanism_has_a_node_for_each_value_or_says_what_to_do(
 def test_a_task_that_is_too_large_says_to_take_a_larger_step() -> None:
     domain = Interval(0, 399, step=1)
     rows = [[2**54 if code < 1024 else 0 for code in range(1024)]] * 400
-    advice = "take fewer nodes or codes, on a lattice a larger step"
+    advice = "take fewer nodes or codes, or a larger step on a lattice"
     with pytest.raises(TaskError, match=rf"a task takes at most 1048576 bytes, got \d+: {advice}"):
         Task("x", domain, 1.0, mechanism=DesignedTable(domain, 1.0, rows, [0.5] * 1024))

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _MOST_WORK = 2**27
-"""Limit of the compared weights, where a pair of rows counts as 128 more; it takes two seconds. A task is
-external input, and without a limit a megabyte of it could need days."""
+"""Largest number of weights to compare, where each pair of rows counts as 128 more; this takes two seconds. A
+task is external input: without a limit, a task of one megabyte could take days.
+"""
 
 
 def exact_delta(kernel: Kernel, epsilon: float) -> int:
@@ -29,8 +30,8 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
     codes to compare all pairs of rows.
 
     The computation is exact. A term counts if ``w[s][j] > floor(E w[t][j])``, a comparison of integers. The
-    counted terms add up to ``sum_j w[s][j] - E sum_j w[t][j]``. Both sums are of integers, and are computed
-    from halves of 32 bits.
+    counted terms add up to ``sum_j w[s][j] - E sum_j w[t][j]``. Both sums are sums of integers, and are
+    computed from halves of 32 bits.
     """
     import numpy as np
 
@@ -42,8 +43,8 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
             "nodes and codes must be fewer for an exact delta: pairs of rows, times codes + 128, must be at "
             f"most {_MOST_WORK:,}, got {pairs:,} pairs of {kernel.nodes:,} nodes, and {kernel.codes:,} codes"
         )
-    # No weight exceeds 2**64 - 1, so floor(E w) can be cut there. Noise has the same few weights in every
-    # row.
+    # No weight exceeds 2**64 - 1, so floor(E w) can be cut off at this value. Each different weight is
+    # multiplied once, because the kernels of noise have the same few weights in every row.
     different = set().union(*seconds)
     reach = {w: min(w * bound.numerator // bound.denominator, UNIT - 1) for w in different}
     reached = np.array([list(map(reach.__getitem__, row)) for row in seconds], np.uint64)

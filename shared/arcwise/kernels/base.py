@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 MAX_CODES = 2**16
-"""Codes take at most two bytes on the wire."""
+"""The largest number of codes, because a code takes at most two bytes on the wire."""
 
 
 class Kernel(ABC):
@@ -71,7 +71,8 @@ class Kernel(ABC):
         Parameters
         ----------
         nodes
-            Shape (n,), unsigned 16-bit or wider, each below N; on a circle N means 0.
+            Shape (n,), unsigned 16-bit or wider, each below N; on a circle, N is also allowed and means node
+            0.
         u
             Shape (n,).
 

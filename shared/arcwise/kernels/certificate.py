@@ -27,7 +27,7 @@ _SCALE_BITS = 192
 def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
     """Return `epsilon` as a float; raise `ParameterError` if it is not in [0.01, 20].
 
-    `least` is 0 for mechanisms with a delta, which may spend only that.
+    `least` is 0 for mechanisms with a delta, which may have an epsilon of 0.
 
     Examples
     --------
@@ -41,8 +41,9 @@ def check_epsilon(epsilon: object, *, least: float = EPSILON_MIN) -> float:
 def exact_epsilon(epsilon: float) -> Fraction:
     """Return the rational number that `epsilon` means in every privacy statement.
 
-    A float such as 0.1 differs from the decimal that people read: it is slightly more, and 0.3 slightly less.
-    The smaller of the two is taken, so a statement holds for both readings.
+    A float differs slightly from the decimal that people read: the float 0.1 is larger than 1/10, and the
+    float 0.3 is smaller than 3/10. The smaller of the float and the decimal is taken, so a statement holds
+    for both readings.
 
     Examples
     --------
@@ -85,10 +86,10 @@ class Certificate(Value):
     epsilon
         The proved epsilon.
     delta
-        In units of 2**-64, rounded up; exact, not a bound. 0 means pure epsilon-LDP.
+        The exact delta, not a bound, in units of 2**-64, rounded up. 0 means pure epsilon-LDP.
     ratio
-        The largest ratio of two weights of one code, exact. None if some weight is 0: then there is no such
-        ratio, and `delta` is positive.
+        The largest ratio of two weights of one code, exact. None if some weight is 0, because no ratio exists
+        then; `delta` is positive in this case.
 
     Examples
     --------
@@ -132,7 +133,7 @@ class Certificate(Value):
 
 
 def certify(ratio: Fraction | None, epsilon: float) -> Certificate:
-    """Return the certificate of pure epsilon-LDP of a kernel with this exact ratio of weights.
+    """Return the certificate of pure epsilon-LDP for a kernel with this exact ratio of weights.
 
     Raises `CertificateError` if the ratio exceeds the rational lower bound of e^epsilon, or is None.
     """

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class CirculantKernel(Value, Kernel):
     """K nodes and K codes on a circle: code j of node s has the weight ``weights[(j - s) mod K]``.
 
-    The row of node 0 is K non-negative integers, not all equal, with the sum 2**64; otherwise
-    `ParameterError`.
+    The row of node 0, `weights`, holds K non-negative integers that are not all equal and have the sum 2**64.
+    Raises `ParameterError` for other weights.
 
     Examples
     --------

@@ -19,9 +19,9 @@ _OPEN = np.uint32(1 << 31)
 class Inversion:
     """The vectorised sampler of rows, given as the running sums of their K weights, up to 2**64.
 
-    The leading bits of a draw choose a cell of a guide table (Chen and Asau 1974). Most cells lie inside the
-    draws of one code, which is their entry. In the others, a binary search between the cell's first and last
-    code compares the whole draw. With at least four cells per code, the second kind is rare.
+    The leading bits of a draw choose a cell of a guide table (Chen and Asau 1974). In most cells all draws
+    pick the same code, which is the cell's entry. In the other cells, a binary search between the cell's
+    first and last code compares the whole draw. With at least four cells per code, such cells are rare.
     """
 
     def __init__(self, ends: Sequence[Sequence[int]]) -> None:

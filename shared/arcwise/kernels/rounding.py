@@ -1,8 +1,8 @@
 """Rounding of probabilities to integer weights with exact sums and bounded ratios.
 
 Rounding each weight by itself leaves rows that do not sum to 2**64, and ratios above e^epsilon. Here the sums
-are made exact first. Then each code gets bounds for all rows, [low, floor(low * e^epsilon)], where low is its
-least weight. Weights are moved into these bounds, and the rest of each row goes to codes with room.
+are made exact first. Then each code gets bounds for all rows, [low, floor(low * e^epsilon)], where low is the
+code's least weight. Weights are moved into these bounds, and the rest of each row goes to codes with room.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, .
     """Return integer rows near these probabilities with an exact ratio of at most e^epsilon.
 
     The probabilities have the shape (N, K) and are positive. Up to rounding, their rows sum to 1 and the
-    ratios within a column are at most e^epsilon. Raises `ParameterError` if they are not, so that no such
-    rows sum to 2**64.
+    ratios within a column are at most e^epsilon. Raises `ParameterError` if the probabilities violate this so
+    far that no rows within the bounds sum to 2**64.
     """
     rows = nearest_rows(probabilities)
     growth = exp_lower_bound(epsilon)
@@ -37,7 +37,8 @@ def integer_rows(probabilities: ArrayLike, epsilon: float) -> tuple[tuple[int, .
 def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
     """Return the integer row of a circulant kernel near these probabilities, shape (K,).
 
-    As `integer_rows`, but with the same bounds for every code, because a turned row takes all of them.
+    This works like `integer_rows`, but with the same bounds for every code, because a turned row gives every
+    code every weight.
     """
     import numpy as np
 
@@ -51,7 +52,8 @@ def integer_row(probabilities: ArrayLike, epsilon: float) -> tuple[int, ...]:
 def nearest_rows(probabilities: ArrayLike) -> tuple[tuple[int, ...], ...]:
     """Return integer rows near these probabilities, without a bound on ratios; zeros stay zeros.
 
-    For (epsilon, delta) mechanisms, whose certificate is the exact delta of the resulting integers.
+    This is for (epsilon, delta) mechanisms: their certificate states the exact delta of the resulting
+    integers.
     """
     rows = _scaled(probabilities)
     # The room is in proportion to the weight, so the rest of a row goes to its largest weight.

@@ -31,7 +31,7 @@ class TableKernel(Value, Kernel):
     Raises
     ------
     ParameterError
-        When the rows violate this.
+        When the rows are not of this form.
 
     Notes
     -----

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 class WindowKernel(Value, Kernel):
     """N rows over K codes; row s has the extra weight on the codes s, s+1, ..., s+W-1.
 
-    K is at most 65,536: N + W - 1 on a line, and N on a circle, where windows wrap modulo K. N is at least 2,
-    W from 1 to K - 1, and both b (`background`) and g (`extra`) are at least 1. Raises `ParameterError` if
-    the integers do not make rows that sum to exactly 2**64.
+    K is N + W - 1 on a line, and N on a circle, where windows wrap modulo K. K is at most 65,536, N is at
+    least 2, W is from 1 to K - 1, and both b (`background`) and g (`extra`) are at least 1. Raises
+    `ParameterError` if the integers do not make rows that sum to exactly 2**64.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class WindowKernel(Value, Kernel):
 
     @classmethod
     def fit(cls, *, nodes: int, window: int, epsilon: float, circular: bool) -> WindowKernel:
-        """Return the kernel of this geometry with the largest extra weight that e^epsilon allows.
+        """Return the kernel with these nodes and this window that has the largest extra weight for e^epsilon.
 
         With ``b = (2**64 - W*g) // K``, a larger g means a smaller b. Feasibility of
         ``g <= b * (e^epsilon - 1)`` is therefore monotone in g, and bisection finds the largest feasible g.

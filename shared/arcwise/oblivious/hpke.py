@@ -1,7 +1,8 @@
 """HPKE in base mode (RFC 9180) for one message: DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and AES-128-GCM.
 
-A gateway spends most of its time for an oblivious report here, so everything that depends only on its key is
-computed once. Otherwise the module follows the RFC word by word. Libraries are a few times slower.
+A gateway spends most of the time for an oblivious report in this module. So everything that depends only on
+the gateway's key is computed once; apart from that, the module follows the RFC word by word. Libraries for
+HPKE are a few times slower.
 """
 
 from __future__ import annotations
@@ -63,8 +64,8 @@ def _schedule(info: bytes) -> _Schedule:
 class Context:
     """The secret that both ends of one message share, from which its keys are derived.
 
-    It is derived from the result of the key exchange and from `kem`, which is both public keys, with the
-    message's own key first.
+    The secret is derived from the result of the key exchange and from `kem`, which consists of both public
+    keys: first the message's own key, then the receiver's key.
     """
 
     __slots__ = ("_schedule", "_secret")
@@ -89,8 +90,8 @@ class Context:
 class Sender:
     """The sending end, which encrypts messages to one public key of 32 bytes.
 
-    `info` is the purpose, which both ends state. Raises `WireError` for a key of low order, with which every
-    shared secret is known.
+    `info` is the purpose, which both ends state. Raises `WireError` for a key of low order, because anyone
+    can compute the secrets shared with such a key.
     """
 
     __slots__ = ("_key", "_public", "_schedule")

@@ -115,7 +115,7 @@ def encode_key_configs(configs: Iterable[KeyConfig]) -> bytes:
 
 
 def decode_key_configs(data: bytes) -> list[KeyConfig]:
-    """Return the configurations in the suite of this module, in their order; others are skipped.
+    """Return the configurations in the suite of this module, in their order; other suites are skipped.
 
     Raises `WireError` if the bytes are not ``application/ohttp-keys``, or hold no key of this suite.
     """

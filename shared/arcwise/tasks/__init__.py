@@ -1,6 +1,6 @@
 """Tasks: questions to devices, in bytes that client and server can agree on.
 
-A name is imported on first use, since most apps have tasks and no group.
+A name is imported on first use, because most apps need no group.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Document(Value):
-    """Base of `Task` and `Group`. Two documents are equal if their ids are.
+    """Base of `Task` and `Group`. Two documents are equal if their ids are equal.
 
     A subclass sets its attributes, then calls `_seal`. It reads itself in `_from_fields` and `_from_json`.
     """
@@ -54,7 +54,7 @@ class Document(Value):
         import hashlib  # also loads OpenSSL, which takes longer than any other import on a device
 
         data = bytes(msgpack.packb(self._fields()))
-        self._check_size(data, ": take fewer nodes or codes, on a lattice a larger step")
+        self._check_size(data, ": take fewer nodes or codes, or a larger step on a lattice")
         self._set(_bytes=data, id=hashlib.sha256(data).hexdigest())
 
     @classmethod
@@ -104,7 +104,7 @@ class Document(Value):
         Raises
         ------
         TaskError
-            When it is not a task or group, or an id does not match.
+            When the object does not describe a task or group, or an id does not match.
         CertificateError
             When a kernel in it does not satisfy its epsilon.
         """

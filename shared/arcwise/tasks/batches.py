@@ -1,4 +1,4 @@
-"""Randomising and counting whole columns for tasks and groups, where the values are already collected."""
+"""Randomising and counting whole columns of values that are already collected, for tasks and groups."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _checked(values: Any, missing: str) -> tuple[FloatArray, BoolArray]:
 
 
 def _check_places(domain: Domain, numbers: FloatArray, absent: BoolArray) -> None:
-    """Refuse values outside the domain before missing ones are dropped, so that errors name their index."""
+    """Refuse values outside the domain before missing values are dropped, so that errors give their index."""
     domain.to_unit_many(np.where(absent, domain.start, numbers))
 
 
@@ -103,7 +103,7 @@ def _checked_of(name: str, domain: Domain, columns: Any, missing: str) -> tuple[
 def _chosen(rows: int, tasks: int, sample: int | None, randomness: Randomness) -> BoolArray:
     """Return which tasks each row reports, shape (rows, d); every set of k tasks is equally likely.
 
-    It draws like `Group.choose`, for all rows together.
+    The function draws like `Group.choose`, but for all rows together.
     """
     if sample is None:
         return np.ones((rows, tasks), bool)
@@ -121,7 +121,7 @@ def _chosen(rows: int, tasks: int, sample: int | None, randomness: Randomness) -
 def _below(bound: int, count: int, randomness: Randomness) -> NDArray[np.int64]:
     """Return uniform integers in [0, bound), from the second halves of draws."""
     u = _halves(count, randomness)
-    above = 2**64 % bound  # the number of largest u to discard; a multiple of the bound remains
+    above = 2**64 % bound  # the number of largest u to discard, so that a multiple of bound remains
     while above and (again := np.flatnonzero(u >= np.uint64(2**64 - above))).size:
         u[again] = _halves(again.size, randomness)
     below: NDArray[np.int64] = (u % np.uint64(bound)).astype(np.int64)
@@ -134,7 +134,7 @@ def _halves(count: int, randomness: Randomness) -> NDArray[np.uint64]:
 
 
 _SLICE = 1 << 20
-"""Codes counted in one slice."""
+"""The number of codes that are counted in one slice."""
 
 _ROWS = 1 << 14
-"""Rows whose tasks are drawn together, the block size of `Mechanism.randomize_many`."""
+"""The number of rows whose tasks are drawn together: the block size of `Mechanism.randomize_many`."""

@@ -65,13 +65,13 @@ class Caps(Value):
     Parameters
     ----------
     lifetime
-        Total epsilon for ever, in millionths, rounded up. ``None`` (default): no cap.
+        Total epsilon over the life of the device, rounded up to whole millionths. ``None`` (default): no cap.
     rolling
         Epsilon within any `window` seconds. ``None`` (default): no cap.
     window
         Length of the rolling window in seconds.
     lifetime_delta
-        Total delta for ever, from 2**-64 to below 1. ``None`` (default): no cap.
+        Total delta over the life of the device, from 2**-64 to below 1. ``None`` (default): no cap.
     rolling_delta
         Delta within any `window` seconds, from 2**-64 to below 1. ``None`` (default): no cap.
 

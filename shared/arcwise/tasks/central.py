@@ -1,7 +1,8 @@
-"""The central statement of a task: its promise against readers of released counts alone.
+"""The central statement of a task: its promise about readers who see only released counts.
 
-The statement is a promise with assumptions. `arcwise.analysis.central` computes that it follows from the
-kernel. The task's caps make a device keep its part, and this is checked here.
+The statement is a promise with assumptions. `arcwise.analysis.central` computes whether it follows from the
+kernel. The statement limits the reports of a device, and this module checks that the task's caps enforce
+these limits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from arcwise.tasks.caps import Caps, Charge
 
 CLOSED_EPOCHS: Final = "closed-epochs"
-"""The only way of releasing that a task can name: an epoch is shown only after it stops taking reports."""
+"""The only release rule that a task can name: an epoch is shown only after it stops taking reports."""
 
 LEAST_DELTA: Final = 1e-200
 MOST_REPORTS: Final = 10**12
@@ -25,13 +26,13 @@ MOST_RELEASES: Final = 10**6
 
 
 class CentralStatement(Value):
-    """A promise of how little a task's counts reveal to a reader without reports, with its assumptions.
+    """A promise of how little a task's counts reveal to a reader who sees no reports, with its assumptions.
 
     Parameters
     ----------
     epsilon
-        The promised central epsilon, positive. It covers all releases together that contain a device's
-        reports.
+        The promised central epsilon, positive. It holds for all releases with reports of one device, taken
+        together.
     delta
         The central delta, from 1e-200 to below 1.
     reports
@@ -105,7 +106,7 @@ class CentralStatement(Value):
         Parameters
         ----------
         epsilon
-            The local epsilon, of one report.
+            The local epsilon of one report.
         window
             In seconds, at least the length of an epoch.
         """
@@ -119,7 +120,7 @@ class CentralStatement(Value):
 
         A device sends at most `releases` reports in its life, so it is in at most this many epochs. It sends
         at most `reports_each` reports in any `window` seconds, so an epoch that is not longer than `window`
-        holds at most as many.
+        holds at most `reports_each` of its reports.
         """
         for kind, micro, what, count in (
             ("lifetime", caps.lifetime_micro, "releases", self.releases),
@@ -172,7 +173,7 @@ def checked_central(value: object, name: str) -> CentralStatement:
 
 
 def checked_release(value: object, name: str) -> str:
-    """Return the way of releasing; raise `TaskError` if it is unknown."""
+    """Return the release rule; raise `TaskError` if the rule is unknown."""
     if value != CLOSED_EPOCHS or not isinstance(value, str):
         raise TaskError(f'{name} must be None or "{CLOSED_EPOCHS}", got {shown(value)}')
     return CLOSED_EPOCHS

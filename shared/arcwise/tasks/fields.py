@@ -40,11 +40,11 @@ _KINDS: Final[dict[str, tuple[type[Domain], tuple[str, ...]]]] = {
 """The kinds of domains, with their class and the names of their fields, in order."""
 
 _LATTICE: Final = ("step", "rounding")
-"""Further fields, only in a domain with a step, so that a task without a step keeps its earlier id."""
+"""Fields that only a domain with a step has, so that a task without a step keeps its earlier id."""
 
 _CAPS: Final = ("lifetime_micro_epsilon", "rolling_micro_epsilon", "rolling_window_seconds")
 _DELTA_CAPS: Final = ("lifetime_delta_units", "rolling_delta_units")
-"""Only in a task with a cap of delta, so that a task without such a cap keeps its earlier id."""
+"""Fields that only a task with a cap of delta has, so that a task without such a cap keeps its earlier id."""
 
 _KERNELS: Final[dict[str, tuple[str, ...]]] = {
     "window": ("codes", "nodes", "window", "background", "extra"),

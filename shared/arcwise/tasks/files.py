@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MOST_CHARACTERS = 256 << 20
-"""Limit of a file's size: 256 tasks, the most that a group has, are smaller."""
+"""Limit of a file's size. Even the file of the largest possible group, with 256 tasks, is smaller."""
 
 
 def each_once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""Goals of tasks: the best mechanism for each, and a check that its grid is fine enough.
+"""Goals of tasks, the best mechanism for each goal, and a check that the mechanism's grid is fine enough.
 
 `warn_if_coarse` is for tasks made in Python, and needs only modules that a device has. The commands and
 `plan` check every mechanism that has a closed form (`arcwise.analysis`).
@@ -23,19 +23,21 @@ if TYPE_CHECKING:
 
 _GOALS: Final = {Interval: ("distribution", "mean", "value"), Circle: ("direction", "distribution")}
 _FINE_EPSILON: Final = 3.0
-"""From this epsilon on, 10^4 reports, the default assumption, can use all codes of a byte."""
+"""From this epsilon on, 10^4 reports (the number assumed by default) can use all codes of one byte."""
 
 _BYTE: Final = 256
 """The number of codes that fit in one byte."""
 
 _RESOLVED: Final = ((140.0, 256), (310.0, 512), (1500.0, 1024))
-"""Least number of places that the reports distinguish, and the number of nodes to use from there on."""
+"""Pairs: a number of places, and the number of nodes to use if the reports distinguish at least these places.
+"""
 
 _MOST_NODES: Final = 512
-"""The most on an interval: with more nodes, quantiles would take most of an estimate's time."""
+"""The largest number of nodes on an interval; with more, quantiles would take most of an estimate's time."""
 
 _WIDE: Final = 9
-"""From this window on, the grid adds less than 1 %, about power / (3 W^2), so nothing is computed."""
+"""From this window W on, the grid adds about power / (3 W^2) to the error, less than 1 %, which is ignored.
+"""
 
 
 def checked_goal(goal: str | None, domain: Domain, mechanism: Mechanism | None) -> str:
@@ -60,10 +62,10 @@ def mechanism_for(
 ) -> Mechanism:
     """Return the mechanism that serves the goal of a task.
 
-    `nodes` replaces the goal's own number. `power` is the power of the loss that the mechanism minimises, by
-    default 1, for the goals "value" and "direction". Raises `TaskError` if a solver has to design the
-    mechanism. It also raises it if a power is given for the goal "distribution", which is not a loss of
-    single reports.
+    `nodes` replaces the number of nodes that the goal selects. `power` is the power of the loss that the
+    mechanism minimises, by default 1, for the goals "value" and "direction". Raises `TaskError` if only a
+    solver can design the mechanism, or if a power is given for the goal "distribution", which does not
+    minimise the loss of a single report.
     """
     if goal == "mean":
         raise TaskError(
@@ -76,7 +78,7 @@ def mechanism_for(
             f'power must be left out for the goal "distribution", got {power!r}: it is for the error of a '
             "single report"
         )
-    # Imported here, because a task that is loaded names its mechanism and does not need them.
+    # Imported here, because a task that is loaded names its mechanism and does not need these modules.
     from arcwise.mechanisms.closed_forms.optimal import distribution_width
     from arcwise.mechanisms.optimal import OptimalCircular, OptimalPiecewise
 
@@ -110,8 +112,8 @@ def _nodes(circular: bool, epsilon: float, expected_reports: int | None) -> int 
 def places_resolved(epsilon: float, reports: float) -> float:
     """Return the number of places that reports for a distribution can distinguish.
 
-    It is one over the Wasserstein-1 distance on a sufficiently fine grid; the formula was fitted to
-    measurements.
+    The number is 1 divided by the Wasserstein-1 distance on a sufficiently fine grid; the formula was fitted
+    to measurements.
     """
     return 1.18 * math.exp(0.4 * epsilon) * math.pow(reports, 0.4)
 

@@ -1,11 +1,11 @@
 """Groups: several tasks that one device answers together, on one budget.
 
 In a round, a device reports every task of the group, or it draws k of the d tasks and reports those. With
-sampling, the k tasks share the whole budget, since the others cost nothing. The draw does not depend on the
-values, so a task's reports come from a simple random sample of the devices.
+sampling, the k drawn tasks share the whole budget, because the other tasks cost nothing. The draw does not
+depend on the values, so a task's reports come from a simple random sample of the devices.
 
 The id of a group is the SHA-256 of its canonical bytes: ``[1, "group", name, sample, caps, tasks]`` as one
-msgpack array. The tasks are their own canonical bytes in the order of the group.
+msgpack array. The item ``tasks`` holds the canonical bytes of each task, in the order of the group.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Group(Document):
     Parameters
     ----------
     name
-        Its name for apps and people, with the same rules as the name of a task.
+        The name of the group for apps and people, with the same rules as the name of a task.
     tasks
         Two to 256 tasks with different names.
     sample
-        The number of the d tasks that a device reports in a round, drawn again for each round: from 1 to d.
-        ``None`` (default) or d: every task.
+        The number of tasks that a device reports in a round, from 1 to d, the number of all tasks. The tasks
+        are drawn again for each round. ``None`` (default) or d: every task is reported.
     caps
-        The most that one device may spend on the whole group. The default is no cap. The caps of its tasks
-        apply as well.
+        The most that one device may spend on the whole group. The default is no cap. The caps of the single
+        tasks apply as well.
 
     Attributes
     ----------
     charge
-        The cost of a round, for any drawn tasks and missing values: the sum over all tasks, or with sampling
-        over the k most expensive.
+        The cost of a round, regardless of the drawn tasks and of missing values. It is the sum over all
+        tasks, or with sampling the sum over the k most expensive tasks.
     id
         64 hex digits.
 
@@ -127,7 +127,7 @@ class Group(Document):
         domains
             Domains by the name of the task.
         epsilon
-            The most that a round costs; divided in whole millionths, rounded down.
+            The most that a round costs. It is divided among the tasks in whole millionths, rounded down.
         sample
             The number of tasks that a device reports in a round, each with ``epsilon / sample``; ``None`` for
             all. "auto" (default) is the rule of Wang et al. (2019), ``max(1, min(d, floor(epsilon / 2.5)))``;
@@ -136,13 +136,13 @@ class Group(Document):
             Weights by name, if all tasks are reported: a task's share of epsilon is proportional to its
             weight.
         goals
-            Goals by name, as in `Task`; other tasks have the default.
+            Goals by task name, as in `Task`; a task without an entry has the default goal.
         epoch_seconds
             The epoch length of every task, in seconds.
         caps
             The most that one device may spend on the whole group.
         descriptions, units
-            By name, as `description` and `unit` of `Task`; other tasks have neither.
+            By task name, as `description` and `unit` of `Task`; a task without an entry has none.
 
         Raises
         ------
@@ -195,8 +195,9 @@ class Group(Document):
     def choose(self, randomness: Randomness) -> tuple[Task, ...]:
         """Return the tasks of one round, in the order of the group: all, or k drawn without replacement.
 
-        Every set of k tasks has exactly the same probability for all values, since the draw does not use
-        them. A round keeps its draw even if a value is missing, because another draw would reveal that.
+        Every set of k tasks has exactly the same probability for all values, since the draw does not use the
+        values. A round keeps its draw even if a value is missing, because another draw would reveal that it
+        is missing.
 
         Parameters
         ----------
@@ -205,8 +206,8 @@ class Group(Document):
 
         Notes
         -----
-        These are the first k steps of a Fisher-Yates shuffle of the places 0 to d-1. Step i swaps place i
-        with place ``i + u mod m``, where ``m = d - i`` and u is from a draw with an unused r. A u of
+        The draw consists of the first k steps of a Fisher-Yates shuffle of the places 0 to d-1. Step i swaps
+        place i with place ``i + u mod m``, where ``m = d - i`` and u is from a draw with an unused r. A u of
         ``2**64 - (2**64 mod m)`` or more is discarded, and the next draw is taken.
         """
         if self.sample is None:
@@ -221,15 +222,16 @@ class Group(Document):
     def randomize(
         self, columns: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
     ) -> dict[str, NDArray[Any]]:
-        """Return codes by task name, from one round for each row of a table, as `Task.randomize`.
+        """Randomise one round for each row of a table, and return the codes by task name.
 
-        With sampling each row reports k of the d tasks, drawn as in `choose`.
+        The values of a task are randomised as in `Task.randomize`. With sampling, each row reports k of the d
+        tasks, drawn as in `choose`.
 
         Parameters
         ----------
         columns
-            A mapping or a frame (pandas, Polars, Arrow) with a column named like each task, all of one
-            length. Other columns are not read.
+            A mapping or a frame (pandas, Polars, Arrow) with one column for each task, named like the task.
+            All of these columns have the same length. Other columns are not read.
         missing
             "error" (default) or "drop", as in `Task.randomize`. With "drop", a row with a missing value still
             reports the other drawn tasks.
@@ -239,12 +241,12 @@ class Group(Document):
         Returns
         -------
         dict
-            For each task, the codes of the rows that report it, shape (n,), in their order.
+            For each task, the codes of the rows that report it, shape (n,), in the order of the rows.
 
         Raises
         ------
         DomainError, ParameterError
-            As in `Task.randomize`, and when a column is missing. Nothing is randomised then.
+            As in `Task.randomize`, and when a column is missing. In these cases nothing is randomised.
 
         Examples
         --------

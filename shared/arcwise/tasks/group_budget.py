@@ -1,4 +1,4 @@
-"""The division of one epsilon among a group's tasks: how many a device reports, and the cost of each.
+"""The division of one epsilon among a group's tasks: how many tasks a device reports, and the cost of each.
 
 Everything is rounded down in rational arithmetic, so a round never costs more than the budget.
 """
@@ -45,10 +45,10 @@ def epsilon_shares(
 ) -> tuple[int | None, dict[str, float]]:
     """Return the number k of a group's tasks that a device reports in a round, and the epsilon of each task.
 
-    k is None if all tasks are reported. The epsilons are by name, in whole millionths. `epsilon` is the cost
-    of a round. `sample` is k, None or the number of tasks for all, or "auto" for `wang_sample`. Each task has
-    epsilon/k. If all tasks are reported and weights are given, the shares are in proportion to the weights.
-    Raises `TaskError` if a task would have less than 0.01 or more than 20.
+    k is None if all tasks are reported. The epsilons are given by task name, in whole millionths. `epsilon`
+    is the cost of a round. `sample` is k, or "auto" for the k of `wang_sample`; None, or the number of tasks,
+    means all tasks. Each task has epsilon/k. If all tasks are reported and weights are given, the shares are
+    in proportion to the weights. Raises `TaskError` if a task would have an epsilon below 0.01 or above 20.
 
     Examples
     --------

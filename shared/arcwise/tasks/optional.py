@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 MAX_NAME: Final = 64
-"""Most characters of a task's name."""
+"""The largest number of characters of a task's name."""
 
 _PARTS: Final = 4
 """NFC combines at most this many characters into one, so a longer text stays too long."""
@@ -95,7 +95,7 @@ def optional_to_fields(values: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def optional_from_fields(items: list[Any]) -> dict[str, Any]:
-    """Return the map after a task's eighth item, or an empty one; of its values only None is refused.
+    """Return the map after a task's eighth item, or an empty map; of the values, only None is refused here.
 
     Raises `TaskError` if the map is empty, is not the only further item, or has an unknown key.
     """
@@ -118,7 +118,7 @@ def optional_from_fields(items: list[Any]) -> dict[str, Any]:
 def optional_from_json(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the items after the eighth of a task, read from its JSON object.
 
-    An unknown key is ignored here; it makes the id differ.
+    An unknown key is ignored here. The id of the task then differs from the id in the file.
     """
     said = {key: data[key] for key in sorted(OPTIONAL) if key in data}
     return [said] if said else []

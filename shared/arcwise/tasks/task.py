@@ -62,7 +62,7 @@ class Task(Document):
     Parameters
     ----------
     name
-        Its name for apps and people, 1 to 64 printable characters; normalised to NFC.
+        The name of the task for apps and people, 1 to 64 printable characters; normalised to NFC.
     domain
         `Interval` or `Circle`.
     epsilon
@@ -74,36 +74,37 @@ class Task(Document):
         `arcwise task new --goal mean` writes such a task, and `arcwise.analysis.design.minimax` returns the
         mechanism.
     mechanism
-        Overrides the goal's choice. Must agree with `domain` and `epsilon`.
+        The mechanism to use instead of the goal's choice. Its domain and epsilon must be `domain` and
+        `epsilon`.
     expected_reports
-        The expected number of reports in all, a positive integer. "distribution" uses as many nodes as these
-        reports can distinguish at this epsilon: 128, 256, 512, or on a circle 1,024. The default and minimum
-        is 128 nodes. From epsilon 3 on it is the number that gives one-byte codes: 209 to 255, or 256 on a
-        circle. The argument has no effect on a lattice of at most 1,024 values, with another goal or with a
-        given `mechanism`, and it is not part of the task. The goals "value" and "direction" use 128 nodes up
-        to epsilon 6.2, and more above.
+        The expected number of reports in all, a positive integer. The goal "distribution" uses as many nodes
+        as these reports can distinguish at this epsilon: 128, 256, 512, or on a circle 1,024. The default and
+        minimum is 128 nodes below epsilon 3. From epsilon 3 on, the default and minimum is the number of
+        nodes that gives one-byte codes: 209 to 255, or 256 on a circle. The argument has no effect on a
+        lattice of at most 1,024 values, with another goal or with a given `mechanism`, and it is not part of
+        the task. The goals "value" and "direction" use 128 nodes up to epsilon 6.2, and more nodes above 6.2.
     epoch_seconds
         Length of an epoch in seconds. The default is a day.
     caps
         The most that one device may spend on this task. The default is no cap.
     description
         The question in words for people: 1 to 200 printable characters, normalised to NFC. None (default): no
-        words.
+        description.
     unit
         The unit of the values, for people: 1 to 20 printable characters such as "min" or "km/h", normalised
         to NFC. It changes no number.
     central
-        The promise to readers of released counts alone: a `CentralStatement`. None (default): no promise. The
-        caps must make it true: a lifetime cap of at most `releases` reports, and a rolling cap of at most
-        `reports_each` in a window that is at least as long as an epoch. A client refuses to memoise such a
-        task.
+        A promise about readers who see only released counts: a `CentralStatement`. None (default): no
+        promise. The caps must make the promise true: a lifetime cap of at most `releases` reports, and a
+        rolling cap of at most `reports_each` in a window that is at least as long as an epoch. A client
+        refuses to memoise such a task.
     release
         "closed-epochs": a server shows an epoch only after it stops taking reports, and never changes it
         afterwards. None (default): the server's settings decide. A task with a central statement is always
         released this way.
     lateness_seconds
-        The time after its epoch in which a batch is still accepted, 0 to 31,622,400 seconds. None (default):
-        the server's settings decide.
+        The time after the end of an epoch in which a server still accepts batches of this epoch, from 0 to
+        31,622,400 seconds. None (default): the server's settings decide.
 
     Attributes
     ----------
@@ -339,17 +340,17 @@ class Task(Document):
     def randomize(
         self, values: Any, missing: Literal["error", "drop"] = "error", *, randomness: Randomness = SYSTEM
     ) -> NDArray[Any]:
-        """Return one code for each value; the code is a private report, the value is not private.
+        """Return one code for each value: a private report that may be stored or sent instead of the value.
 
-        Use it only where the values may be held: on a device with its own values, or in a pipeline that
-        people trust with theirs. Unlike `Client.report` on a device, it charges nothing and applies no cap,
-        and each repetition for a value spends epsilon again.
+        Use this method only where the values may be held: on a device with its own values, or in a pipeline
+        that people trust with their values. Unlike `Client.report` on a device, it charges nothing and
+        applies no cap. Randomising the same value again spends epsilon again.
 
         Parameters
         ----------
         values
-            Numbers in the unit of the domain: one, a sequence, a numpy array of any shape, or a column of
-            pandas, Polars or Arrow, of integers or floats.
+            Numbers in the unit of the domain: one number, a sequence, a numpy array of any shape, or a column
+            of integers or floats of pandas, Polars or Arrow.
         missing
             Treatment of None, NaN and null: "error" (default) raises `DomainError`; "drop" leaves them out.
             The number of codes then reveals how many values were missing.
@@ -366,7 +367,8 @@ class Task(Document):
         ------
         DomainError
             When values are missing, outside the domain or not numbers (such as decimals, booleans and times).
-            The message counts them and names the first. Nothing is randomised then.
+            The message counts these values and gives the index of the first. In these cases nothing is
+            randomised.
         ParameterError
             When `missing` is neither "error" nor "drop".
 
@@ -397,7 +399,8 @@ class Task(Document):
         Raises
         ------
         DomainError
-            When a code is missing or not such an integer. The message counts them and names the first.
+            When a code is missing or not such an integer. The message counts these codes and gives the index
+            of the first.
 
         Examples
         --------
