@@ -34,7 +34,7 @@ field.addEventListener("pointermove", async ({ offsetX: x, offsetY: y }) => {
 });
 field.addEventListener("pointerleave", () => (from = null));
 
-/** Draw a direction and a sample report of it, which is not the queued one. */
+/** Draw a direction and a sample report of it, which is not the queued report. */
 function draw(heading) {
   const { width, height } = field;
   const [x, y, radius] = [width / 2, height / 2, height * 0.42];

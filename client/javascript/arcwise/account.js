@@ -2,13 +2,13 @@
  * The spending of a device. Charges are whole micro-epsilon and are never refunded.
  *
  * @typedef {object} Account
- * @property {number} now the largest time ever seen, in Unix seconds
+ * @property {number} now the latest time ever seen, in Unix seconds
  * @property {Record<string, { spent: number, recent: number[] }>} tasks by task id; `recent` has the times of charges
  *     that a rolling cap still counts
  *
  * @typedef {object} Budget
  * @property {number} epsilon total spending
- * @property {number | null} epsilonLeft the rest under the lifetime cap; null without one
+ * @property {number | null} epsilonLeft budget left under the lifetime cap; null without such a cap
  * @property {number | null} recentEpsilon spent within the rolling window; null without a rolling cap
  * @property {number | null} recentEpsilonLeft
  * @property {number | null} window length of the rolling window in seconds
@@ -33,7 +33,7 @@ export function isCapped({ caps }) {
  *
  * @param {Account} account changed in place
  * @param {Charged} task
- * @param {number} now Unix seconds; a clock that steps back opens no new window
+ * @param {number} now Unix seconds; if the clock steps back, no new window begins
  * @returns {boolean}
  */
 export function charge(account, task, now) {
@@ -52,7 +52,7 @@ export function charge(account, task, now) {
 }
 
 /**
- * Add the spending of another account since it was last added.
+ * Add the spending that another account has recorded since it was last added.
  *
  * @param {Account} account changed in place
  * @param {Account} other

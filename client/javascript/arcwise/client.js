@@ -1,4 +1,4 @@
-/** The client takes values and sends charged, randomised codes. */
+/** A client charges and randomises each value, and sends the resulting code. */
 
 import { budget, charge, isCapped } from "./account.js";
 import { codeWidth, MEDIA_TYPE } from "./batch.js";
@@ -34,14 +34,14 @@ import { FetchTransport } from "./transport.js";
  *
  * @typedef {object} Options
  * @property {Task[]} tasks the tasks that can be reported; they belong to the app, and no server can change them
- * @property {"unlimited"} [caps] accepts tasks without caps, on which a device may lose privacy without bound; without
- *     this option such tasks are refused
+ * @property {"unlimited"} [caps] accepts tasks without caps, although their reports may lose privacy without bound;
+ *     without this option such tasks are refused
  * @property {number} [maxEpsilon] the largest epsilon that a report may spend: a task above it is refused
  * @property {import("./ledger.js").Ledger} [ledger] stores the spending and the queue; by default an
  *     `IndexedDBLedger`. Without IndexedDB the default is a `MemoryLedger`, and a ledger is required if a task has caps
  * @property {string} [key] the server's ingest key, if the server asks for one; the same for all devices of an app
- * @property {boolean} [insecure] also send reports and the key over plain HTTP to another machine, where another layer
- *     encrypts
+ * @property {boolean} [insecure] also send reports and the key over plain HTTP to another machine; use it only if
+ *     another layer encrypts
  * @property {number} [interval] seconds after which a batch that is not full is sent (30)
  * @property {number} [batchSize] largest number of codes in a batch; a full batch is sent immediately (10,000)
  * @property {number} [delay] longest random time, in seconds, that a report waits before it may join a batch; with a
@@ -107,18 +107,18 @@ export class Client {
   #timer;
   #timerAt = Infinity;
   #closed = false;
-  /** Identifies the open batches of this client until its page is hidden; "" before the first. */
+  /** Identifies the open batches of this client until its page is hidden; "" before the first batch. */
   #owner = "";
   /** @type {Record<string, number>} */
   #refused = {};
   /** The number of changes that are not yet on disk; until then the last known state may not be sent. */
   #unsettled = 0;
-  /** The batches being sent, by id: the bytes of requests that may outlive the page, 0 for others. */
+  /** By id of a batch that is being sent: the bytes of its request if it may outlive the page, otherwise 0. */
   #underWay = new Map();
   #onHide = (/** @type {globalThis.Event} */ { type }) => {
     if (type === "pagehide" || page?.visibilityState === "hidden") this.#part();
   };
-  /** The ends of this client's waits, in Unix seconds as in the ledger and by its own clock. */
+  /** The ends of this client's waits, in Unix seconds as in the ledger, and by the monotonic clock. */
   #held = { own: [0, 0], asked: [0, 0] };
   /** @type {Set<() => void>} called whenever an attempt to send a batch has ended */
   #waiting = new Set();
@@ -196,14 +196,14 @@ export class Client {
 
   /**
    * Charge, randomise and queue one value. Returns false, without a charge, if a cap, a full queue, the ledger, an
-   * opt-out or missing random bytes prevent the report; `counters().refused` shows the reason. Network trouble never
-   * shows here: the report waits.
+   * opt-out or missing random bytes prevent the report; `counters().refused` shows the reason. Network trouble does not
+   * change the result: the report waits in the queue.
    *
    * @param {string} name the task's name
    * @param {number} value in the task's domain
    * @returns {Promise<boolean>}
    * @throws {UnknownTaskError} when the client has no task of this name
-   * @throws {DomainError} when the value is not in the task's domain; nothing is charged then
+   * @throws {DomainError} when the value is not in the task's domain; in that case nothing is charged
    */
   async report(name, value) {
     const task = this.#task(name);
@@ -219,8 +219,8 @@ export class Client {
       if (pending(state) >= this.#options.maxPending) return "full";
       const created = now();
       if (!charge(state.account, task, created)) return "capped";
-      // The charge comes before the code, and both are stored together: no report can leave without its charge.
-      // The cap bounds charges by the account's time, so it bounds the reports in an epoch only by that time.
+      // The charge comes before the code, and both are stored together: no report can leave without its charge. The cap
+      // limits charges by the account's time, so it limits the reports in an epoch only by that time.
       const epoch = task.epoch(task.central ? state.account.now : created);
       const where = { task: task.id, name, to: this.#to, epoch, width: codeWidth(task.kernel.codes), created };
       const code = task.randomize(value);
@@ -276,7 +276,7 @@ export class Client {
   }
 
   /**
-   * Flush and stop. Reports that could not be sent stay in the ledger for its next client.
+   * Flush and stop. Reports that could not be sent stay in the ledger for the next client that uses it.
    *
    * @param {number} [timeout] seconds
    * @returns {Promise<boolean>} whether no report is left
@@ -333,7 +333,7 @@ export class Client {
   }
 
   /**
-   * Numbers of reports so far: `refused` counts this client's calls, the others count all reports of the ledger.
+   * Numbers of reports so far: `refused` counts this client's calls; the other numbers count all reports of the ledger.
    *
    * @returns {Promise<Counters>}
    * @throws {LedgerError} when the ledger cannot be read
@@ -344,7 +344,7 @@ export class Client {
   }
 
   /**
-   * The spending of a task's reports on this ledger, and what is left.
+   * The spending on a task that this ledger has recorded, and the budget that is left.
    *
    * @param {string} name
    * @returns {Promise<Budget>}
@@ -357,8 +357,9 @@ export class Client {
   }
 
   /**
-   * Whether this client sends a report: it has a task of this name; or no other client has one, and the report was for
-   * the same server by the same route. An example is a report for a task that the app no longer has.
+   * Whether this client sends a queued report. It does so if it has a task of this name, or if no other client has one
+   * and the report was for the same server by the same route. The second case covers reports for tasks that the app no
+   * longer has.
    *
    * @param {{ name?: string, to?: string }} queued
    */
@@ -497,7 +498,7 @@ export class Client {
         this.#hold(state.waits.all, time);
         expired = discard(state, "expired", (each) => each.created < time - maxAgeDays * DAY && !this.#others(each).length);
         for (const each of [...state.delayed, ...state.open, ...state.sealed]) {
-          // They check only for their own reports, and another page may have left some.
+          // Other clients check only for their own reports, and another page may have left some of these.
           for (const other of this.#others(each)) other.#wake(Math.max(interval, 1));
         }
         // A later time was written before the clock was set back.
@@ -514,7 +515,7 @@ export class Client {
         if (found !== Infinity) this.#wake(found ?? Math.max(interval, 1));
         return;
       }
-      if (!(await this.#deliver(found))) return this.#wake(Math.max(interval, 1)); // not immediately: it is still due
+      if (!(await this.#deliver(found))) return this.#wake(Math.max(interval, 1)); // later: the batch is still due
     }
   }
 
@@ -555,7 +556,7 @@ export class Client {
   #part() {
     if (this.#closed) return;
     const batches = this.#unsettled ? [] : this.#parting();
-    // No other client adds to these batches, and from now on neither does this one: their bytes are final.
+    // No other client adds to these batches, and from now on this client does not either: their bytes are final.
     const owner = this.#owner;
     this.#owner = "";
     const isSealed = this.#update((state) => seal(state, (batch) => batch.owner === owner));

@@ -3,7 +3,7 @@
  *
  * @typedef {"sent" | "retry" | "keep" | "pause" | "drop"} Verdict
  * @typedef {{ failures: number, own: number, asked: number }} Wait the ends of our own backoff and of a wait that the
- *     server asked for, see `askedSeconds`; a task's own `asked` is 0, except from earlier versions
+ *     server asked for, see `askedSeconds`; a task's own `asked` is 0, except in states that earlier versions wrote
  * @typedef {{ all: Wait, tasks: Record<string, Wait> }} Waits
  */
 
@@ -11,11 +11,11 @@ import { random } from "./randomness.js";
 
 const LONGEST_BACKOFF = 3600;
 const LONGEST_RETRY_AFTER = 86_400;
-/** The waits that a server can ask for, rounded up: a minute, an hour, a day. */
+/** The waits that a server can ask for: a minute, an hour, a day. Other waits are rounded up to these. */
 const STEPS = [60, 3600, LONGEST_RETRY_AFTER];
 
 /**
- * The meaning of a status for the batch; anything else than a status means no answer.
+ * The meaning of a status for the batch; any number that is not a status means no answer.
  *
  * @param {number} status
  * @returns {Verdict}
@@ -31,15 +31,16 @@ export function classify(status) {
  * Full jitter: a random share of a backoff that doubles from 1 s up to 1 h.
  *
  * @param {number} failures in a row, at least 1
- * @param {number} uniform a random number in [0, 1), so that devices that failed together come back apart
+ * @param {number} uniform a random number in [0, 1), so that devices that failed together do not try again together
  */
 export function backoffSeconds(failures, uniform) {
   return Math.min(LONGEST_BACKOFF, 2 ** Math.min(failures - 1, 12)) * uniform;
 }
 
 /**
- * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for anything but a number of seconds. A date would be
- * compared with the device's clock, and the server would learn step by step how wrong that clock is.
+ * The wait that a Retry-After header asks for, from 0 to 24 h; 0 for anything but a number of seconds. A date would
+ * have to be compared with the device's clock. From the times at which the device sends again, the server could then
+ * learn step by step how wrong this clock is.
  *
  * @param {string | null} text
  */
@@ -49,8 +50,8 @@ export function retryAfterSeconds(text) {
 }
 
 /**
- * The actual wait for a server that asks for `named` seconds: one to two times the next step. A server behind a relay
- * could ask each device for a different wait, and recognise it by the time at which it comes back.
+ * The actual wait in seconds if a server asks for `named`: 1 to 2 times the next longer step. A server behind a relay
+ * could ask each device for a different wait, and recognise the device by the time at which it sends again.
  *
  * @param {number} named above 0, up to 24 h
  * @param {number} uniform a random number in [0, 1), a new one each time
@@ -82,8 +83,8 @@ export function waitSeconds(waits, task, now) {
 }
 
 /**
- * Record how an attempt ended. A wait that the server asks for holds all tasks, regardless of the answer: separate
- * waits for single tasks would form a number by which the server could recognise the device.
+ * Record how an attempt ended. A wait that the server asks for holds all tasks, regardless of the answer: the server
+ * could recognise a device by a combination of different waits for its tasks.
  *
  * @param {Waits} waits changed in place
  * @param {{ verdict: Verdict, task: string, now: number, retryAfter: number }} attempt

@@ -2,7 +2,8 @@
  * The range of values. A domain checks values and maps them onto [0, 1] (interval) or [0, 1) (circle). A domain with
  * a lattice numbers its values.
  *
- * @typedef {{ step: number, rounding: string, steps: number, size: number }} Lattice steps in its length; its values
+ * @typedef {{ step: number, rounding: string, steps: number, size: number }} Lattice its length has `steps` steps, and
+ *     there are `size` values
  * @typedef {{ kind: "interval", low: number, high: number, clip: boolean, lattice: Lattice | null }} Interval
  * @typedef {{ kind: "circle", period: number, lattice: Lattice | null }} Circle
  * @typedef {Interval | Circle} Domain
@@ -14,7 +15,7 @@ import { DomainError } from "./errors.js";
 export const MOST_LATTICE_VALUES = 1024;
 
 const ROUNDINGS = ["refuse", "nearest", "stochastic"];
-const TOLERANCE = 2 ** -16; // in steps, as in all of the following
+const TOLERANCE = 2 ** -16; // in steps, like all distances below
 const FARTHEST = 2 ** 32;
 
 /**
@@ -34,7 +35,7 @@ export function toLattice(step, rounding, { length, farthest, circular }) {
 }
 
 /**
- * The number of a value of the lattice, from 0; it lies between two numbers with stochastic rounding.
+ * The number of a value of the lattice, from 0; with stochastic rounding, the result may lie between two whole numbers.
  *
  * @param {Domain} domain
  * @param {Lattice} lattice
@@ -91,11 +92,11 @@ function checkFinite(value) {
 
 /** @param {Interval} interval */
 function outsideOf({ low, high }) {
-  return new DomainError(`value must be from ${low} to ${high}, or the task's interval one that clips`);
+  return new DomainError(`value must be from ${low} to ${high}, unless the task's interval clips`);
 }
 
 /**
- * The remainder with the sign of the modulus; that of `%` has the sign of the dividend.
+ * The remainder with the sign of the modulus; the remainder of `%` has the sign of the dividend.
  *
  * @param {number} value
  * @param {number} modulus above 0

@@ -41,8 +41,8 @@ function fractionOfDecimal(text) {
 }
 
 /**
- * An integer that is at most 2^192 e^epsilon and differs from it by less than the fraction 2^-50, from a Taylor series
- * of positive terms, each rounded down.
+ * An integer that is at most 2^192 e^epsilon and differs from it by less than 2^-50 of it. It is the sum of a Taylor
+ * series of positive terms, each rounded down.
  *
  * @param {number} epsilon
  * @returns {bigint}

@@ -4,7 +4,7 @@
  *
  * @typedef {Uint8Array<ArrayBuffer>} Bytes
  * @typedef {{ key: Bytes, nonce: Bytes, exporter: Bytes }} Schedule the values that both sides derive; the nonce is for
- *     the first message, and there is no second one
+ *     the first message, and there is no second message
  * @typedef {{ publicKey: CryptoKey, privateKey: CryptoKey }} Pair
  */
 

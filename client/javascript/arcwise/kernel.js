@@ -26,7 +26,8 @@ export const KERNELS = {
 };
 
 /**
- * By placement, the node with its window centred at a place. Places are in codes, or for "inset" in nodes.
+ * By placement, a function that returns the node with its window centred at a place. Places are in codes, or for
+ * "inset" in nodes.
  *
  * @type {Record<string, (kernel: Kernel, place: number, half: number) => number>}
  */

@@ -55,7 +55,7 @@ function isFramed() {
   }
 }
 
-/** Whether the storage here ends with the page, or belongs to any site on which an extension runs a script. */
+/** Whether the storage here ends with the page, or belongs to a site on which an extension runs this script. */
 function hasForeignStorage() {
   const { credentialless, chrome } = /** @type {any} */ (globalThis);
   return credentialless || (chrome?.runtime?.id && !/-extension:$/.test(location.protocol));
@@ -84,10 +84,10 @@ const NOT_DURABLE =
 
 /**
  * A state in the browser's IndexedDB, shared by all pages and workers of the origin; it survives pages, restarts and
- * crashes. Each change is one transaction. It waits for those of other pages, and is on disk before its promise is
- * fulfilled. Clearing the site's data deletes the account, and a browser that runs out of space may delete it too: the
- * next page then starts with a new account. The first page takes over an account that an earlier version kept in
- * localStorage. A worker cannot see that: its reports fail until a page has made the account.
+ * crashes. Each change is one transaction. It waits for the changes of other pages, and is on disk before its promise
+ * is fulfilled. Clearing the site's data deletes the account, and a browser that runs out of space may delete it too:
+ * the next page then starts with a new account. The first page takes over an account that an earlier version kept in
+ * localStorage. A worker cannot see localStorage: its reports fail until a page has made the account.
  *
  * @implements {Ledger}
  */
@@ -100,7 +100,7 @@ export class IndexedDBLedger {
   #channel;
 
   /**
-   * @param {string} [key] a different one for each client with a separate account
+   * @param {string} [key] names the account; clients with different keys have separate accounts
    * @param {{ framed?: boolean }} [options] framed: also allow accounts for pages in frames of other origins
    * @throws {LedgerError} without an IndexedDB of the app's own, or in a frame of another origin
    */
@@ -222,7 +222,7 @@ export class IndexedDBLedger {
       try {
         localStorage.setItem(this.key, MARK);
       } catch (error) {
-        // localStorage is full; the next change tries again. In the place of an earlier account the mark fits.
+        // localStorage is full; the next change tries again. The mark always fits in the place of an earlier account.
         if (earlier) throw error;
       }
       if (hasEarlier) await settle();

@@ -1,4 +1,4 @@
-/** Reports through a relay, sealed for the gateway: the relay sees addresses, the gateway sees reports, nobody both. */
+/** Sealed reports through a relay: the relay sees addresses, the gateway sees reports, and nobody sees both. */
 
 import { decodeResponse, encodeRequest } from "./bhttp.js";
 import { ParameterError } from "./errors.js";
@@ -17,7 +17,7 @@ import { globalFetch, post } from "./transport.js";
 const MEDIA_TYPE = "message/ohttp-req";
 /** The length to which single reports are padded. */
 const LEAST_BYTES = 512;
-/** An answer is a status and a few fields; the limit is needed because a relay could send anything. */
+/** An answer needs only a status and a few fields. The limit is necessary because a relay could send anything. */
 const MOST_BYTES_OF_ANSWER = 65_536;
 const NO_X25519 =
   "nothing can be sealed: WebCrypto has X25519 on secure pages in Chrome and Edge 133, Firefox 130 and Safari 17, and in Node.js 20";
@@ -26,8 +26,8 @@ const BAD_KEY = "nothing can be sealed: keyConfig holds a public key that cannot
 /**
  * Sends batches through a relay to the gateway of a server (Oblivious HTTP, RFC 9458). The relay sees the device's
  * address and ciphertext; the server sees the reports and the relay's address. An operator who also runs the relay sees
- * both. Each request is padded to a power of two of bytes, at least 512, before it is sealed. Any other answer of the
- * relay counts as network trouble: the batch is sealed again and sent later.
+ * both. Each request is padded to a power of two of bytes, at least 512, before it is sealed. An answer that the
+ * gateway did not seal counts as network trouble: the batch is sealed again and sent later.
  *
  * @implements {Transport}
  */
@@ -43,7 +43,7 @@ export class ObliviousTransport {
   /**
    * @param {string | URL} relay the URL for sealed requests
    * @param {Uint8Array} keyConfig the gateway's `application/ohttp-keys`; it ships with the app, like a task: a server
-   *     could hand out a different one to each device
+   *     could hand out a different configuration to each device
    * @param {{ fetch?: typeof globalThis.fetch }} [options] fetch: sends the requests
    * @throws {ParameterError} when an argument is not valid
    */
@@ -90,7 +90,7 @@ export class ObliviousTransport {
   async post(request, timeout, keepalive) {
     const id = idOf(request);
     let sealed = this.#sealed.get(id);
-    this.#sealed.delete(id); // each attempt needs a new one: two equal requests would be recognised as one batch
+    this.#sealed.delete(id); // each attempt is sealed again: two equal requests would be recognised as one batch
     try {
       // A page that is left has no time for promises: with a prepared request, fetch is called before any promise.
       sealed ??= await this.#seal(request);

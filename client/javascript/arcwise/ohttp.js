@@ -83,7 +83,7 @@ export const requestInfo = ({ header }) => concat(ascii("message/bhttp request")
 /**
  * The keys of an answer (section 4.4), on either side.
  *
- * @param {import("./hpke.js").Schedule} keys those of the request
+ * @param {import("./hpke.js").Schedule} keys the keys of the request
  * @param {Bytes} enc the public key at the start of the request
  * @param {Bytes} nonce
  */
@@ -100,7 +100,7 @@ export async function answerKeys(keys, enc, nonce) {
  * @param {KeyConfig} config
  * @param {Bytes} message
  * @param {import("./hpke.js").Pair} [pair] only for tests with published vectors: sealing two messages with one pair
- *     reveals both, so it is left out everywhere else, and no export of the package reaches it
+ *     reveals both. So this argument is left out everywhere else, and no export of the package reaches it
  * @returns {Promise<Sealed>}
  */
 export async function seal(config, message, pair) {

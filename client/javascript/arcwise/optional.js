@@ -36,7 +36,7 @@ const LEAST_DELTA = 1e-200;
 export function checkedOptional(items) {
   const [said = new Map()] = items;
   check(said instanceof Map && items.length <= 1, "after its eighth item a task may have one map and nothing else");
-  check(said.size >= items.length, "a map without keys must not be there");
+  check(said.size >= items.length, "a map without keys must be left out");
   for (const key of said.keys()) check(Object.hasOwn(OPTIONAL, key), `the key ${key} is not known to this client`);
   return Object.fromEntries(
     Object.entries(OPTIONAL).map(([key, checked]) => [key, said.has(key) ? checked(said.get(key)) : null]),

@@ -3,9 +3,9 @@
  *
  * @typedef {object} OpenBatch codes of one task and one epoch, in ascending order
  * @property {string} task the task's id
- * @property {string} [name] the task's name; earlier versions wrote none
+ * @property {string} [name] the task's name; earlier versions wrote no name
  * @property {string} [to] the server, after the relay if there is one
- * @property {string} owner the only client that adds codes to it
+ * @property {string} owner the only client that adds codes to the batch
  * @property {string} id random, in hex; the sealed batch keeps it
  * @property {number} epoch
  * @property {1 | 2} width bytes per code
@@ -159,7 +159,7 @@ export function delay(state, code) {
 }
 
 /**
- * Add the codes with an ended delay to their batches, and seal batches that are full.
+ * Add each code whose delay has ended to its batch, and seal batches that are full.
  *
  * @param {State} state
  * @param {string} owner the owner of these batches
@@ -206,7 +206,7 @@ function sealed(batch) {
  * @param {string} owner
  * @param {number} now
  * @param {number} bytes
- * @param {(batch: SealedBatch) => number} weigh the bytes of its request; infinity if it must not be sent
+ * @param {(batch: SealedBatch) => number} weigh the bytes of a batch's request; infinity if the batch must not be sent
  * @returns {SealedBatch[]}
  */
 export function parting(state, owner, now, bytes, weigh) {

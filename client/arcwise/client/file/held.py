@@ -43,7 +43,7 @@ _NO_SUCH_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno
 _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT)
 """Errors of opening a ledger's file that this process cannot write, or a log's index that does not exist."""
 _TURN = (0x4000_0200, 1)
-"""A byte after those that SQLite locks, where the file has no data; a process that changes the file locks it."""
+"""A byte after those that SQLite locks, where no data lies; a process that changes the file locks it."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.0005, 0.005
 """Seconds between two attempts to take a turn; a turn is usually as short as a commit."""
 
