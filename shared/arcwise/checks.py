@@ -35,7 +35,7 @@ def as_float(value: object) -> float | None:
 
 
 def real_or_nan(value: object) -> float:
-    """Return a real number as a float, infinite when it is too large for one; NaN for anything else."""
+    """Return a real number as a float, infinite if it is too large for a float; NaN for anything else."""
     try:
         number = as_float(value)
     except OverflowError:  # an integer beyond the range of a float
@@ -46,7 +46,7 @@ def real_or_nan(value: object) -> float:
 def checked_bool(name: str, value: object) -> bool:
     """Return a truth value, Python's or numpy's, as a bool; raise `ParameterError` for anything else.
 
-    Strings such as "no" and "false" are true to Python, so truth values are not accepted.
+    Other objects are refused, because Python treats strings such as "no" and "false" as true.
     """
     if type(value) is bool:
         return value
@@ -65,7 +65,7 @@ def checked_real(
     below: float = math.inf,
     advice: str = "",
 ) -> float:
-    """Return a finite real number as a float; raise `ParameterError`, ending in `advice`, for anything else.
+    """Return a finite real number as a float; for anything else raise `ParameterError`, ending in `advice`.
 
     The number may equal `least` and `most`, but not `above` and `below`. -0.0 becomes 0.0, so that equal
     values have equal bytes.
@@ -128,7 +128,7 @@ def _bound(least: float, most: float, above: float, below: float) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a question that suggests a similar known name, for the end of a message; "" without one.
+    """Return a question for the end of a message that suggests a similar known name; "" if none is similar.
 
     Examples
     --------

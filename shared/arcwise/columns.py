@@ -1,6 +1,6 @@
 """Conversion of columns of numbers: numpy, pandas, Polars, Arrow, lists, single numbers.
 
-None of these libraries is imported. An object is read through its methods, or through pyarrow if that is
+None of these libraries is imported. An object is read through its methods, or through pyarrow if pyarrow is
 installed and the object supports Arrow's C interface. Missing values (None, NaN, null, NA, masked) become
 NaN, so an integer column with missing values keeps its other values, up to 2**53 exactly.
 """
@@ -117,7 +117,7 @@ def _from_objects(array: Any, name: str) -> FloatArray:
 
 def _number(item: Any) -> float | None:
     """Return an object as a float, NaN if it marks a missing value; None if it is not a number."""
-    if item is None or type(item).__name__ in {"NAType", "NaTType"}:  # those of pandas
+    if item is None or type(item).__name__ in {"NAType", "NaTType"}:  # the types of pandas
         return np.nan
     try:
         return as_float(item)

@@ -27,7 +27,7 @@ __all__ = ["Circle", "Domain", "Interval"]
 
 
 def _value(value: object, domain: object) -> float:
-    """Return a user's value as a finite float; raise `DomainError` if it is not one."""
+    """Return a user's value as a finite float; raise `DomainError` if it is not a finite number."""
     try:
         number = as_float(value)
     except OverflowError:
@@ -42,7 +42,7 @@ def _value(value: object, domain: object) -> float:
 
 
 def _values(values: ArrayLike, domain: object) -> FloatArray:
-    """Return users' values as a float64 array; the error gives the index of the first that is not finite."""
+    """Return values as a float64 array; an error gives the index of the first value that is not finite."""
     import numpy as np
 
     items = values if isinstance(values, (list, tuple)) else (values,)
@@ -155,8 +155,8 @@ class _Domain(Value):
     def to_place(self, value: Any) -> float:
         """Return the number of a value on the lattice, counted from 0; the domain must have a step.
 
-        The result is a whole number, unless the rounding is "stochastic" and the value is between two others.
-        Raises `DomainError` for a value that is not in the domain.
+        The result is a whole number, unless the rounding is "stochastic" and the value is between two values
+        of the lattice. Raises `DomainError` for a value that is not in the domain.
         """
         lattice = self._needed_lattice()
         if type(value) is not float or not math.isfinite(value):
@@ -168,7 +168,7 @@ class _Domain(Value):
         raise NotImplementedError
 
     def to_places(self, values: ArrayLike) -> FloatArray:
-        """Return `to_place` of each value, in their shape; raises `DomainError` if one is outside."""
+        """Return `to_place` of each value, in their shape; raises `DomainError` if a value is outside."""
         lattice = self._needed_lattice()
         return lattice.places(self._many_steps(_values(values, self), lattice), self)
 
@@ -286,7 +286,7 @@ class Interval(_Domain):
         return (self.checked(value) - self.low) / (self.high - self.low)
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
-        """Map an array of values of any shape to [0, 1]; raises `DomainError` if one is not in the domain."""
+        """Map an array of any shape to [0, 1]; raises `DomainError` if a value is not in the domain."""
         if self.lattice is not None:
             return self.to_places(values) / self.lattice.steps
         numbers = _values(values, self)
@@ -400,7 +400,7 @@ class Circle(_Domain):
         return unit if unit < 1.0 else 0.0  # a tiny negative value rounds up to the period itself
 
     def to_unit_many(self, values: ArrayLike) -> FloatArray:
-        """Map an array of values of any shape to [0, 1); raises `DomainError` if one is not in the domain."""
+        """Map an array of any shape to [0, 1); raises `DomainError` if a value is not in the domain."""
         import numpy as np
 
         if self.lattice is not None:
@@ -416,7 +416,7 @@ class Circle(_Domain):
 
         if numbers.size and (numbers.min() < 0.0 or numbers.max() >= self.period):
             outside = (numbers < 0.0) | (numbers >= self.period)
-            numbers = np.array(numbers)  # modulo costs ten times the rest, so it runs only where needed
+            numbers = np.array(numbers)  # modulo is ten times slower than the rest: run it only where needed
             numbers[outside] = np.mod(numbers[outside], self.period)
         return numbers
 

@@ -110,7 +110,7 @@ def _mixed(size: int) -> bytes | None:
         return None
     try:
         return ssl.RAND_bytes(size)
-    except (ssl.SSLError, OverflowError):  # the latter from 2 GiB on
+    except (ssl.SSLError, OverflowError):  # OverflowError from 2 GiB on
         return None
 
 

@@ -1,6 +1,6 @@
 """The arcwise client: it randomises values on the device, sends the codes and records the privacy loss.
 
-Importing this package loads neither numpy, httpx, sqlite3 nor asyncio. Each name is loaded on first use,
+Importing this package does not load numpy, httpx, sqlite3 or asyncio. Each name is loaded on first use,
 together with its dependencies. The package also exports domains and tasks, so one import line is enough.
 """
 

@@ -160,7 +160,7 @@ def _within(spent: int, cap: int | None) -> bool:
 
 
 class Budget(NamedTuple):
-    """Spending of a device on a task, a group or everything, and the rest that its caps still allow.
+    """A device's spending on a task, a group or everything, and the budget that its caps still allow.
 
     Attributes
     ----------

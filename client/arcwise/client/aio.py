@@ -408,7 +408,7 @@ class AsyncClient(BaseClient[AsyncUplink]):
         return outcome
 
     async def opt_out(self) -> None:
-        """Drop the queued reports and make no new ones until `opt_in`. See `Client.opt_out`."""
+        """Drop the queued reports and make no new reports until `opt_in`. See `Client.opt_out`."""
         await self._uplink._call_in_turn(self._ledger._key, self._opt_out)
         self._uplink._emit_events()
 

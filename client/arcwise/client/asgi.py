@@ -99,7 +99,7 @@ class Reporting:
         return self._uplink
 
     def client(self, account: str) -> AsyncClient:
-        """Return a new client for an account, which shares the app's uplink; each request may create one.
+        """Return a client for an account; it shares the app's uplink and is cheap enough for each request.
 
         Raises
         ------

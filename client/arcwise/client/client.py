@@ -150,7 +150,7 @@ class BaseClient(Generic[UplinkT]):
 
 
 def _chosen_ledger(ledger: Ledger | None, policy: Policy) -> Ledger:
-    """Return the given ledger, or a ledger in memory if none is given and the policy needs no memory.
+    """Return the given ledger; without one, a ledger in memory if the policy needs no permanent ledger.
 
     Raises `ParameterError` if none is given and the policy depends on earlier reports.
     """
@@ -266,9 +266,9 @@ class Client(BaseClient[Uplink]):
     def report(self, name: str, value: Any) -> Outcome:
         """Charge, randomise and queue one value; the outcome is true if the report was queued.
 
-        This method does not raise for network or server trouble: the report waits in the queue. Nor does it
-        raise if the ledger cannot be written or the system has no random bytes: then no report is made and
-        nothing is charged.
+        This method does not raise for network or server trouble: the report waits in the queue. If the ledger
+        cannot be written or the system has no random bytes, the method does not raise either: no report is
+        made, and nothing is charged.
 
         Parameters
         ----------
@@ -295,7 +295,7 @@ class Client(BaseClient[Uplink]):
         return outcome
 
     def opt_out(self) -> None:
-        """Drop the queued reports and make no new ones until `opt_in`; the spending stays recorded.
+        """Drop the queued reports and make no new reports until `opt_in`; the spending stays recorded.
 
         The nodes and answers of memoised tasks are deleted: after `opt_in`, new answers are charged in full.
 
@@ -381,7 +381,7 @@ class Client(BaseClient[Uplink]):
     def close(self, timeout: float = 5.0) -> bool:
         """Flush and close the uplink, unless it is shared; return True if no report was left in the queue.
 
-        Reports that are left in memory are dropped; those in a file are kept for the next run. As with
+        Reports that are left in memory are dropped; reports in a file are kept for the next run. As with
         `flush`, `counters` shows how many were sent and dropped.
 
         Raises

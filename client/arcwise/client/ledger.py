@@ -145,7 +145,7 @@ class Memo(Protocol):
         """Return the code stored for a node, or None."""
 
     def __getitem__(self, node: int) -> int:
-        """Return the code stored for a node that has one."""
+        """Return the code stored for a node; the node must have a code."""
 
     def __setitem__(self, node: int, code: int) -> None:
         """Store the code of a node, permanently."""
@@ -238,8 +238,8 @@ class Ledger(QueueOwner):
     def opt_out(self) -> int:
         """Record that the device has opted out; its spending stays recorded.
 
-        The nodes and answers of memoised tasks are deleted: a device that opts in again pays for new ones. A
-        `FileLedger` also drops its queued reports, and a `PostgresLedger` drops the reports of its account
+        The nodes and answers of memoised tasks are deleted: a device that opts in again pays for new answers.
+        A `FileLedger` also drops its queued reports, and a `PostgresLedger` drops the reports of its account
         that are not yet sealed into a batch. A queue in memory belongs to an uplink: `Client.opt_out` clears
         it too.
 

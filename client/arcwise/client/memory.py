@@ -87,7 +87,7 @@ class MemoryOutbox:
 
     @property
     def queue(self) -> Hashable:
-        """A key that is equal for all outboxes of one queue; here each outbox has its own."""
+        """A key that is equal for all outboxes of one queue; here each outbox has its own key."""
         return id(self)
 
     def counts(self) -> tuple[int, int, dict[str, int]]:
@@ -198,7 +198,7 @@ class MemoryOutbox:
         return Parcel(batch.task.id, batch.task.name, batch.reports, batch.body, put_back, finish)
 
     def _put_back(self, batch: _Batch) -> None:
-        """Put a taken batch behind the waiting ones, so that one bad batch cannot block the others."""
+        """Put a taken batch behind the waiting batches, so that one bad batch cannot block the others."""
         with self.lock:
             self._taken = None
             if not batch.done and batch not in self._waiting:

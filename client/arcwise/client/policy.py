@@ -45,7 +45,7 @@ class ReportableTask:
         """Return the value's position among the nodes; raise `DomainError` for a value outside the domain.
 
         The position is a float, so the report uses the number that was checked, even if the value's class
-        returns another one later.
+        returns another number later.
         """
         return self.task.mechanism.locate(value)
 

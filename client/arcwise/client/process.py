@@ -26,7 +26,7 @@ if sys.platform == "linux":
 
 
 def current_process() -> object:
-    """Return an object that identifies this process; every forked child gets another one.
+    """Return an object that identifies this process; every forked child gets another object.
 
     A fork is detected by Python's own hooks, by the process id, and on Linux by a page of memory that the
     kernel clears. Two cases are not detected: a process that was restored from a snapshot and, on systems

@@ -1,8 +1,8 @@
 """The queue in SQL tables (a ledger's file or PostgreSQL), which outlives the process.
 
-Several processes may send from one queue. Each leases the batch that it is sending, so two processes rarely
-send the same batch. If that happens, after a crash or a step of the clock, the server recognises the batch by
-its id and counts it once.
+Several processes may send from one queue. Each process leases the batch that it is sending, so two processes
+rarely send the same batch. If that happens, after a crash or a step of the clock, the server recognises the
+batch by its id and counts it once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Database(Protocol):
         """Open a write transaction; if `durable`, it and all earlier ones are on the disk afterwards."""
 
     def write_back(self) -> None:
-        """Write a separate log, if there is one, back to the tables."""
+        """Write the database's separate log, if it has one, back to the tables."""
 
 
 NEXT = """SELECT number, code, created FROM reports WHERE task = :task AND epoch = :epoch
@@ -268,7 +268,7 @@ class SqlOutbox(ABC):
         return not left
 
     def close(self) -> int:
-        """Leave everything queued; return the number of reports, except those left to other uplinks."""
+        """Leave everything queued; return the number of reports that are not left to other uplinks."""
         _owners.pop(self.owner, None)  # this frees the batches leased under this number
         with self.database.reading() as session:
             (left,) = session.execute(COUNT.format(self._own(session))).fetchone()
@@ -421,7 +421,7 @@ class Look(NamedTuple):
         return {"task": task, "epoch": epoch, "most": self.outbox.options.batch_size, **times}
 
     def _epochs(self) -> Iterator[tuple[int, str, int]]:
-        """Yield (task, its id, epoch) of all codes, with one index look-up each."""
+        """Yield each (task, its id, epoch) that has codes, with one index look-up for each."""
         for task, task_id in _own_tasks(self.session, self.foreign):
             epoch: int | None = None
             while True:

@@ -164,7 +164,7 @@ class Threads:
             call.run()
 
     def _next(self, done: _Call | None) -> _Call | None:
-        """Return the next call or None; calls of other ledgers come before those of the ledger of `done`."""
+        """Return the next call or None; after the call `done`, calls of other ledgers come first."""
         now = time.monotonic()
         with self._lock:
             if done is not None:

@@ -307,7 +307,7 @@ class HttpxTransport(_Connections["httpx.Client"]):
             self._deadline.local = False
 
     def close(self) -> None:
-        """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
+        """Close all connections but those of a client that was passed in; a later `post` opens new ones."""
         for client in self._leave():
             client.close()
 
@@ -411,7 +411,7 @@ class AsyncHttpxTransport(_Connections["httpx.AsyncClient"]):
             await response.aclose()
 
     async def close(self) -> None:
-        """Close the connections; a client that was passed in stays open. A later `post` opens new ones."""
+        """Close all connections but those of a client that was passed in; a later `post` opens new ones."""
         for client in self._leave():
             await client.aclose()
 
@@ -461,7 +461,7 @@ def checked_response(status: object, retry_after: object) -> Response:
     The check is needed because an app's own transport may return anything.
     """
     if (
-        not isinstance(status, int)  # an `http.HTTPStatus` is one
+        not isinstance(status, int)  # an `http.HTTPStatus` is an int too
         or isinstance(status, bool)
         or not isinstance(retry_after, (str, NoneType))
     ):

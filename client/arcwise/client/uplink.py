@@ -333,7 +333,7 @@ class BaseUplink(ABC):
         """Let the sender look at the queue again."""
 
     def _after_fork(self) -> None:
-        """Forget the parent's sender, which this child lacks, and all waits but those of the server."""
+        """Forget the parent's sender, and all waits except the waits that the server asked for."""
         earlier = self._schedule
         self._renew()
         self._schedule.follow(earlier)
@@ -589,7 +589,7 @@ class Uplink(BaseUplink):
     def close(self, timeout: float = 5.0) -> bool:
         """Flush for at most `timeout` seconds, then stop; return True if no report was left in the queue.
 
-        Reports that are left in memory are dropped; those in a file are kept for the next run. As with
+        Reports that are left in memory are dropped; reports in a file are kept for the next run. As with
         `flush`, `counters` shows how many were sent and dropped.
 
         Raises

@@ -292,7 +292,7 @@ export class Client {
   }
 
   /**
-   * Drop the queued reports and make no new ones until `optIn`; the spending stays recorded. A request that is being
+   * Drop the queued reports and make no new reports until `optIn`; the spending stays recorded. A request that is being
    * sent cannot be recalled.
    *
    * @returns {Promise<void>}

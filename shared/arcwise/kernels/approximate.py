@@ -26,8 +26,8 @@ def exact_delta(kernel: Kernel, epsilon: float) -> int:
     With the rational lower bound E of e^epsilon, it is
     ``max over inputs s, t of sum_j max(0, w[s][j] - E w[t][j]) / 2**64``, the hockey-stick divergence of two
     rows. A value between two nodes has a mixture of their rows, and the divergence is convex in the pair of
-    rows, so no real input exceeds the nodes. Raises `CertificateError` if the kernel has too many rows and
-    codes to compare all pairs of rows.
+    rows, so no input between nodes has a larger delta than the nodes. Raises `CertificateError` if the kernel
+    has too many rows and codes to compare all pairs of rows.
 
     The computation is exact. A term counts if ``w[s][j] > floor(E w[t][j])``, a comparison of integers. The
     counted terms add up to ``sum_j w[s][j] - E sum_j w[t][j]``. Both sums are sums of integers, and are

@@ -139,7 +139,7 @@ class _Reader:
         return self._taken(self.integer())
 
     def of_head(self) -> bytes:
-        """Return a part of the head, within its remaining limit of bytes; an empty part counts as one."""
+        """Return a part of the head, within its limit of bytes; an empty part counts as one byte."""
         size = self.integer()
         self._head_left -= 1 + size
         if self._head_left < 0:

@@ -137,5 +137,5 @@ class Receiver:
             context = Context(exchanged, encapsulated + self.public, self._schedule)
             cipher, nonce = context.cipher()
             return cipher.decrypt(nonce, sealed, b""), context
-        except (InvalidTag, ValueError):  # the second for a public key of low order
+        except (InvalidTag, ValueError):  # ValueError for a public key of low order
             raise WireError("the request cannot be opened with the key that it names") from None

@@ -81,7 +81,7 @@ def domain_from_json(data: Any) -> list[Any]:
 
 
 def caps_to_fields(caps: Caps) -> list[Any]:
-    """Return ``[lifetime, rolling, window]``, followed by the two caps of delta if one is set."""
+    """Return ``[lifetime, rolling, window]``, followed by both caps of delta if at least one is set."""
     fields = [caps.lifetime_micro, caps.rolling_micro, caps.window]
     deltas = [caps.lifetime_delta_units, caps.rolling_delta_units]
     return fields if deltas == [None, None] else fields + deltas
@@ -178,7 +178,7 @@ def _checked_kind(kind: object) -> tuple[type[Domain], tuple[str, ...]]:
 
 
 def _bound_names(kind: str, count: int) -> tuple[str, ...]:
-    """Return the names of `count` fields of a domain, including the lattice's if there are more."""
+    """Return the names of `count` fields of a domain, with or without those of its lattice."""
     names = _KINDS[kind][1]
     return names if count == len(names) else (*names, *_LATTICE)
 

@@ -47,7 +47,7 @@ def load_json(path: str | os.PathLike[str], from_json: Callable[[Any], T]) -> T:
     except FileNotFoundError as error:
         words = f"{error.strerror}; `arcwise task new` and `arcwise group new` make such files"
         raise FileNotFoundError(error.errno, words, error.filename) from None
-    except (IsADirectoryError, PermissionError) as error:  # Windows raises the latter for directories
+    except (IsADirectoryError, PermissionError) as error:  # Windows raises PermissionError for a folder
         raise TaskError(f"{path}: cannot be read: {error.strerror}") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise TaskError(f"{path}: the file is not JSON in UTF-8: {error}") from error

@@ -1,6 +1,6 @@
 """Groups: several tasks that one device answers together, on one budget.
 
-In a round, a device reports every task of the group, or it draws k of the d tasks and reports those. With
+In a round, a device reports every task of the group, or it draws k of the d tasks and reports these k. With
 sampling, the k drawn tasks share the whole budget, because the other tasks cost nothing. The draw does not
 depend on the values, so a task's reports come from a simple random sample of the devices.
 

@@ -74,8 +74,8 @@ class Task(Document):
         `arcwise task new --goal mean` writes such a task, and `arcwise.analysis.design.minimax` returns the
         mechanism.
     mechanism
-        The mechanism to use instead of the goal's choice. Its domain and epsilon must be `domain` and
-        `epsilon`.
+        The mechanism to use instead of the goal's choice. Its domain and epsilon must equal the arguments
+        `domain` and `epsilon`.
     expected_reports
         The expected number of reports in all, a positive integer. The goal "distribution" uses as many nodes
         as these reports can distinguish at this epsilon: 128, 256, 512, or on a circle 1,024. The default and

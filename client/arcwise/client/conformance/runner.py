@@ -69,7 +69,7 @@ def check(
     timeout: float = 60.0,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Report:
-    """Run all cases, or those of some kinds, against the client that a command starts; return the results.
+    """Run the cases (of some kinds, or all) against the client that a command starts; return the results.
 
     `timeout` is the number of seconds to wait for each answer; `progress` is called after each kind.
     """
@@ -211,7 +211,7 @@ class _Running:
         self._lines.put("")
 
     def ask(self, line: str, timeout: float) -> str:
-        """Return the line that answers this one, or "" if the process has ended."""
+        """Return the line that answers `line`, or "" if the process has ended."""
         if self._process.stdin:
             with suppress(OSError):  # the answer shows that it has ended
                 self._process.stdin.write(f"{line}\n")

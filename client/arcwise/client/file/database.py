@@ -53,7 +53,7 @@ class Database:
 
     @property
     def place(self) -> Hashable:
-        """A key that is equal for all users of the same file; None once it is closed."""
+        """A key that is equal for all users of the same file; None once this connection is closed."""
         return None if self._closed else self._identity
 
     def _connect(self) -> HeldConnection:
@@ -222,7 +222,7 @@ class Database:
 
 
 def _identity_of(path: Path, *, follow: bool = True) -> tuple[int, int] | None:
-    """Return the device and inode of a file, or of the link itself; None if it does not exist."""
+    """Return the device and inode of a file, or of a link itself unless `follow`; None if it is missing."""
     try:
         found = os.stat(path, follow_symlinks=follow)  # noqa: PTH116 (a report makes four of these calls)
     except OSError:

@@ -132,7 +132,7 @@ def _set_lock(descriptor: int, kind: int, start: int, length: int) -> None:
 
 
 def _has_locked(descriptor: int, kind: int, start: int, length: int) -> bool:
-    """Take a lock and return whether that worked; True also if the system has no such locks."""
+    """Take a lock and return whether that worked; on a system without such locks, return True."""
     try:
         _set_lock(descriptor, kind, start, length)
     except OSError as error:
@@ -173,7 +173,7 @@ class _Descriptors(list[int]):
 
 _open: weakref.WeakValueDictionary[tuple[object, int, int], _Descriptors] = weakref.WeakValueDictionary()
 _changing = threading.RLock()
-"""Held while a connection to a file is created, and while the descriptors of the last one are closed."""
+"""Held while a connection to a file is created, and while the last connection's descriptors are closed."""
 
 
 def _unchanging() -> Pause:

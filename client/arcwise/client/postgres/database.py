@@ -306,7 +306,7 @@ class Database:
             raise LedgerError(f"the ledgers cannot be used now: {told}") from error
 
     def close(self) -> None:
-        """Close all connections permanently; those in use close when their transaction ends."""
+        """Close all connections permanently; connections in use close when their transaction ends."""
         self._closed = True
         self._close_idle()
 

@@ -337,7 +337,7 @@ class PostgresLedgers(QueueOwner):
         return PostgresLedger(self._database, _checked(account))
 
     def create_account(self, account: str) -> bool:
-        """Create an account when its user agrees, once in its life; return False if there is one already.
+        """Create an account when its user agrees, once in its life; return False if it exists already.
 
         Raises
         ------
