@@ -239,9 +239,9 @@ class HttpxTransport(_Connections["httpx.Client"]):
 
     Notes
     -----
-    A request to this machine (localhost, 127.0.0.0/8, ::1) uses no proxy of the environment, and does not
-    connect if the name leads to another machine. A request has only the headers Content-Type, User-Agent and
-    Authorization; for any other header `post` raises `ParameterError`.
+    A request to this machine (localhost, 127.0.0.0/8, ::1) uses no proxy of the environment, and fails before
+    anything is sent if the name leads to another machine. A request has only the headers Content-Type,
+    User-Agent and Authorization; for any other header `post` raises `ParameterError`.
 
     The timeout of a request is a total over connecting, sending and the head of the response. It does not
     include the name look-up, and if a name has several addresses, connecting to each of them may take that
