@@ -108,7 +108,7 @@ def test_the_tarball_holds_what_apps_need_and_nothing_else(tarball: Path) -> Non
         *(f"dist/{name}" for name in BUNDLES),
     }
     assert names == sources | types | other
-    assert size < 236_000
+    assert size < 240_000  # a third of it comments, which types repeat
 
 
 def test_bundles_have_the_hashes_that_are_said(consumer: Path) -> None:
