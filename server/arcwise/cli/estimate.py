@@ -53,8 +53,8 @@ _against_options = together(
     click.option(
         "--against",
         type=click.File("r"),
-        help="Counts of other devices, in the format of --counts. Shows how far their estimates differ from "
-        "these, with intervals, and tests whether both come from one population.",
+        help="Counts of other devices, in the format of --counts. Shows the differences between the "
+        "estimates of both, with intervals, and tests whether both come from one population.",
     ),
     click.option(
         "--against-task",
@@ -82,7 +82,7 @@ _against_options = together(
 
 
 class _Against(NamedTuple):
-    """The values of `_against_options`: other reports, or a reference, to compare estimates with."""
+    """The options that `_against_options` adds: other reports, or a reference, to compare estimates with."""
 
     against: TextIO | None
     against_task: Path | None
@@ -176,7 +176,7 @@ class Outcome(NamedTuple):
 @click.option(
     "--by", "step", metavar="STEP", help="Estimates over time, by epoch, day, week, month or N epochs."
 )
-@click.option("--simultaneous", is_flag=True, help="With --by: the level holds for all points together.")
+@click.option("--simultaneous", is_flag=True, help="With --by: make the level hold for all points together.")
 @click.option(
     "--quantiles", is_flag=True, help="With --by: also quantiles of every point (on a circle: --origin)."
 )
@@ -192,7 +192,8 @@ class Outcome(NamedTuple):
     "--reports-per-device",
     type=float,
     metavar="M",
-    help="The most reports that one device may have sent (with --by: in one point); intervals allow for it. "
+    help="Largest number of reports that one device may have sent (with --by: in one point); intervals "
+    "allow for it. "
     "1 unless given; a note warns if caps allow more.",
 )
 @click.option(
@@ -394,11 +395,11 @@ def _words(task: Task, span: Span) -> str:
 def _weighted(
     counted: Iterable[tuple[Task, dict[int, IntArray], Span]], file: TextIO, **options: Any
 ) -> Outcome:
-    """Return the estimate for the population that the populations of some tasks make up.
+    """Return the estimate for one population, whose strata are the populations of these tasks.
 
     Each task comes with its counts by epoch and the requested epochs. `file` holds a JSON object with the
-    name of each task and its weight in the population. `options` are those of `post_stratify`, which takes
-    the task whose caps allow a device the most reports.
+    name of each task and its weight in the population. `options` are those of `post_stratify`. Its task is
+    the one whose caps allow a device the most reports.
     """
     try:
         weights = json.load(file)

@@ -60,7 +60,7 @@ class Fleet:
 
 
 def demo_tasks(epsilon: float) -> tuple[Task, Task, Task]:
-    """Return the tasks: arrival delay, scheduled departure, wind direction. One report a device, ever."""
+    """Return the tasks: arrival delay, departure time, wind direction. Each allows one report per device."""
     caps = Caps(lifetime=epsilon)
     return (
         Task("arrival-delay", Interval(-60, 180, clip=True), epsilon, caps=caps),
