@@ -19,7 +19,7 @@ STANDING = "arcwise.standing"
 """Key in a request's scope: the `Standing` of its connection."""
 
 _PASS_SECONDS = 0.01
-"""Seconds of parsing in a pass. A last part may exceed them; the costliest 4 KiB take a millisecond or two."""
+"""Seconds of parsing in a pass, plus one more part at most: the costliest 4 KiB take a millisecond or two."""
 _COSTLY_SECONDS = 0.0025
 """Seconds of a pass in which costly parts go first, for any number of other parts."""
 _REST_SECONDS = 0.001
