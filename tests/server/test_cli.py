@@ -191,7 +191,7 @@ def test_new_show_and_verify_of_every_mechanism(name: str, version: int) -> None
 
 
 def test_show_names_the_default_as_papers_do() -> None:
-    same = "the same integers as the Piecewise Mechanism"
+    same = "the same integers as in the Piecewise Mechanism"
     new = ("task", "new", "x", "--force", "--domain", "0:100")
     for more in (["--epsilon", "1"], ["--epsilon", "4"], ["--epsilon", "1", "--step", "2"]):
         shown = good(*new, *more)
