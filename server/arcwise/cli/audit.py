@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     callback=whole_number,
     default=str(SAMPLES),
     show_default=True,
-    help="Total number of calls: half to choose a test, half to run it.",
+    help="Total number of calls: half of them to choose a test, half to run this test.",
 )
 @click.option("--level", type=float, default=LEVEL, show_default=True, help="Confidence of the bound.")
 @click.option(

@@ -105,7 +105,7 @@ class CountFile:
 
 
 def opened_counts(file: TextIO, option: str) -> str | CountFile:
-    """Return a file of `arcwise count`, or the text of any other file, for `read_counts`.
+    """Return a `CountFile` for the output of `arcwise count`; for any other file its text, for `read_counts`.
 
     `option` is the option that named the file; errors quote it.
     """
@@ -142,7 +142,7 @@ def stored_counts(
     """Yield, for each task, the counts of its requested epochs, over one connection to the store.
 
     The store adds up the epochs of each point of a series, and the sum is under the point's first epoch.
-    Without a step, it adds up all epochs but the last, under the first one. So memory depends on the number
+    Without a step, it adds up all epochs but the last, under the first epoch. So memory depends on the number
     of points, not on the number of epochs.
     """
     # Do not create a store if its name is mistyped.

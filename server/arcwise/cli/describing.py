@@ -138,7 +138,7 @@ def _name(mechanism: Mechanism) -> str:
 
 
 def _is_piecewise(mechanism: Mechanism) -> bool:
-    """Return whether the kernel equals that of the Piecewise Mechanism with the same number of nodes."""
+    """Return whether the Piecewise Mechanism with the same number of nodes has this kernel."""
     if not isinstance(mechanism, (OptimalPiecewise, Piecewise)) or mechanism.placement != "inset":
         return False
     same = Piecewise(mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes)

@@ -21,7 +21,7 @@ _EPSILONS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 _CLAIMS = ((2.0, 0.015), (4.0, 0.05))
 """Pairs of an epsilon and a share: up to this epsilon, designs exceed the bound by at most this share."""
 _LESS_FROM = 0.5
-"""From this epsilon on, a design is better than everything published; below it, at least as good."""
+"""From this epsilon on, a design is better than all published mechanisms; below it, at least as good."""
 _BIAS = 1e-9
 
 

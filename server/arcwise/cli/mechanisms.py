@@ -49,7 +49,7 @@ def mechanism_for(
     nodes: int | None = None,
     power: float | None = None,
 ) -> Mechanism | None:
-    """Return the requested mechanism, or None if the task picks the one of its goal."""
+    """Return the requested mechanism, or None if the task is to pick the mechanism of its goal."""
     if populations and (name is not None or goal != "mean" or domain.circular):
         raise click.UsageError("--population is for --goal mean on an interval, without --mechanism")
     if name is None:

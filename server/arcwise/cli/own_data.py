@@ -63,7 +63,7 @@ def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> 
     """Return the values of a file, and their domain: that of the options, or one proposed from the values.
 
     Values outside the domain are clipped. Notes on stderr say what is proposed, and that it reveals something
-    about the values. With `stepped`, proposed bounds come with a step if the values are multiples of one.
+    about the values. With `stepped`, proposed bounds come with a step if the values are multiples of a step.
     """
     values = read_own_numbers(path, options["column"])
     notes: list[str] = []
@@ -90,7 +90,7 @@ def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> 
 
 
 class Proposal(NamedTuple):
-    """A domain, and notes on it, a sentence each."""
+    """A domain, and notes on the domain, a sentence each."""
 
     domain: Domain
     notes: tuple[str, ...]

@@ -114,8 +114,8 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
 
     With --data, the values in the file are the population, and bounds are taken from them unless given.
 
-    Errors of means and directions are computed from the integers that devices sample from. Those of
-    distributions are simulated, which takes ten seconds to a minute of one core, and longer for smaller
+    Errors of means and directions are computed from the integers that devices sample from. Errors of
+    distributions are simulated. This takes ten seconds to a minute of one core, and longer for smaller
     errors. With --no-compare it takes a quarter of that time.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     central = read_statement(options, delta, reports)

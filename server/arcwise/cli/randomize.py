@@ -37,7 +37,7 @@ _BATCH = 1 << 16
 """Most codes of a batch, far below what a server accepts."""
 
 _TOGETHER = 64
-"""Batches per write: row groups of up to four million codes."""
+"""Number of batches per write, for row groups of up to four million codes."""
 
 
 @click.command()
@@ -115,7 +115,7 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
 
 
 class _Sieve:
-    """Randomises the rows that have a value and a time, and counts the others."""
+    """Randomises the rows that have a value and a time, and counts the rows that do not."""
 
     def __init__(self, task: Task, missing: str, now: float) -> None:
         self._task, self._missing, self._now = task, missing, now

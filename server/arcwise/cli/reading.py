@@ -69,7 +69,7 @@ def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows
 
 
 def read_seconds(times: Any) -> FloatArray:
-    """Return times as Unix seconds, NaN for missing ones.
+    """Return times as Unix seconds, with NaN for missing times.
 
     `times` is an Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless
     they name an offset; dates, times and offsets may be mixed). Raises `DomainError` for anything else,

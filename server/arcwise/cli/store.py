@@ -114,7 +114,7 @@ def vacuum(url: str) -> None:
     """Reclaim the space of deleted batch ids.
 
     SQLite rewrites the file. This needs free disk space of the same size, and servers wait meanwhile.
-    PostgreSQL keeps the space and reuses it; the counts of ended workers are combined.
+    PostgreSQL keeps the space and reuses it, and the counts of ended workers are combined.
     """
     with _existing(url) as opened:
         before = opened.size
@@ -247,7 +247,7 @@ def audit(url: str, most: int, as_json: bool) -> None:
 
 
 def _check_readable(other: str) -> None:
-    """Open a store or an export and read its header; raise the same errors as reading all of it.
+    """Open a store or an export and read its header; raise the same errors as reading the whole would.
 
     A pipe is skipped because it can be read only once.
     """
@@ -283,7 +283,7 @@ def forget_archive(url: str) -> None:
     "--archive",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Also delete the task's files in this archive, if servers wrote one.",
+    help="Also delete the task's files in this archive, if servers wrote an archive.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:

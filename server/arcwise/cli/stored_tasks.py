@@ -1,4 +1,4 @@
-"""Tasks in a store: find the one that an argument names, and answer commands' questions about it."""
+"""Tasks in a store: find the task that an argument names, and answer commands' questions about it."""
 
 from __future__ import annotations
 

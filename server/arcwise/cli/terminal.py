@@ -171,7 +171,7 @@ def rendered(template: Path, **values: Any) -> str:
 
 
 def reader_lines(task: Task, n: int) -> list[str]:
-    """Return the promise to each kind of reader for counts of `n` reports; empty if the task makes none."""
+    """Return the task's promise to each kind of reader for counts of `n` reports; empty without promises."""
     if task.central is None:
         return []
     lines = [f"Against {who}: {what}." for who, what in task.readers.items()]

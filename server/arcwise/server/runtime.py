@@ -121,7 +121,7 @@ class Runtime:
     def _gateway(self) -> Gateway | None:
         if not self.settings.gateway_keys or self.read_only:
             return None
-        # Imported only here: its libraries come with an extra.
+        # Imported only here, because its libraries come with an extra.
         from arcwise.server.collect.gateway import Gateway
 
         return Gateway(self.ingest, self.clock, self.settings)
@@ -386,7 +386,7 @@ class Runtime:
         self.store_bytes = store.size
 
     def keep_time(self) -> None:
-        """Store the believed time and follow that of other workers, on any thread.
+        """Store the believed time and follow the believed time of other workers, on any thread.
 
         Raises `StoreError` when the store cannot be read or written.
         """
@@ -409,8 +409,8 @@ class Runtime:
             unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
             decided_before = self._decided_before.get(task.id, 0)
             if store.decided(task).before < decided_before:
-                # The store has gone back to an earlier state, such as that of a replica that lagged. Readers
-                # have seen these epochs, perhaps with other counts.
+                # The store has gone back to an earlier state, such as the state of a replica that lagged.
+                # Readers have seen these epochs, perhaps with other counts.
                 unsure_before = max(unsure_before, decided_before)
             elif unsure_until is not None and not task.releases_closed_epochs:
                 # Epochs that closed while all counts were shown live have the same counts in any copy made

@@ -33,7 +33,7 @@ class Column:
 
     @property
     def known(self) -> FloatArray:
-        """The values of the devices that have one, as the task sees them (clipped to the interval)."""
+        """The values of the devices that have a value, as the task sees them (clipped to the interval)."""
         known = self.values[~np.isnan(self.values)]
         domain = self.task.domain
         return known if domain.circular else known.clip(domain.low, domain.high)

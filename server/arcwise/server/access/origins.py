@@ -110,7 +110,7 @@ def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -
 
 
 async def _no_preflight(_request: Request) -> Response:
-    """Answer an OPTIONS request that is no preflight, so that the middleware let it through."""
+    """Answer an OPTIONS request that the middleware let through because it is not a preflight."""
     raise HTTPException(405, headers={"Allow": "POST"})
 
 

@@ -1,4 +1,4 @@
-"""Savings for the event loop: turns, awaitables that start immediately, and requests that bypass ASGI.
+"""Means to save time of the event loop: turns, awaitables that start immediately, requests that bypass ASGI.
 
 In each pass of the loop only a few of the waiting requests begin, so that reports go on. A call that never
 waits needs no deadline. Fully received requests bypass ASGI: a task, ASGI's messages and uvicorn's way of

@@ -326,7 +326,7 @@ class _Reader:
             except ParameterError:
                 raise _invalid(
                     f"share must be LOW:HIGH, two numbers. LOW must be smaller than HIGH or, on a circle, "
-                    f"different from it; between them must be values of the domain {self._task.domain}."
+                    f"different from HIGH. The domain {self._task.domain} must have values between the two."
                 ) from None
             found[ends] = None  # type: ignore[index]
         return tuple(found)

@@ -31,7 +31,7 @@ _PREFIX = "ARCWISE_"
 
 
 def unknown_variables() -> list[str]:
-    """Return a note on each environment variable that looks like a setting but is not one.
+    """Return a note on each environment variable that looks like a setting but is not a setting.
 
     They are not refused: container platforms may set some, such as ARCWISE_SERVICE_HOST.
     """

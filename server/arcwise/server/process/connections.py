@@ -41,7 +41,7 @@ _FIELD_BYTES = len(b": \r\n")
 _MAX_CHUNKS = 8 << 10
 """Most chunks of a body, as each is a call: the largest body, a task, then has chunks of 1 KiB on average."""
 _FREE_CHUNKS = 256
-"""Chunks of any length that are free; after these, one more is allowed for every `_CHUNK_BYTES` bytes."""
+"""Chunks of any length that are allowed; after these, one more chunk for every `_CHUNK_BYTES` bytes."""
 _CHUNK_BYTES = 256
 _STEP = 4 << 10
 """Most bytes that the parser is given in one call; it gets bytes only up to the first empty line."""

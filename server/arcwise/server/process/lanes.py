@@ -45,7 +45,7 @@ class _Reader(Protocol):
 
 
 class Lane:
-    """Lets connections parse: immediately while this pass has time left, then one part each, in turn.
+    """Lets connections parse: immediately while this pass has time left, and then one part each, in turn.
 
     There are two lines: one for costly parts, and one for all other parts. `clock` counts seconds.
     """

@@ -91,7 +91,7 @@ class SparingHandler(_StreamHandler):
             self._sum_up(math.inf)
 
     def _sum_up(self, now: float) -> None:
-        """Forget the places whose minute is over; if lines were left out, log their number and go on."""
+        """Forget the places whose minute is over, or log how many of their lines were left out, and go on."""
         for key, place in [item for item in self._places.items() if item[1].until <= now]:
             del self._places[key]
             if place.last is not None:

@@ -39,7 +39,7 @@ class SlowReaders:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
-        """Watch these connections until none is left; call it for every new one."""
+        """Watch these connections until no connection is left; call this for every new connection."""
         if self._timer is None:
             self._timer = loop.call_later(self._seconds / 8, self._look, loop, connections)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def health_routes(runtime: Runtime) -> APIRouter:
-    """Return the routes about the server itself; those of health need no key."""
+    """Return the routes about the server itself; the routes of health need no key."""
     router = APIRouter(tags=["health"])
 
     @router.get("/health/live", summary="The process answers")

@@ -229,9 +229,9 @@ class Store(ABC):
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
         """Close epochs, and decide for ever which of them are released; delete the ids of their batches.
 
-        A decision is never changed: a released epoch is frozen, and an epoch that was not released stays so.
-        Nothing happens while the task has no report at all. Unlike `prune`, this closes epochs up to the
-        newest epoch with reports, because closing must not depend on later reports.
+        A decision is never changed: a released epoch is frozen, and an epoch that was not released stays
+        unreleased. Nothing happens while the task has no report at all. Unlike `prune`, this closes epochs up
+        to the newest epoch with reports, because closing must not depend on later reports.
 
         Parameters
         ----------
@@ -296,9 +296,9 @@ class Store(ABC):
         ------
         ParameterError
             When a batch is already counted by the server, by another source, or by this source in an epoch
-            that is closed or has other batches and is not in `counts`; the message has their numbers and
-            places. It is also raised when a task is unknown, counts have the wrong shape or values, or ids do
-            not fit the counts.
+            that is closed, or that has other batches and is not in `counts`. The message has the numbers of
+            such batches, with their tasks and epochs. Also raised when a task is unknown, counts have the
+            wrong shape or values, or ids do not fit the counts.
         """
 
     @abstractmethod
@@ -314,7 +314,7 @@ class Store(ABC):
         name
             Name of the source.
         closed_too
-            Whether to also delete counts in closed epochs, which cannot be brought back.
+            Whether to also delete counts in closed epochs. These counts cannot be brought back.
 
         Raises
         ------
@@ -477,8 +477,8 @@ class Store(ABC):
         Raises
         ------
         ParameterError
-            When reports would count twice: those of this store, those of a store that was merged before,
-            those of batches that this store knows, or those of a source with a name that this store knows.
+            When reports would count twice: reports of this store itself, of a store that was merged before,
+            of batches that this store knows, or of a source with a name that this store knows.
         """
 
     @property

@@ -1,4 +1,4 @@
-"""Limits on epochs by the clocks of devices, and days in epochs; a server and its store share them."""
+"""Limits on epochs that follow from devices' clocks, and days in epochs, for a server and its store."""
 
 from __future__ import annotations
 

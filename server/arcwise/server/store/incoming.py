@@ -60,7 +60,7 @@ class _Incoming:
         self._batches: dict[tuple[int, str | None], int] = {}
 
     def check(self, record: Record) -> None:
-        """Raise `ParameterError` unless the record may follow those before it."""
+        """Raise `ParameterError` unless the record may follow the records before it."""
         if isinstance(record, Header):
             self._check_header(record)
         elif isinstance(record, TaskState):

@@ -1,4 +1,4 @@
-"""The refusals that all stores share for merges and entries, and the problems that `check` finds."""
+"""The errors that all stores raise for merges, keys and tasks, and the problems that `check` finds."""
 
 from __future__ import annotations
 

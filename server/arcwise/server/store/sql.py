@@ -79,7 +79,7 @@ class SqlStore(StagingStore):
 
     @abstractmethod
     def _changing_long(self) -> AbstractContextManager[SqlConnection]:
-        """Like `_changing`, for work that may take long: reports should not wait for it."""
+        """Like `_changing`, for work that may take long, so that reports do not wait for this work."""
 
     @abstractmethod
     def _changing_counts(self) -> AbstractContextManager[SqlConnection]:

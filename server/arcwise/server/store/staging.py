@@ -64,7 +64,7 @@ class StagingStore(Store):
 
     @abstractmethod
     def unstage(self, numbers: Sequence[int], archive: bytes | None) -> None:
-        """Delete batches that are in a durable file from the waiting ones.
+        """Delete those of the waiting batches that are in a durable file.
 
         This, `begin_files` and `end_files` raise `StoreError` unless `archive` is the id of the store's
         folder: a process that still writes to a forgotten folder must not touch the batches of the next
@@ -96,7 +96,7 @@ class StagingStore(Store):
 
 
 def staging(store: Store) -> StagingStore:
-    """Return a store that can stage batches; raise `StoreError` for any other."""
+    """Return the store if it can stage batches; raise `StoreError` if it cannot."""
     if not isinstance(store, StagingStore):
         raise StoreError("stores of this kind keep no batches for an archive; use SQLite or PostgreSQL")
     return store

@@ -1,4 +1,4 @@
-"""Group commit: batches that arrive while a transaction is being written share the next one.
+"""Group commit: batches that arrive while a transaction is being written share the next transaction.
 
 One thread writes, never the event loop. It commits as soon as it is idle, without an artificial wait. Under
 load, groups grow by themselves: each group has the batches that arrived during the previous commit. The loop
@@ -60,7 +60,7 @@ class _Put(NamedTuple):
 
 
 class Adds(Protocol):
-    """The receiver of batches: a store, or an archiver that stages them in one."""
+    """The receiver of batches: a store, or an archiver that stages batches in a store."""
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count batches; see `Store.add`."""

@@ -164,7 +164,7 @@ class Database:
                 yield connection
 
     def prepare(self, *, create: bool) -> None:
-        """Make missing tables if `create` is true; require the newest schema of existing ones."""
+        """Make missing tables if `create` is true; existing tables must have the newest schema."""
         with self.session("open") as connection:
             # The order matters, because another process makes the tables and their version in one step.
             (taken,) = connection.row("SELECT to_regclass('task') IS NOT NULL")

@@ -47,7 +47,7 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
             yield Counts(epoch, per_code, source)
 
     def id_chunks(number: int) -> Iterator[list[tuple[int, str, bytes]]]:
-        with connection.cursor("ids") as cursor:  # on the server, as there may be hundreds of millions
+        with connection.cursor("ids") as cursor:  # on the server: there may be hundreds of millions of ids
             cursor.execute(
                 "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
                 " WHERE task = %s",
