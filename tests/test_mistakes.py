@@ -230,7 +230,7 @@ COMMANDS = [
     (["estimate", "delay.json", "--counts", "counts.csv"], "one number per code; got (3,)"),
     (
         ["estimate", "delay.json", "--counts", "values.csv"],
-        "From values: `arcwise randomize` makes reports of them",
+        "To start from values, make reports of them with `arcwise randomize`",
     ),
     (["estimate", "delay.json", "--store", "arcwise.db"], "a file arcwise.db is sqlite:///arcwise.db"),
     (["simulate", "delay.json", "--distribution", "norml:1,2", "--reports", "9"], "did you mean normal?"),

@@ -169,7 +169,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (("own_noise:noise", *claim), 2, "has no 'noise'"),
         (("no_such_module:f", *claim), 2, "cannot import 'no_such_module'"),
         (("own_noise:noisy",), 2, "domain and epsilon must be given"),
-        ((*heading, "--circle", "360"), 2, "not for a file"),
+        ((*heading, "--circle", "360"), 2, "leave out --domain and --circle"),
         (("--task", "two.json"), 2, "group"),
     ]
     for given, code, words in cases:

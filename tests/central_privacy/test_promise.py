@@ -180,7 +180,7 @@ def test_a_plan_finds_epsilon_and_error_of_a_promise() -> None:
     for beside in (["--epsilon", "1"], ["--error", "1"]):
         done = run(*args, *beside)
         assert done.exit_code == 2
-        assert "--central takes --reports, without --epsilon and --error" in done.output
+        assert "with --central give --reports, but not --epsilon and --error" in done.output
 
 
 @pytest.mark.slow

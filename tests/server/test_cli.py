@@ -191,7 +191,7 @@ def test_new_show_and_verify_of_every_mechanism(name: str, version: int) -> None
 
 
 def test_show_names_the_default_as_papers_do() -> None:
-    same = "the same integers as the Piecewise Mechanism"
+    same = "the same integers as in the Piecewise Mechanism"
     new = ("task", "new", "x", "--force", "--domain", "0:100")
     for more in (["--epsilon", "1"], ["--epsilon", "4"], ["--epsilon", "1", "--step", "2"]):
         shown = good(*new, *more)
@@ -221,7 +221,7 @@ def test_new_takes_a_step_and_says_what_becomes_of_other_numbers() -> None:
     hour = ("task", "new", "hour", "--circle", "24", "--step", "0.5", "--epsilon", "1")
     made = good(*hour, "--rounding", "stochastic")
     assert Task.load("hour.json").domain == Circle(24, step=0.5, rounding="stochastic")
-    assert "48, each a node; a number between two is rounded to one of them by chance" in made
+    assert "48, each a node; a number between two is rounded to one of them at random" in made
     made = good(
         "task", "new", "m", "--domain", "0:1440", "--step", "1", "--rounding", "nearest", "--epsilon", "1"
     )

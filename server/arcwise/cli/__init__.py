@@ -1,4 +1,4 @@
-"""The `arcwise` command. Only this package may use all the others; it needs the extra ``arcwise[server]``."""
+"""The `arcwise` command. Only this package may use all others; it needs the extra ``arcwise[server]``."""
 
 from __future__ import annotations
 

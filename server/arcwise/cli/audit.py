@@ -31,25 +31,39 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("mechanism", required=False, metavar="[MODULE:FUNCTION | NAME]")
 @click.option(
-    "--task", "task_file", type=EXISTING, help="Audit the task of this file, against its own claim."
+    "--task",
+    "task_file",
+    type=EXISTING,
+    help="Audit the task in this file against the claim that the file makes.",
 )
 @click.option(
-    "--group", "group_file", type=EXISTING, help="Audit the whole report of the group of this file."
+    "--group",
+    "group_file",
+    type=EXISTING,
+    help="Audit the group in this file: all that a device reports in a round, together.",
 )
 @click.option("--epsilon", type=float, help="The claimed epsilon.")
 @click.option(
-    "--delta", type=float, help="The claimed delta, 0 unless given; with a NAME the delta that it aims for."
+    "--delta",
+    type=float,
+    help="The claimed delta, 0 unless given; with NAME, the delta that the mechanism aims for.",
 )
 @domain_options
 @lattice_options
-@click.option("--input", "inputs", type=float, multiple=True, help="Try these inputs instead of about 25.")
+@click.option(
+    "--input",
+    "inputs",
+    type=float,
+    multiple=True,
+    help="Try only these inputs; about 25 inputs are tried unless given.",
+)
 @click.option(
     "--samples",
     metavar="N",
     callback=whole_number,
     default=str(SAMPLES),
     show_default=True,
-    help="Total number of calls: half to choose a test, half to run it.",
+    help="Total number of calls: half of them to choose a test, half to run this test.",
 )
 @click.option("--level", type=float, default=LEVEL, show_default=True, help="Confidence of the bound.")
 @click.option(
@@ -96,7 +110,9 @@ def audit(  # noqa: PLR0917 (click calls it by keyword)
     elif options["step"] is not None or options["rounding"] is not None:
         raise click.UsageError("--step and --rounding are for a --domain or a --circle")
     if mechanism is None and domain is not None:
-        raise click.UsageError("--domain and --circle are not for a file, which names its own")
+        raise click.UsageError(
+            "leave out --domain and --circle: the file of --task or --group contains the domain"
+        )
     try:
         if task_file is not None:
             audited: object = Task.load(task_file)

@@ -1,4 +1,4 @@
-"""Check a certificate on the integers themselves, for `arcwise task verify`."""
+"""Check a certificate on a mechanism's integer weights, for `arcwise task verify`."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def verify_files(files: Sequence[Path], verified: Callable[[Path], Iterable[str]
 
 
 def verified(task: Task) -> str:
-    """Check every row and every code of a task, and for a delta every pair of rows; return a summary.
+    """Check every row and code of a task, and every pair of rows if it spends a delta; return a summary.
 
-    The kernel's own arithmetic is not used, only its rows, or the integers that make up a window's rows.
-    Raises `CertificateError` if the rows do not satisfy the certificate, or the counts do not keep the
-    central statement.
+    The check does not use the kernel's own arithmetic. It uses only the kernel's rows or, for a window, the
+    integers that the rows are made of. Raises `CertificateError` if the rows do not satisfy the certificate,
+    or the counts do not keep the central statement.
     """
     kernel, certificate = task.mechanism.kernel, task.mechanism.certificate()
     largest, smallest = window_extremes(kernel) if type(kernel) is WindowKernel else extremes(kernel)
@@ -78,11 +78,11 @@ def extremes(kernel: Kernel) -> tuple[list[int], list[int]]:
 
 
 def window_extremes(kernel: WindowKernel) -> tuple[list[int], list[int]]:
-    """Return `extremes` of a window kernel from its integers, as a fine grid has billions of weights.
+    """Return the same as `extremes`, from a window kernel's integers: a fine grid has billions of weights.
 
     Row s gives each of K codes the weight b, adds 1 to each of the first L codes, and adds g to each of the W
     codes from s on, modulo K. As W < K these are W different codes, so all rows have the sum ``K b + L + W
-    g``. Each code is inside the window of one row and outside that of another.
+    g``. Each code is inside the window of some row and outside the window of another row.
     """
     codes, window, background, extra = kernel.codes, kernel.window, kernel.background, kernel.extra
     leftover = UNIT - codes * background - window * extra

@@ -24,7 +24,7 @@ def client() -> None:
 def show(file: Path, as_json: bool) -> None:
     """Show what the ledger FILE holds: charges, the queue, and what became of reports.
 
-    The file may be in use. It holds no values, and this command does not change it.
+    The file may be in use. The ledger holds no values, and this command does not change it.
     """
     found = inspect(file)
     click.echo(json.dumps(found.to_dict(), indent=2) if as_json else found)

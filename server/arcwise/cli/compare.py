@@ -74,7 +74,7 @@ def compare(  # noqa: PLR0917 (click calls it by keyword)
     arcwise compare --epsilon 2 --circle 360 --sort mean-absolute --csv circle.csv --plot circle.png
     arcwise compare --epsilon 1 --data survey.csv --column age
 
-    With --data, averages are over those values, and bounds are taken from them unless given.
+    With --data, averages are over the values in the file, and bounds are taken from them unless given.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     domain, values = read_population(options)
     sort = sort or (SORTS[0] if values is None else _SORT_OF_DATA)
@@ -120,7 +120,7 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
     wide_console(160).print(table, highlight=False)
     click.echo(
         f"\nSorted by {sort}. Worst: over every node, the quarters between nodes and 1,025 equal steps. "
-        f"Mean:\nover {average}. All summed over the integer rows, none simulated."
+        f"Mean:\nover {average}. All are sums over the integer rows; none is simulated."
     )
     if circular:
         click.echo("d: circular distance. rho_1: factor by which the mean vector of the reports shrinks.")
@@ -131,7 +131,7 @@ def _print(rows: Sequence[MechanismRow], domain: Domain, epsilon: float, sort: s
         )
         click.echo("Bias: largest |E y - x|. Truncated: y moved into the domain, as a single answer.")
     if any(row.delta for row in rows):
-        click.echo("† also spends a delta: (epsilon, delta)-LDP, the delta exact, rounded up to 2^-64.")
+        click.echo("† also spends a delta: (epsilon, delta)-LDP. The delta is exact, rounded up to 2^-64.")
 
 
 def _cells(row: MechanismRow, circular: bool) -> list[str]:

@@ -86,9 +86,9 @@ def count(  # noqa: PLR0917 (click calls it by keyword)
     arcwise estimate delay.json --counts counts.json --by day
 
     Each batch id is counted once. Reports that are not counted are listed below the counts, by reason. With
-    --into, counts replace those that the source had of the same task and epoch, so you can count a source
-    again when it has grown. Batches that the server itself has counted are refused. Put the password of a
-    database into ~/.pgpass or PGPASSWORD: others can see a command line.
+    --into, the new counts replace earlier counts of the same source, task and epoch, so you can count a
+    source again when it has grown. Batches that the server itself has counted are refused. Put the password
+    of a database into ~/.pgpass or PGPASSWORD: others can see a command line.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     check_extra("lake", "ibis", "pyarrow", user="arcwise count")
     if (into is None) != (source is None):
@@ -136,7 +136,7 @@ def _print(result: BatchCounts) -> None:
 
 
 def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
-    """Put the counts into the store; return a summary, and warnings if they seem to be part of a source."""
+    """Put the counts into the store; return a summary, and warnings if they seem to be incomplete."""
     with closing(open_store(url)) as opened:
         check_new(opened, result.tasks)
         opened.register(result.tasks)
@@ -155,8 +155,8 @@ def _store(result: BatchCounts, url: str, name: str) -> tuple[str, list[str]]:
     if shrunk := [change for change in report.changed if change.after < change.before]:
         lost = sum(change.before - change.after for change in shrunk)
         warnings.append(
-            f"{_epochs(shrunk)} of source {name} shrank, by {lost:,} reports: counts replace those that the "
-            "source had. If you count parts of a lake one by one, give each part its own source name"
+            f"{_epochs(shrunk)} of source {name} shrank, by {lost:,} reports: the new counts replace those "
+            "that the source had. If you count parts of a lake one by one, give each part its own source name"
         )
     tasks = {task.id for task in result.tasks}
     present = report.unchanged + sum(change.after > 0 for change in report.changed)

@@ -43,7 +43,7 @@ _LARGEST = np.iinfo(np.int64).max
 class CountFile:
     """Counts by task and epoch from a file, checked against a task when they are requested.
 
-    `option` is the option that named the file, for errors.
+    `option` is the option that named the file; errors quote it.
     """
 
     def __init__(self, text: str, option: str) -> None:
@@ -60,7 +60,7 @@ class CountFile:
 
     @staticmethod
     def begins(text: str) -> bool:
-        """Return whether a file looks like this kind, and not like bare numbers."""
+        """Return whether a file looks like the output of `arcwise count -o`, and not like bare numbers."""
         csv_head = ",".join(_COLUMNS)
         return text.lstrip("\ufeff").startswith(csv_head) or bool(re.match(r'\s*{\s*"arcwise_counts"', text))
 
@@ -105,9 +105,9 @@ class CountFile:
 
 
 def opened_counts(file: TextIO, option: str) -> str | CountFile:
-    """Return a file of `arcwise count`, or the text of any other file, for `read_counts`.
+    """Return a `CountFile` for the output of `arcwise count`; for any other file its text, for `read_counts`.
 
-    `option` is the option that named the file.
+    `option` is the option that named the file; errors quote it.
     """
     try:
         text = file.read()
@@ -117,7 +117,7 @@ def opened_counts(file: TextIO, option: str) -> str | CountFile:
 
 
 def read_counts(text: str, option: str) -> IntArray:
-    """Return counts from a JSON array, or from one number a line; `option` named the file."""
+    """Return the counts in a JSON array, or in a text with one number a line; errors quote `option`."""
     try:
         numbers = json.loads(text) if text.lstrip().startswith("[") else [int(line) for line in text.split()]
         array = np.asarray(numbers)
@@ -131,7 +131,8 @@ def read_counts(text: str, option: str) -> IntArray:
 def _no_counts(option: str) -> click.ClickException:
     return click.ClickException(
         f"{option} must hold the number of reports of each code, whole numbers below 2^63, as a JSON array "
-        "or one a line. From values: `arcwise randomize` makes reports of them, `arcwise count` counts these"
+        "or one a line. To start from values, make reports of them with `arcwise randomize`, and count the "
+        "reports with `arcwise count`"
     )
 
 
@@ -140,8 +141,9 @@ def stored_counts(
 ) -> Iterator[dict[int, IntArray]]:
     """Yield, for each task, the counts of its requested epochs, over one connection to the store.
 
-    The store adds counts up. The sum is under the first epoch of each point of a series; without a step, all
-    but the last epoch are added up under the first. So memory depends on the number of points, not of epochs.
+    The store adds up the epochs of each point of a series, and the sum is under the point's first epoch.
+    Without a step, it adds up all epochs but the last, under the first epoch. So memory depends on the number
+    of points, not on the number of epochs.
     """
     # Do not create a store if its name is mistyped.
     with closing(open_store(url, create=False)) as store:

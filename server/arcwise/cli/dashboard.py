@@ -48,8 +48,8 @@ def dashboard(
     """Show the estimates of STORE in a browser on this machine, without changing the store.
 
     STORE is a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE. Nothing is written to it, servers may
-    go on writing, and no reports are accepted. It shows what the store's server shows, to this machine only
-    and without a login. Stop it with Ctrl-C.
+    go on writing, and no reports are accepted. The pages show the same as the store's server does, to this
+    machine only and without a login. Stop it with Ctrl-C.
     """
     url = store if "://" in store else f"sqlite:///{checked_path(store)}"
     given = read_settings({name: value for name, value in options.items() if value is not None}, config)
@@ -94,7 +94,7 @@ def _limits(url: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
         )
     if least and limits.get("min_reports_days", days) != days:
         raise ParameterError(
-            f"min_reports_days must be {days}, as on this store's server: otherwise the difference of "
-            f"the two can reveal fewer than min_reports; got {limits['min_reports_days']}"
+            f"min_reports_days must be {days}, as on this store's server: otherwise comparing the two can "
+            f"reveal counts of fewer than min_reports reports; got {limits['min_reports_days']}"
         )
     return {"min_reports": least, "min_reports_days": days} | limits, []

@@ -104,7 +104,7 @@ def _values(task: Task) -> str:
     between = {
         "refuse": "a number between two is refused",
         "nearest": "a number between two is rounded to the nearer one, which biases means",
-        "stochastic": "a number between two is rounded to one of them by chance",
+        "stochastic": "a number between two is rounded to one of them at random",
     }[domain.rounding]
     nodes = "each a node" if domain.discrete else "too many for a node each: treated as a continuous domain"
     return f"{domain.size:,}, {nodes}; {between}"
@@ -133,12 +133,12 @@ def _name(mechanism: Mechanism) -> str:
         return words
     if mechanism.placement == "clamp":
         return f"{words}: the optimum of Zheng, Mishra and Hu for a single value"
-    same = ": the same integers as the Piecewise Mechanism (Wang et al. 2019)"
+    same = ": the same integers as in the Piecewise Mechanism (Wang et al. 2019)"
     return words + (same if _is_piecewise(mechanism) else "")
 
 
 def _is_piecewise(mechanism: Mechanism) -> bool:
-    """Return whether the kernel equals that of the Piecewise Mechanism with the same number of nodes."""
+    """Return whether the Piecewise Mechanism with the same number of nodes has this kernel."""
     if not isinstance(mechanism, (OptimalPiecewise, Piecewise)) or mechanism.placement != "inset":
         return False
     same = Piecewise(mechanism.domain, mechanism.epsilon, nodes=mechanism.kernel.nodes)
@@ -171,7 +171,7 @@ def _outputs(mechanism: Mechanism) -> str:
     elif mechanism.end_zones:
         means = "biased: values near an end give the same reports, and means are ranges"
     else:
-        means = "biased: the server corrects for it, or bounds it, with its own numbers per code"
+        means = "biased: the server corrects the bias, or bounds it, with its own numbers per code"
     return f"from {low:.6g} to {high:.6g}, {means}"
 
 

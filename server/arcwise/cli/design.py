@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 _EPSILONS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 _CLAIMS = ((2.0, 0.015), (4.0, 0.05))
-"""Pairs: up to this epsilon, the excess over the bound is at most this share."""
+"""Pairs of an epsilon and a share: up to this epsilon, designs exceed the bound by at most this share."""
 _LESS_FROM = 0.5
-"""From this epsilon on, a design is better than everything published; below it, at least as good."""
+"""From this epsilon on, a design is better than all published mechanisms; below it, at least as good."""
 _BIAS = 1e-9
 
 
@@ -34,10 +34,10 @@ _BIAS = 1e-9
 def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> None:
     """Design mechanisms for means and check the claims about them.
 
-    Values lie in an interval of length 1. The bound is recomputed: no epsilon-LDP mechanism has a smaller
-    worst-case variance. The excess of a design over the bound is claimed to be at most 1.5 % up to epsilon 2
-    and 5 % up to 4. A design is claimed to be at least as good as the best published mechanism, and better
-    from epsilon 0.5 on. Exits with 1 if a claim fails.
+    Values lie in an interval of length 1. The bound is recomputed: every epsilon-LDP mechanism has at least
+    this worst-case variance. The excess of a design over the bound is claimed to be at most 1.5 % up to
+    epsilon 2 and 5 % up to 4. A design is claimed to be at least as good as the best published mechanism, and
+    better from epsilon 0.5 on. Exits with 1 if a claim fails.
 
     \b
     arcwise design --epsilon 0.5 1 2 4
@@ -51,7 +51,10 @@ def design(more: tuple[float, ...], epsilon: tuple[float, ...], cache: bool) -> 
         click.echo(f"DOES NOT HOLD: {claim}", err=True)
     if broken:
         raise click.exceptions.Exit(1)
-    click.echo("Every claim holds: excess of 1.5 % up to epsilon 2 and 5 % up to 4, no published one better.")
+    click.echo(
+        "Every claim holds: excess of 1.5 % up to epsilon 2 and 5 % up to 4, and no published "
+        "mechanism is better."
+    )
 
 
 def broken_claims(row: Figure) -> list[str]:
@@ -91,6 +94,6 @@ def _print(rows: Sequence[Figure]) -> None:
         )
     wide_console(120).print(table, highlight=False)
     click.echo(
-        "\nUsers: how many times as many the other mechanism needs for the same error of a mean.\n"
+        "\nUsers: how many times as many users the other mechanism needs for the same error of a mean.\n"
         "Seconds: near 0 if the design was on disk; --no-cache recomputes it."
     )

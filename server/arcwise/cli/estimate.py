@@ -53,8 +53,8 @@ _against_options = together(
     click.option(
         "--against",
         type=click.File("r"),
-        help="Counts of other devices, in the format of --counts. Shows how far their estimates differ from "
-        "these, with intervals, and tests whether both come from one population.",
+        help="Counts of other devices, in the format of --counts. Shows the differences between the "
+        "estimates of both, with intervals, and tests whether both come from one population.",
     ),
     click.option(
         "--against-task",
@@ -65,12 +65,12 @@ _against_options = together(
     click.option(
         "--against-from",
         metavar="TIME",
-        help="With --store: the other reports are those of epochs that start at this time or later.",
+        help="With --store: take the other reports from epochs that start at this time or later.",
     ),
     click.option(
         "--against-to",
         metavar="TIME",
-        help="With --store: the other reports are those of epochs that start before this time.",
+        help="With --store: take the other reports from epochs that start before this time.",
     ),
     click.option(
         "--reference",
@@ -82,7 +82,7 @@ _against_options = together(
 
 
 class _Against(NamedTuple):
-    """The values of `_against_options`: other reports, or a reference, to compare estimates with."""
+    """The options that `_against_options` adds: other reports, or a reference, to compare estimates with."""
 
     against: TextIO | None
     against_task: Path | None
@@ -95,9 +95,9 @@ class _Against(NamedTuple):
         return {f"--{name.replace('_', '-')}": value for name, value in self._asdict().items()}
 
     def others(self, task: Task, span: Span, store: str | None) -> tuple[Task, IntArray, int] | None:
-        """Return the task, the counts and the number of epochs of the other reports, or None without any.
+        """Return the task, the counts and the number of epochs of the other reports, or None.
 
-        `task`, `span` and `store` are those of the first sample; no report may be in both samples.
+        `task`, `span` and `store` belong to the first sample; no report may be in both samples.
         """
         times = self.against_from, self.against_to
         other_task = task if self.against_task is None else Task.load(self.against_task)
@@ -135,7 +135,7 @@ class _Against(NamedTuple):
     def comparisons(
         self, task: Task, counts: IntArray, span: Span, store: str | None, **options: Any
     ) -> dict[str, Comparison]:
-        """Return the requested comparisons by name; `options` are those of `compare_samples`."""
+        """Return the requested comparisons by name; `options` are passed to `compare_samples`."""
         found = {}
         other = self.others(task, span, store)
         if other is not None:
@@ -176,7 +176,7 @@ class Outcome(NamedTuple):
 @click.option(
     "--by", "step", metavar="STEP", help="Estimates over time, by epoch, day, week, month or N epochs."
 )
-@click.option("--simultaneous", is_flag=True, help="With --by: the level holds for all points together.")
+@click.option("--simultaneous", is_flag=True, help="With --by: make the level hold for all points together.")
 @click.option(
     "--quantiles", is_flag=True, help="With --by: also quantiles of every point (on a circle: --origin)."
 )
@@ -192,7 +192,8 @@ class Outcome(NamedTuple):
     "--reports-per-device",
     type=float,
     metavar="M",
-    help="The most reports that one device may have sent (with --by: in one point); intervals allow for it. "
+    help="Largest number of reports that one device may have sent (with --by: in one point); intervals "
+    "allow for it. "
     "1 unless given; a note warns if caps allow more.",
 )
 @click.option(
@@ -356,7 +357,7 @@ def estimate(  # noqa: PLR0917 (click calls it by keyword)
 
 
 def _nothing(task: Task, span: Span, **options: Any) -> Outcome:
-    """Return a no-reports notice for a task in these epochs; `options` are those of `empty_estimate`."""
+    """Return a no-reports notice for a task in these epochs; `options` are passed to `empty_estimate`."""
     words = f"{task.name}: no reports {_words(task, span) or 'yet'}"
     return Outcome(empty_estimate(task, **options).to_dict() | _epochs(task, span), words)
 
@@ -394,10 +395,10 @@ def _words(task: Task, span: Span) -> str:
 def _weighted(
     counted: Iterable[tuple[Task, dict[int, IntArray], Span]], file: TextIO, **options: Any
 ) -> Outcome:
-    """Return the estimate for the population that the populations of some tasks make up.
+    """Return the estimate for one population, whose strata are the populations of these tasks.
 
     Each task comes with its counts by epoch and the requested epochs. `file` holds a JSON object with the
-    name of each task and its weight in the population. `options` are those of `post_stratify`, which takes
+    name of each task and its weight in the population. `options` are passed to `post_stratify`, together with
     the task whose caps allow a device the most reports.
     """
     try:

@@ -95,15 +95,16 @@ def group() -> None:
     "weights",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="Weight of a task, with --sample all: shares of epsilon are proportional to these.",
+    help="With --sample all: weight of a task. Each task's share of epsilon is proportional to its weight.",
 )
 @click.option(
     "--split",
     type=click.Choice(("equal", "estimate", "value", "average")),
     default="equal",
     show_default=True,
-    help="With --sample all: equal shares of epsilon, or those that minimise the summed error: of estimates, "
-    "of the worst single value, or of values on average (the latter two with goal value).",
+    help="With --sample all: give the tasks equal shares of epsilon, or the shares that minimise a sum of "
+    "errors: of the estimates, of the worst single values (with goal value), or of single values on "
+    "average (with goal value).",
 )
 @epoch_option
 @click.option(
@@ -240,7 +241,7 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
 
 
 def _texts(option: str, texts: tuple[str, ...], tasks: Iterable[str]) -> dict[str, str]:
-    """Return NAME=TEXT pairs; as texts may hold equals signs, the name is the longest that is a task."""
+    """Return NAME=TEXT pairs; both may contain equals signs, so the name is the longest one of a task."""
     pairs: dict[str, str] = {}
     for text in texts:
         name = max((task for task in tasks if text.startswith(f"{task}=")), key=len, default=None)

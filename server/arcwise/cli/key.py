@@ -49,8 +49,8 @@ def key() -> None:
     "--scope",
     type=click.Choice(SCOPES),
     required=True,
-    help="ingest sends reports; read reads tasks and estimates; metrics reads /metrics; admin reads both and "
-    "makes tasks and keys.",
+    help="ingest sends reports; read reads tasks and estimates; metrics reads /metrics; admin reads all of "
+    "these and manages tasks and keys.",
 )
 @click.option(
     "--task",

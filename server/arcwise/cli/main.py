@@ -37,7 +37,7 @@ _COMMANDS = {
 
 
 _COMPUTING = frozenset({"audit", "compare", "demo", "design", "estimate", "plan", "reproduce", "simulate"})
-"""Commands that limit linear algebra to one thread; the others do not load it."""
+"""Commands that limit linear algebra to one thread; other commands do not load linear algebra."""
 
 
 class CommandGroup(click.Group):

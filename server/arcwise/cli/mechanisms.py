@@ -29,11 +29,11 @@ _NEWEST = {name: version for name, version in sorted(MECHANISMS) if not name.sta
 NAMES = tuple(_NEWEST)
 
 _DESIGNS_ARE_BEST_TO = 8.0
-"""Up to this epsilon, `arcwise design` checks that nothing published is better."""
+"""Up to this epsilon, `arcwise design` checks that no published mechanism is better."""
 _WORTH_DESIGNING = 0.99
 """A design for single values is used if its error is below this share of the usual mechanism's error."""
 _BETWEEN = 8
-"""Numbers tried between two values."""
+"""Parts into which the distance between two codes is divided to find the worst error."""
 _FINE = ("piecewise-sub", "piecewise-opt", "piecewise-transformation", "randomized-response")
 """The published mechanisms with an error that keeps falling with epsilon, on grids that grow finer."""
 
@@ -49,7 +49,7 @@ def mechanism_for(
     nodes: int | None = None,
     power: float | None = None,
 ) -> Mechanism | None:
-    """Return the requested mechanism, or None if the task picks the one of its goal."""
+    """Return the requested mechanism, or None if the task is to pick the mechanism of its goal."""
     if populations and (name is not None or goal != "mean" or domain.circular):
         raise click.UsageError("--population is for --goal mean on an interval, without --mechanism")
     if name is None:
@@ -64,7 +64,7 @@ def mechanism_for(
 
 
 def _named(name: str, domain: Domain, epsilon: float, options: dict[str, Any]) -> Mechanism:
-    """Return a mechanism of the registry with these options; an option of None is not given."""
+    """Return a mechanism of the registry with these options; options that are None were not given."""
     cls: Any = MECHANISMS[name, _NEWEST[name]]
     takes = inspect.signature(cls).parameters
     given = {option: value for option, value in options.items() if value is not None}
@@ -129,7 +129,7 @@ def _variance(mechanism: Mechanism, populations: tuple[str, ...]) -> float:
 def _nearest(domain: Interval, epsilon: float) -> Mechanism | None:
     """Return a design for single values on a lattice, if its worst error is below the usual mechanism's.
 
-    None leaves the mechanism to the goal.
+    Returns None if it is not: the goal then chooses the mechanism.
     """
     if not designable(domain):
         return None

@@ -27,11 +27,11 @@ def read_numbers(
 ) -> FloatArray:
     """Return the numbers of a file, shape (n,), at least one; missing values are NaN.
 
-    The file has one number a line; a column of CSV, whose name may be left out if it is the only one; a JSON
-    array; JSON lines; or a column of Parquet. If JSON holds objects, `column` is the key. The path "-" is
-    stdin; the suffix matters only for Parquet and for files separated by tabs. Empty fields of a CSV file are
-    left out, or are missing values if `missing` allows them. `option` is the option that named the file, for
-    errors.
+    The file holds one number a line, a column of CSV, a JSON array, JSON lines, or a column of Parquet.
+    `column` names the column, or the key if JSON holds objects. It may be left out for CSV with a single
+    column. The path "-" is stdin; the suffix matters only for Parquet and for files separated by tabs. Empty
+    fields of a CSV file are left out, or are missing values if `missing` allows them. `option` is the option
+    that named the file; errors quote it.
     """
     if path.suffix.lower() in PARQUET:
         values = _of_parquet(path, column, option)
@@ -80,7 +80,7 @@ class _Text:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as error:
             raise click.ClickException(f"{self._option} cannot be read: {error}") from None
-        stripped = text.removeprefix("\ufeff").lstrip()  # decoding does not remove this mark from stdin
+        stripped = text.removeprefix("\ufeff").lstrip()  # stdin keeps the byte order mark
         try:
             if stripped.startswith("["):
                 return self._of_items(json.loads(stripped))

@@ -45,7 +45,7 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
 
 
 class DomainOptions(TypedDict):
-    """The domain of `domain_options` and `lattice_options`."""
+    """The options that `domain_options` and `lattice_options` add: the domain of the values."""
 
     domain_text: str | None
     circle: float | None
@@ -54,14 +54,14 @@ class DomainOptions(TypedDict):
 
 
 class DataOptions(DomainOptions):
-    """The user's own values, of `data_options`, and their domain."""
+    """The options that `data_options` adds: the user's own values and their domain."""
 
     data: Path | None
     column: str | None
 
 
 class CapOptions(TypedDict):
-    """The budget of one device, of `caps_options`."""
+    """The options that `caps_options` adds: the budget of one device."""
 
     lifetime_cap: float | None
     rolling_cap: float | None
@@ -71,7 +71,7 @@ class CapOptions(TypedDict):
 
 
 class CentralOptions(TypedDict):
-    """The central statement of `central_options`."""
+    """The options that `central_options` adds: the central statement of a task."""
 
     central: float | None
     honest: float | None
@@ -96,7 +96,8 @@ lattice_options = together(
     click.option(
         "--step",
         type=float,
-        help="Values are low, low + STEP, ..., high (on a circle 0, STEP, ...); each is a value of its own.",
+        help="Distance between possible values: these are low, low + STEP, ..., high (on a circle 0, STEP, "
+        "...).",
     ),
     click.option(
         "--rounding",
@@ -119,7 +120,7 @@ data_options = together(
 )
 
 caps_options = together(
-    click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in all."),
+    click.option("--lifetime-cap", type=float, help="Epsilon that one device may spend in total."),
     click.option(
         "--rolling-cap", type=float, help="Epsilon that one device may spend within any --rolling-window."
     ),
@@ -130,7 +131,7 @@ caps_options = together(
         show_default=True,
         help="Length of the window, in seconds.",
     ),
-    click.option("--lifetime-delta-cap", type=float, help="Delta that one device may spend in all."),
+    click.option("--lifetime-delta-cap", type=float, help="Delta that one device may spend in total."),
     click.option(
         "--rolling-delta-cap",
         type=float,
@@ -142,17 +143,17 @@ central_options = together(
     click.option(
         "--central",
         type=float,
-        help="Central epsilon that is promised against readers of released counts only; needs --reports.",
+        help="Central epsilon to promise against readers who see only released counts; needs --reports.",
     ),
     click.option(
         "--releases",
         type=int,
-        help="With --central: most epochs that one device reports in; 1 unless given.",
+        help="With --central: largest number of epochs in which one device reports; 1 unless given.",
     ),
     click.option(
         "--reports-each",
         type=int,
-        help="With --central: most reports of one device in an epoch; 1 unless given.",
+        help="With --central: largest number of reports of one device in an epoch; 1 unless given.",
     ),
     click.option(
         "--honest",
@@ -245,5 +246,7 @@ def read_statement(
             raise click.UsageError(f"--{name.replace('_', '-')} is for --central")
         return None
     if reports is None:
-        raise click.UsageError("--central needs --reports: how many an epoch must hold before it is released")
+        raise click.UsageError(
+            "--central needs --reports: the number of reports that an epoch must hold before it is released"
+        )
     return CentralStatement(epsilon, _DELTA if delta is None else delta, reports, **beside)

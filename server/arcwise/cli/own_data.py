@@ -1,4 +1,4 @@
-"""Values of the user's own: read them, propose a domain, a step and bounds, and say what these reveal."""
+"""The user's own values: read them, propose a domain, a step and bounds, and say what these reveal."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 _REVEALS = "a task is public: a mechanism that is chosen by these values reveals something about them"
 
 _FEWEST = 20
-"""Number of values from which on a step is proposed: among fewer, multiples may be chance."""
+"""Least number of values for which a step is proposed: fewer values may be multiples by chance."""
 
 _NEARLY_ALL = 0.99
 _OF_DISTINCT = 0.9
 """Shares of the values, and of the distinct values, that must be multiples of a step.
 
-The second is needed because many equal values, such as zeros, are multiples of everything.
+The second share is needed because many equal values, such as zeros, are multiples of everything.
 """
 
 _TAIL = 0.005
 _TOO_LONG = 3.0
-"""The bounds leave out half a per cent on either side if the whole range is this many times as long."""
+"""The bounds leave out half a per cent of the values at each end if the rest is this many times shorter."""
 
 _MANTISSAS = (6.0, 5.0, 3.0, 2.5, 2.0, 1.5, 1.0)
-"""Candidate steps, times powers of ten; they include half hours and quarters of an hour in minutes."""
+"""Candidates for a step, up to powers of ten; they include half hours and quarters of an hour in minutes."""
 
 
 def read_own_numbers(path: Path, column: str | None) -> FloatArray:
@@ -60,10 +60,10 @@ def read_population(options: DataOptions) -> tuple[Domain, FloatArray | None]:
 
 
 def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> tuple[Domain, FloatArray]:
-    """Return the values of a file, and the domain that the options name or else the values propose.
+    """Return the values of a file, and their domain: that of the options, or one proposed from the values.
 
     Values outside the domain are clipped. Notes on stderr say what is proposed, and that it reveals something
-    about the values. With `stepped`, proposed bounds come with a step if the values are multiples of one.
+    about the values. With `stepped`, proposed bounds come with a step if the values are multiples of a step.
     """
     values = read_own_numbers(path, options["column"])
     notes: list[str] = []
@@ -90,7 +90,7 @@ def read_own_data(path: Path, options: DataOptions, *, stepped: bool = True) -> 
 
 
 class Proposal(NamedTuple):
-    """A domain, and notes on it, a sentence each."""
+    """A domain, and notes on the domain, a sentence each."""
 
     domain: Domain
     notes: tuple[str, ...]
@@ -106,8 +106,9 @@ def proposed(
 ) -> Proposal:
     """Propose a domain for values like these.
 
-    The bounds of a domain that is `given` without a step are kept, and so are a `step` and a `rounding`;
-    those that are None are proposed. Without `stepped`, no step is proposed together with bounds.
+    The domain `given`, which has no step, keeps its bounds; bounds are proposed if it is None. In the same
+    way, a `step` and a `rounding` are kept, or proposed if they are None. Without `stepped`, no step is
+    proposed together with bounds.
     """
     notes = []
     taken = None
@@ -147,7 +148,7 @@ def _outside(values: FloatArray, low: float, high: float) -> int:
 
 
 def _range(values: FloatArray) -> tuple[float, float, bool]:
-    """Return the bounds before rounding, and whether they leave out tails."""
+    """Return the bounds before rounding, and whether they leave out tails of the values."""
     low, high = float(values.min()), float(values.max())
     inner = np.quantile(values, [_TAIL, 1.0 - _TAIL]).tolist()
     if 0.0 < inner[1] - inner[0] < (high - low) / _TOO_LONG:
@@ -160,7 +161,7 @@ def _outward(low: float, high: float, step: float | None) -> tuple[float, float]
     unit = _round_up((high - low) / 10.0)
     if step is not None:
         unit = step * max(1.0, math.floor(unit / step + 0.5))
-    # Rounding errors may put a whole number of units slightly above it.
+    # Rounding errors may move a whole number of units slightly up or down.
     first, last = math.floor(low / unit + 1e-9), math.ceil(high / unit - 1e-9)
     if 0 < first <= 2:
         first = 0  # a range that begins near 0 begins at 0
@@ -174,7 +175,7 @@ def _round_up(number: float) -> float:
 
 
 def _step_of_line(values: FloatArray, length: float, *, whole: bool = False) -> float | None:
-    """Return the largest round step that nearly all values are multiples of, or None if no step is.
+    """Return the largest round step of which nearly all values are multiples, or None without such a step.
 
     With `whole`, the step must divide the length.
     """
@@ -213,7 +214,7 @@ def _fits(places: FloatArray) -> bool:
 def _with_step(
     domain: Domain, values: FloatArray, step: float | None, rounding: str | None
 ) -> tuple[Domain, list[str]]:
-    """Return the domain with its step, if there is one with few enough values, and a note on it."""
+    """Return the domain with the step, unless the step is None or gives too many values, and notes on it."""
     if step is None:
         if rounding is not None:
             raise click.UsageError("--rounding is for a domain with a step, and these values have no step")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Options(DataOptions, CentralOptions):
-    """The values of the shared options."""
+    """The options of `arcwise plan` that other commands have too."""
 
 
 @click.command()
@@ -58,7 +58,11 @@ class _Options(DataOptions, CentralOptions):
     "Repeatable, with equal weights.",
 )
 @data_options
-@click.option("--length", type=float, help="Resultant length of a direction's population; 0.5 unless given.")
+@click.option(
+    "--length",
+    type=float,
+    help="With the goal direction: resultant length of the population; 0.5 unless given.",
+)
 @click.option(
     "--target",
     type=click.Choice(["population", "users"]),
@@ -105,20 +109,20 @@ def plan(  # noqa: PLR0917 (click calls it by keyword)
     arcwise plan --data survey.csv --column age --epsilon 1 --error 1%
     arcwise plan --domain 0:180 --central 1 --reports 1e4 --releases 30 --goal distribution
 
-    With --central and --reports, it computes the largest local epsilon at which the counts of this many
-    reports keep a central epsilon, and the error at that epsilon.
+    With --central and --reports, the command computes the largest local epsilon at which the counts of this
+    many reports keep the central epsilon, and the error at that local epsilon.
 
-    With --data, those values are the population, and bounds are taken from them unless given.
+    With --data, the values in the file are the population, and bounds are taken from them unless given.
 
-    Errors of means and directions are computed from the integers that devices sample from. Those of
-    distributions are simulated, which takes ten seconds to a minute of one core, and longer for smaller
+    Errors of means and directions are computed from the integers that devices sample from. Errors of
+    distributions are simulated. This takes ten seconds to a minute of one core, and longer for smaller
     errors. With --no-compare it takes a quarter of that time.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     central = read_statement(options, delta, reports)
     if central is not None:
         if epsilon is not None or error is not None:
             raise click.UsageError(
-                "--central takes --reports, without --epsilon and --error, which are computed"
+                "with --central give --reports, but not --epsilon and --error: these are computed"
             )
         epsilon = reports = delta = None
     elif sum(value is not None for value in (epsilon, error, reports)) != 2:

@@ -35,7 +35,7 @@ def privacy_page(asked: Task | Group, file: str) -> str:
     """
     group = asked if isinstance(asked, Group) else None
     tasks = [asked] if isinstance(asked, Task) else list(asked.tasks)
-    shown = max(tasks, key=lambda task: task.epsilon)  # its reports reveal most
+    shown = max(tasks, key=lambda task: task.epsilon)  # the task whose reports reveal most
     once = "report" if group is None else "round"
     epsilon, delta = asked.epsilon, asked.charge.delta_units
     capped = limits(asked.caps, asked.charge)
@@ -77,7 +77,7 @@ def privacy_page(asked: Task | Group, file: str) -> str:
 
 
 def _task(task: Task) -> dict[str, Any]:
-    """Return the values that the page shows of a task."""
+    """Return the values that the page shows about a task."""
     certificate, kernel = task.mechanism.certificate(), task.mechanism.kernel
     ratio = certificate.ratio
     if task.domain.circular:
@@ -118,7 +118,7 @@ class Limit(NamedTuple):
 
 
 def limits(caps: Caps, charge: Charge) -> list[Limit]:
-    """Return a limit for each cap, first for ever, then within the window; empty without caps."""
+    """Return a limit for each cap: first the cap for ever, then the cap of the window. Empty without caps."""
     window = duration(caps.window).removeprefix("1 ")  # "within any day"
     pairs = (
         ("in all, for ever", caps.lifetime_micro, caps.lifetime_delta_units),
@@ -139,14 +139,14 @@ def limits(caps: Caps, charge: Charge) -> list[Limit]:
 
 
 class Belief(NamedTuple):
-    """How sure an observer can become: before the answers, and after an epsilon, as texts."""
+    """How sure an observer can be of a value, as texts: before any answer, and after spending an epsilon."""
 
     before: str
     after: tuple[str, ...]
 
 
 def beliefs(epsilons: list[float]) -> list[Belief]:
-    """Return the largest posterior probability of a value after each epsilon, for a few prior ones.
+    """Return the largest posterior probability of a value after each epsilon, for a few prior probabilities.
 
     Reports multiply the odds by at most e^epsilon: p becomes ``p e^eps / (1 - p + p e^eps)``.
     """

@@ -37,7 +37,7 @@ _BATCH = 1 << 16
 """Most codes of a batch, far below what a server accepts."""
 
 _TOGETHER = 64
-"""Batches per write: row groups of up to four million codes."""
+"""Number of batches per write, for row groups of up to four million codes."""
 
 
 @click.command()
@@ -83,12 +83,12 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
         --task heading.json -o reports.parquet
 
     Run it where the values may be read: on the device of one person, or in a pipeline that people trust with
-    their data. The reports are private, FILE is not. No budget is charged: randomising a value a second time
-    spends the task's epsilon a second time.
+    their data. The reports are private, FILE is not. This command keeps no ledger and refuses nothing:
+    randomising a value again spends the task's epsilon again.
 
     The output has a row for each batch: task_id, epoch, batch_id and codes, a list in ascending order. CSV
-    has a row for each report, with an id of its own. The output appears only when it is complete. Parquet
-    needs pyarrow, from the extra lake; CSV and JSON lines do not.
+    has a row for each report, and each row has its own batch id. The output appears only when it is complete.
+    Parquet needs pyarrow, from the extra lake; CSV and JSON lines do not.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     task = Task.load(task_file)
     path = new_path(task.name, output, force)
@@ -115,7 +115,7 @@ def randomize(  # noqa: PLR0917 (click calls it by keyword)
 
 
 class _Sieve:
-    """Randomises the rows that have a value and a time, and counts the others."""
+    """Randomises the rows that have a value and a time, and counts the rows that do not."""
 
     def __init__(self, task: Task, missing: str, now: float) -> None:
         self._task, self._missing, self._now = task, missing, now
@@ -144,7 +144,9 @@ class _Sieve:
     def _epochs(self, seconds: FloatArray) -> IntArray:
         epochs = np.floor(seconds / self._task.epoch_seconds)
         if len(epochs) and not (epochs.min() >= 0 and epochs.max() <= MAX_EPOCH):
-            raise DomainError(f"times must be from 1970 on and before epoch {MAX_EPOCH}, got others")
+            raise DomainError(
+                f"times must be from 1970 on and before epoch {MAX_EPOCH}, got a time outside this range"
+            )
         last = self._task.epoch(self._now) + epochs_in(DAYS_AHEAD, self._task)
         if len(epochs) and epochs.max() > last:
             place = int(epochs.argmax())
@@ -197,7 +199,7 @@ class _Reports:
         self._write_batches()
 
     def _flush(self, epoch: int, *, whole: bool) -> None:
-        """Make batches of the codes of an epoch; with `whole`, only full ones."""
+        """Make batches of the codes of an epoch; with `whole`, only full batches."""
         codes = np.concatenate(self._waiting.pop(epoch))
         end = len(codes) - len(codes) % _BATCH if whole else len(codes)
         for start in range(0, end, _BATCH):

@@ -41,7 +41,7 @@ PARQUET = (".parquet", ".pq")
 
 _IN_UNIT = "--column must hold numbers in the unit of the domain, such as 6.25 for 06:15"
 _BLOCK = 1 << 16
-"""Rows that are in memory together."""
+"""Number of rows that are in memory together."""
 
 
 class Rows(NamedTuple):
@@ -69,7 +69,7 @@ def read_rows(path: Path, column: str, time_column: str | None) -> Iterator[Rows
 
 
 def read_seconds(times: Any) -> FloatArray:
-    """Return times as Unix seconds, NaN for missing ones.
+    """Return times as Unix seconds, with NaN for missing times.
 
     `times` is an Arrow column or a list of times, dates, numbers, or texts of these (ISO 8601, UTC unless
     they name an offset; dates, times and offsets may be mixed). Raises `DomainError` for anything else,
@@ -102,11 +102,11 @@ def read_seconds(times: Any) -> FloatArray:
 
 
 def _plain_seconds(times: list[Any]) -> FloatArray:
-    """Return `read_seconds` of texts or numbers, the types of CSV and JSON lines."""
+    """Return the Unix seconds of texts or numbers, the types that CSV and JSON lines have."""
     texts = [time is None or isinstance(time, str) for time in times]
     if not all(texts):
         if any(isinstance(time, str) for time in times):
-            raise DomainError("times must be of one kind: these are texts and others")
+            raise DomainError("times must be of one kind: these are texts and values of other kinds")
         return read_column(times, "times")
     return np.array([_seconds(*each) for each in enumerate(times)], dtype=np.float64)
 

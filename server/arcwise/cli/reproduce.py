@@ -51,7 +51,11 @@ _ON_DATA = "opm-distribution"
     metavar="LOW:HIGH",
     help="Range of the values of --data; taken from them unless given.",
 )
-@click.option("--full", is_flag=True, help="Use the size of the publication if the default is a sample.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Use the publication's number of users where the default is a sample of them.",
+)
 def reproduce(  # noqa: PLR0917 (click calls it by keyword)
     name: str | None,
     listed: bool,
@@ -149,8 +153,8 @@ def _print_checks(console: Console, outcome: Outcome) -> None:
         if check.erratum:
             _say(
                 console,
-                f"  the publication errs: {check.what} is printed as {check.published:g}, "
-                f"is {check.computed:.6g}: {check.erratum}",
+                f"  the publication errs: {check.what} is printed as {check.published:g}, but is "
+                f"{check.computed:.6g}: {check.erratum}",
             )
         elif not check.agrees:
             _say(
@@ -174,7 +178,7 @@ def _counted(outcome: Outcome) -> str:
 
 def _print_list(console: Console) -> None:
     table = Table(box=None, pad_edge=False)
-    table.add_column("name", no_wrap=True)  # users type it
+    table.add_column("name", no_wrap=True)  # users type this name
     table.add_column("source")
     table.add_column("shows")
     for one in reproductions().values():

@@ -85,8 +85,9 @@ def _check_open(settings: ProcessSettings) -> None:
     with closing(open_store(settings.store)) as store:
         if not (settings.open or is_loopback(settings.host) or store.keys()):
             raise ParameterError(
-                f"the store has no keys, and {settings.host} is not this machine alone: everybody who "
-                "reaches it could report and read. Make keys with `arcwise key new`, or pass --open"
+                f"the store has no keys, and {settings.host} is not an address of this machine alone: "
+                "everybody who reaches it could report and read. Make keys with `arcwise key new`, or pass "
+                "--open"
             )
         check_new(store, settings.served)
         if settings.archive:

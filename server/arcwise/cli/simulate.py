@@ -67,7 +67,7 @@ def _devices(context: click.Context, option: click.Parameter, text: str | None) 
     "--reports",
     metavar="N",
     callback=_devices,
-    help="Devices, up to 1e12; with --data, its rows unless given.",
+    help="Number of devices, up to 1e12; with --data, the number of its rows unless given.",
 )
 @click.option(
     "--fixed",
@@ -153,8 +153,9 @@ def _print(result: Estimate, population: Population, domain: Domain, *, fixed: b
     console.print(table, highlight=False)
     if fixed:
         click.echo(
-            "Intervals of mean, direction and resultant length are for these devices. Those of quantiles are "
-            "for the population that devices were drawn from, and wider than fixed devices need."
+            "Intervals of mean, direction and resultant length are for these devices. Those of quantiles "
+            "are for the population that devices were drawn from: for fixed devices they are wider than "
+            "needed."
         )
 
 

@@ -113,8 +113,8 @@ def check(url: str) -> None:
 def vacuum(url: str) -> None:
     """Reclaim the space of deleted batch ids.
 
-    SQLite rewrites the file, which needs as much free disk space again, and servers wait meanwhile.
-    PostgreSQL keeps the space and reuses it; the counts of ended workers are combined.
+    SQLite rewrites the file. This needs free disk space of the same size, and servers wait meanwhile.
+    PostgreSQL keeps the space and reuses it, and the counts of ended workers are combined.
     """
     with _existing(url) as opened:
         before = opened.size
@@ -128,7 +128,9 @@ def vacuum(url: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--ids", is_flag=True, help="Include batch ids, which identify replays: 35 bytes a batch.")
 @click.option(
-    "--released", is_flag=True, help="Only released epochs, as readers see them; without it, live counts."
+    "--released",
+    is_flag=True,
+    help="Export only released epochs, as readers see them; without this option, live counts.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def export(url: str, file: Path, ids: bool, released: bool, force: bool) -> None:
@@ -171,10 +173,10 @@ def merge(target: str, others: tuple[str, ...], without_ids: bool) -> None:
     and only once: STORE recognises a merged store later under any name. Before you merge, stop the servers on
     OTHER and send its devices to STORE: reports that OTHER accepts after the merge cannot be merged.
 
-    A merge is refused if a batch is in both stores. This is noticed only while both have its id: in epochs
-    whose ids one of them has deleted, the batch counts twice. Without batch ids (an export without --ids), a
-    batch that a device sends again, now to STORE, counts twice; so wait until the devices have nothing left
-    to send to OTHER. Keys are not merged.
+    A merge is refused if a batch is in both stores. This is noticed only while both stores have the id of the
+    batch. In epochs whose ids one of the stores has deleted, the batch counts twice. If OTHER has no batch
+    ids (an export without --ids), a batch that a device sends again, now to STORE, counts twice. So wait
+    until the devices have nothing left to send to OTHER. Keys are not merged.
     """
     for other in others:
         _check_readable(other)  # before STORE is created: a mistyped name must not leave an empty store
@@ -229,7 +231,7 @@ def drop_source(url: str, name: str, closed_too: bool) -> None:
 @click.option("--most", type=click.IntRange(1), default=100, show_default=True, help="Most entries to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def audit(url: str, most: int, as_json: bool) -> None:
-    """List, newest first, who made, closed and opened tasks, made and revoked keys, and logged in to do so.
+    """List, newest first, who made, closed and opened tasks, made and revoked keys, and logged in as admin.
 
     Servers delete entries after audit_retention_days. An outcome "unknown" means that the process died.
     """
@@ -245,7 +247,7 @@ def audit(url: str, most: int, as_json: bool) -> None:
 
 
 def _check_readable(other: str) -> None:
-    """Open a store or an export and read its header; raise the same errors as reading all of it.
+    """Open a store or an export and read its header; raise the same errors as reading the whole would.
 
     A pipe is skipped because it can be read only once.
     """
@@ -263,8 +265,8 @@ def forget_archive(url: str) -> None:
     """Let the next `arcwise serve --archive` begin another archive, in a new folder.
 
     Batches that wait in the store go to the new archive. Workers that still run with the old folder write
-    nothing more to it; restart them. A file that was being written, by a server that crashed or for more than
-    ten seconds, may also be in the old folder.
+    nothing more to it; restart them. If a server was writing a file when it crashed, or took more than ten
+    seconds to write it, the batches of this file may also be in the old folder.
     """
     with _existing(url) as opened:
         until = time.monotonic() + _WRITING_SECONDS
@@ -281,7 +283,7 @@ def forget_archive(url: str) -> None:
     "--archive",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Also delete the task's files in this archive, if servers wrote one.",
+    help="Also delete the task's files in this archive, if servers wrote an archive.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
@@ -335,16 +337,16 @@ def delete_data(url: str, task: str, archive: Path | None, yes: bool) -> None:
                 "store vacuum` until it succeeds"
             ) from error
     if folder is None:
-        copies = "archives of batches, which need --archive DIR; tables that were made of them"
+        copies = "archives of batches, which need --archive DIR; tables that were made from them"
     else:
-        copies = "copies of the archive, and tables that were made of it"
+        copies = "copies of the archive, and tables that were made from it"
     pages = "the database's free pages, write-ahead log, archive and replicas, until they are overwritten"
     left = [copies, *_STAYS, *([] if url.startswith("sqlite:") else [pages])]
-    click.echo("\n  ".join(["not deleted, and out of reach of this command:", *left]))
+    click.echo("\n  ".join(["not deleted, because this command cannot reach it:", *left]))
 
 
 _STAYS = (
-    "backups, exports, and other stores that this one was merged into",
+    "backups and exports of this store, and other stores into which it was merged",
     "estimates that were downloaded, and logs of servers and proxies",
     "entries of the audit log, until audit_retention_days have passed; keys that were made for the task",
     "reports that wait on devices: they drop them when the server answers that the task is closed",
@@ -353,7 +355,7 @@ _STAYS = (
 
 
 def _archive(path: Path, opened: Store) -> Folder:
-    """Return the folder of this store's archive; raise before anything is asked or deleted."""
+    """Return the folder of this store's archive. It raises errors before anything is asked or deleted."""
     from arcwise.server.archive.folder import Folder
 
     archived = staging(opened)

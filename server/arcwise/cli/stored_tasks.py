@@ -1,4 +1,4 @@
-"""Tasks in a store: find the one that an argument names, and answer commands' questions about it."""
+"""Tasks in a store: find the task that an argument names, and answer commands' questions about it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def named_task(stored: Iterable[StoredTask], text: str, argument: str) -> Stored
 
 
 def shows_closed_epochs(store: Store, task: Task) -> bool:
-    """Return whether readers see only closed epochs of a task, by its own rule or the last server's."""
+    """Return whether readers see only closed epochs of a task, by its own rule or that of the last server."""
     return bool(task.releases_closed_epochs or store.recall("closed_epochs") or store.decided(task).before)
 
 
@@ -49,6 +49,7 @@ def reports_of_namesakes(store: Store, task: Task) -> str:
     if not others:
         return ""
     return (
-        f"the store has no report of the task {task.id} in this file, but of another task with this name: "
+        f"the store has no report of the task {task.id} in this file, but it has reports of other tasks "
+        "with this name: "
         f"{', '.join(others)}. Give that task's file; GET /v1/tasks/ID returns it"
     )

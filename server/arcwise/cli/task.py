@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class _Options(DomainOptions, CapOptions, CentralOptions):
-    """The values of the shared options."""
+    """The options of `arcwise task new` that other commands have too."""
 
 
 _REPLACED = frozenset(
@@ -99,12 +99,13 @@ def task() -> None:
 @click.option(
     "--release",
     type=click.Choice([CLOSED_EPOCHS]),
-    help="Show an epoch only once it takes no more reports; always so with --central.",
+    help="Show an epoch only after it has stopped accepting reports; always so with --central.",
 )
 @click.option(
     "--lateness-seconds",
     type=int,
-    help="Seconds that batches are accepted after the end of their epoch; the server's unless given.",
+    help="How long batches are accepted after the end of their epoch, in seconds; the server's setting "
+    "unless given.",
 )
 @click.option(
     "--nodes",
@@ -188,14 +189,14 @@ def new(  # noqa: PLR0917 (click calls it by keyword)
     With --central the task promises a bound on what its released counts reveal. Unless caps are given, it
     gets the caps that keep the promise.
 
-    For the goal mean, a linear program designs the mechanism, which takes seconds, once. The same holds for
-    the goal value with a step, if the design is better for single values than the usual mechanism.
+    For the goal mean, a linear program designs the mechanism; this takes seconds and happens once. The same
+    holds for the goal value with a step, if the design is better for single values than the usual mechanism.
     """  # noqa: D301 (\b is click's mark for a block that it must not rewrap)
     bounds = read_caps(options)
     central = read_statement(options, delta, reports)
     if central is not None:
         if mechanism is not None:
-            raise click.UsageError("--central takes no --mechanism: it is for the goal's own")
+            raise click.UsageError("--central takes no --mechanism: it always uses the goal's own mechanism")
         delta, expected_reports = None, expected_reports or reports
     elif reports is not None:
         raise click.UsageError("--reports is for --central")
@@ -336,7 +337,7 @@ def _proposed(name: str, sample: Path, column: str | None, clip: bool, options: 
 
 
 def _command_line(name: str, domain: Domain) -> str:
-    """Return the running command with this domain in place of the sample and of the options that it set."""
+    """Return the running command with this domain in place of the sample and of the options for a domain."""
     context = click.get_current_context()
     words = ["arcwise task new", shlex.quote(name), domain_words(domain)]
     if not domain.circular and domain.clip:

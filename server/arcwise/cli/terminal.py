@@ -33,7 +33,7 @@ PATIENCE: Final = 2.0
 """Seconds that a command may run without output."""
 
 _STARTED: Final = time.monotonic()
-"""When the command began: each command loads this module."""
+"""The time when the command began, as each command loads this module."""
 
 
 @contextmanager
@@ -134,9 +134,9 @@ def write_new(made: Task | Group, path: Path) -> None:
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a temporary file that replaces `path` if the block succeeds, and is deleted otherwise."""
-    part = path.with_name(path.name + ".part")  # a file of the final name is always complete
+    part = path.with_name(path.name + ".part")  # so a file with the final name is always complete
     try:
-        part.unlink(missing_ok=True)  # left by a killed command: its mode would stay
+        part.unlink(missing_ok=True)  # a killed command may have left one, and its mode would stay
         yield part
         with part.open("rb") as file:
             os.fsync(file.fileno())
@@ -171,7 +171,7 @@ def rendered(template: Path, **values: Any) -> str:
 
 
 def reader_lines(task: Task, n: int) -> list[str]:
-    """Return the promise to each kind of reader for counts of `n` reports; empty if the task makes none."""
+    """Return the task's promise to each kind of reader for counts of `n` reports; empty without promises."""
     if task.central is None:
         return []
     lines = [f"Against {who}: {what}." for who, what in task.readers.items()]

@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from arcwise.server.collect.ingest import Ingest
 
 _MAX_TARGET_BYTES: Final = 4096
-"""Limit of a path and its query together, as sent: a name takes 768 at most, 20 shares some 1,500."""
+"""Limit of a path and its query together, as sent: a name takes at most 768 bytes, 20 shares some 1,500."""
 
 
 class _App(FastAPI):
-    """FastAPI with a shortcut for reports, which are most of all requests.
+    """FastAPI with a shortcut for reports, because most requests are reports.
 
-    FastAPI's middleware and routers cost more than everything else that a report needs. After
-    `add_middleware`, or mounted under a path, reports take FastAPI's way too. Other wrappers of FastAPI's own
-    stack, such as some tracers, do not see reports. All other requests begin in turns, so that they cannot
-    hold up reports.
+    FastAPI's middleware and routers cost more than everything else that a report needs. Reports go through
+    FastAPI, too, if `add_middleware` was called or the app is mounted under a path. Other wrappers of
+    FastAPI's own stack, such as some tracers, do not see reports. Requests other than reports begin in turns,
+    so that they cannot hold up reports.
     """
 
     runtime: Runtime
@@ -55,8 +55,8 @@ class _App(FastAPI):
     """Why the app did not start."""
 
     def taker(self, scope: Scope) -> Taker | None:
-        """Return the function that takes a fully received request past FastAPI, or None if none does."""
-        if self.user_middleware:  # it must see the request
+        """Return the function that takes a fully received request past FastAPI, or None to use FastAPI."""
+        if self.user_middleware:  # the middleware must see the request
             return None
         takes = None if self.ingest is None else self.ingest.taker(scope)
         gateway = self.runtime.gateway
@@ -99,7 +99,7 @@ def create_app(settings: Settings | None = None, *, clock: Clock = time, **optio
     settings
         The settings of the server.
     clock
-        The machine's clock, or another one for tests and simulations.
+        The machine's clock, or another clock for tests and simulations.
     **options
         Fields of `Settings`, instead of an object: ``create_app(tasks="tasks/", store="sqlite:///a.db")``.
 
@@ -151,7 +151,7 @@ def _read_only() -> Problem:
 
 
 def _too_long(scope: Scope) -> Problem | None:
-    """Return the problem of a request with too long a path and query; None for others."""
+    """Return the problem of a request whose path and query are too long; None for any other request."""
     path = scope.get("raw_path") or scope["path"].encode()
     if len(path.partition(b"?")[0]) + len(scope["query_string"]) <= _MAX_TARGET_BYTES:
         return None

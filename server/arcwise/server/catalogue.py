@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Catalogue:
-    """The tasks by id, and which of them are closed, as of the last reading of the store.
+    """The tasks by id, and which of them are closed, as the store said when it was last read.
 
     A task in the store is served until it is closed, even if its file is deleted, because devices still have
     it. Closed tasks take no reports, but their estimates stay. The tasks that the server was started with,
@@ -75,7 +75,7 @@ class Catalogue:
         raise unknown_task()
 
     def load(self, stored: Iterable[StoredTask]) -> None:
-        """Replace the state by that of the store. Tasks are never removed."""
+        """Replace the state by the state in the store. Tasks are never removed."""
         stored = list(stored)
         # Replaced as a whole, so that a running iteration keeps the old mapping.
         self._tasks = self._tasks | {
@@ -89,7 +89,7 @@ _PATHS = ("/v1/tasks/", "/tasks/")
 
 
 def whole_segments(scope: Scope) -> Scope:
-    """Return a scope whose path keeps the segments that were sent: a name may contain a slash, as %2F.
+    """Return a scope whose path keeps the segments that were sent, as a name may contain a slash (%2F).
 
     Servers decode the path, which turns a slash in a name into a separator. In paths with a task's name,
     slashes and percent signs of a segment stay encoded; `name_in` decodes them.

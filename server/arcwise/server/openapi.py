@@ -120,7 +120,7 @@ def describe(app: FastAPI) -> None:
         for path, operations in document["paths"].items():
             for operation in operations.values():
                 _complete(path, operation)
-        # Validation errors are problem documents too.
+        # Answers to invalid requests are problem documents too.
         for name in ("HTTPValidationError", "ValidationError"):
             components["schemas"].pop(name, None)
         return document

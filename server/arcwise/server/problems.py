@@ -21,10 +21,11 @@ PRIVATE: Final = {
     "Vary": "Accept, Authorization, Cookie",
     "X-Content-Type-Options": "nosniff",
 }
-"""Fields of every answer: nobody caches it, and it may differ between readers.
+"""Fields of every answer: nobody may cache the answer, and it may differ between readers.
 
-NEL (Network Error Logging) deletes an earlier NEL policy, set by a proxy or another server of this name, that
-makes browsers report each request. A report address of its own for each browser would identify its reports.
+The field NEL (Network Error Logging) deletes an earlier NEL policy, which a proxy or another server of this
+name may have set. Such a policy makes browsers report each request. If it gives each browser a different
+report address, the address identifies the browser.
 """
 
 _FIELDS: Final = tuple((name.lower().encode(), value.encode()) for name, value in PRIVATE.items())
@@ -56,7 +57,7 @@ class Problem(Exception):  # noqa: N818 (the term of RFC 9457)
 
     `kind` names the problem's type, ``urn:arcwise:problem:{kind}``, and never changes its meaning; `uri`
     replaces the type where a standard has registered another one. `detail` is a sentence for people: what is
-    wrong and what to do. It holds nothing that a device sent.
+    wrong and what to do. It contains nothing that a device sent.
     """
 
     def __init__(

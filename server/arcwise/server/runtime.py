@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 _SILENT_SECONDS = 4 * REFRESH_SECONDS
-"""Seconds without a successful reading after which the store counts as out of reach."""
+"""The store counts as out of reach this many seconds after it was last read successfully."""
 
 _FULL = 0.9
 """Share of `max_waiting_bytes` above which the server is not ready."""
@@ -52,7 +52,7 @@ _CLOCK_SECONDS = 60.0
 _TIDY_EVERY = 60
 """Turns of the clock between two deletions of old batch ids."""
 _TIDY_END_SECONDS = 5.0
-"""Seconds that a stopping app waits until PostgreSQL has deleted old ids; PostgreSQL then goes on alone."""
+"""Seconds for which a stopping app waits until PostgreSQL has deleted old ids; PostgreSQL goes on alone."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -121,7 +121,7 @@ class Runtime:
     def _gateway(self) -> Gateway | None:
         if not self.settings.gateway_keys or self.read_only:
             return None
-        # Imported only here: its libraries come with an extra.
+        # Imported only here, because its libraries come with an extra.
         from arcwise.server.collect.gateway import Gateway
 
         return Gateway(self.ingest, self.clock, self.settings)
@@ -192,11 +192,11 @@ class Runtime:
         self._tidying.start()
 
     def _begin(self, store: Store) -> None:
-        """Do the steps at start that only a server that takes reports needs."""
+        """Do the steps at the start that are only for servers that take reports."""
         self.sessions.start()
-        for name in ("min_reports", "min_reports_days"):  # commands on the store obey them too
+        for name in ("min_reports", "min_reports_days"):  # commands on the store obey these settings too
             store.remember(name, getattr(self.settings, name))
-        if store.recall("closed_epochs") == 0:  # it is None in a store that was rebuilt: its past is unknown
+        if store.recall("closed_epochs") == 0:  # a rebuilt store has no such time: its past is unknown
             self._live_until = (store.clock() or 0) - GAP_SECONDS  # workers close epochs once a minute
         self.keep_time()
         self._try_writing()
@@ -279,7 +279,7 @@ class Runtime:
     def refresh(self) -> None:
         """Read keys and tasks from the store, on any thread; raise `StoreError` when that fails."""
         store = self.store()
-        with self._refreshing:  # an older reading must not replace a newer one
+        with self._refreshing:  # an older result must not replace a newer result
             keys = [] if self.read_only else store.keys()
             self.gate.load(keys)  # even if reading the tasks fails: a key may have been revoked
             good = [key.scope for key in keys if key.revoked is None]
@@ -386,7 +386,7 @@ class Runtime:
         self.store_bytes = store.size
 
     def keep_time(self) -> None:
-        """Store the believed time and follow that of other workers, on any thread.
+        """Store the believed time and follow the believed time of other workers, on any thread.
 
         Raises `StoreError` when the store cannot be read or written.
         """
@@ -409,12 +409,12 @@ class Runtime:
             unsure_before = 0 if unsure_until is None else lateness.first_open(unsure_until)
             decided_before = self._decided_before.get(task.id, 0)
             if store.decided(task).before < decided_before:
-                # The store has gone back to an earlier state, such as that of a replica that lagged. Readers
-                # have seen these epochs, perhaps with other counts.
+                # The store has gone back to an earlier state, such as the state of a replica that lagged.
+                # Readers have seen these epochs, perhaps with other counts.
                 unsure_before = max(unsure_before, decided_before)
             elif unsure_until is not None and not task.releases_closed_epochs:
-                # Epochs that closed while everything was shown live have the same counts in any copy made
-                # since, unless an operator merged data or reopened epochs with a longer retention.
+                # Epochs that closed while all counts were shown live have the same counts in any copy made
+                # since then, unless an operator merged data or reopened epochs with a longer retention.
                 sure_before = min(before, lateness.first_open(self._live_until))
                 store.release(task, sure_before, least=least)
             done = store.release(task, before, least=least, unsure_before=unsure_before)

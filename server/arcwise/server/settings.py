@@ -31,7 +31,7 @@ class _Stored(tuple[Task, ...]):
 
 
 STORED_TASKS: Final = _Stored()
-"""Given instead of tasks: serve the tasks of the store, and tasks that are added over HTTP."""
+"""The value of `tasks` to serve the tasks in the store, and tasks that are added over HTTP."""
 
 
 def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
@@ -61,10 +61,11 @@ def load_tasks(directory: str | PathLike[str]) -> tuple[Task, ...]:
 class Setting(NamedTuple):
     """The declaration of a setting, without its name and its type.
 
-    `read_as` is the type of the values in options, the environment and a file. `help` is for the command's
-    help and docs/reference/settings.md. `default` is the default as a file would state it, or "" where it
-    cannot be stated. `allows` checks a value, and `must_be` describes valid values for messages. `option`
-    is the option where its name differs, as for lists, and `metavar` the word for its value.
+    `read_as` is the type of the values in options, the environment and a file. `help` appears in the
+    command's help and in docs/reference/settings.md. `default` is the default as a file would state it, or ""
+    where it cannot be stated. `allows` checks a value, and `must_be` describes valid values for messages.
+    `option` is the command-line option if its name differs from the setting's, as for lists, and `metavar` is
+    the word for its value.
     """
 
     read_as: Any
@@ -122,7 +123,7 @@ def _is_bool(value: object) -> bool:
 
 
 def _are_proxies(value: object) -> bool:
-    """Return whether these are addresses or networks, or * alone: any other text would match no proxy."""
+    """Return whether these texts are addresses or networks, or * alone: others would match no proxy."""
     if isinstance(value, str) or not isinstance(value, Sequence):
         return False
     try:
@@ -144,34 +145,34 @@ class Settings:
     ----------
     tasks
         The tasks to serve, or the directory that holds their files. Tasks that are already in the store, and
-        tasks added over HTTP, are served too. `STORED_TASKS`, the default, serves only those.
+        tasks added over HTTP, are served too. With `STORED_TASKS`, the default, only these are served.
     store
         Where counts are kept: ``sqlite:///arcwise.db`` (relative to the working directory) or
         ``sqlite:////var/lib/arcwise/arcwise.db`` (absolute), or ``postgresql://user@host/database``.
     retention_days
-        Days after its epoch for which a batch is still accepted and its id remembered; later it gets 410. At
-        least one epoch, however long that is. A task can have its own lateness instead.
+        Days after its epoch for which a batch is still accepted and its id remembered; later batches get 410.
+        This is at least one epoch, also if an epoch is longer. A task can state its own lateness instead.
     max_body_bytes
         Largest request body that is read, at most 1 MiB.
     max_waiting_bytes
-        Bytes of batches that may wait for the store, enough for the largest one; beyond that the server
+        Bytes of batches that may wait for the store, enough for the largest batch; beyond that the server
         answers 503.
     allow_origins
-        Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; the
-        default is none. Clients that are not browsers may report in any case.
+        Origins such as "https://app.example" whose pages may report from a browser, ``["*"]`` for all; by
+        default no origin is allowed. Clients that are not browsers may report in any case.
     open
         True: everybody may report and read, without a key. False: everybody needs a key. None, the default:
-        without a key only requests from this machine to itself, and only while the store has never had a key.
-        Managing tasks always takes an admin key. ``arcwise key new`` makes keys.
+        requests without a key are allowed only from this machine to itself, and only while the store has
+        never had a key. Managing tasks always takes an admin key. ``arcwise key new`` makes keys.
     requests_per_minute_per_key, requests_per_minute_per_address
         Requests a minute that a key, or an address (a /64 of IPv6), may make; more get 429. 0, the default:
         no limit. Behind a proxy all requests have its address, unless `arcwise serve` trusts the proxy.
     public_url
         The origin at which browsers find the pages, such as "https://reports.example". "", the default: the
-        Host header names it. Forms of pages are accepted from this origin only.
+        origin that the Host header names. The server accepts forms from this origin only.
     session_seconds, session_idle_seconds
-        Seconds after which a session ends and its user must log in again: after the login, and after the
-        last page that was opened.
+        Seconds after the login, and seconds after the last opened page, at which a session ends. The user
+        must then log in again.
     audit_retention_days
         Days for which the store keeps the log of who made, closed and revoked tasks and keys.
     max_batch_codes
@@ -183,11 +184,11 @@ class Settings:
     min_reports
         Least number of reports in every estimate that is shown, and in the difference of any two. 0, the
         default: any number. Each report is private by itself, so this is not needed for privacy; intervals
-        show how little a few reports say.
+        show how uncertain an estimate from few reports is.
     min_reports_days
         With `min_reports`: days, counted from a Monday, whose epochs are shown together; a block with fewer
-        reports is withheld. 7, the default, still shows something of a task with few reports a day; 1 shows
-        each day that has enough.
+        reports is withheld. With 7, the default, a task with few reports a day still has estimates; with 1,
+        each day that has enough reports is shown.
     max_reading_bytes
         Bytes of bodies that may be arriving at the same time; beyond that the server answers 503.
     estimates_apart
@@ -200,15 +201,16 @@ class Settings:
         A folder that accepted batches are written to as Parquet; it is created if needed. It takes pyarrow
         (the extra ``lake``). "", the default: no archive.
     archive_seconds, archive_retention_days, archive_max_staged_bytes
-        Seconds for which batches are gathered in the store before they are written, days after their epoch
-        for which their files are kept (0: for ever), and bytes of them that may wait in the store.
+        Seconds for which batches are gathered in the store before they are written to the archive; days after
+        their epoch for which their files are kept (0: for ever); and bytes of batches that may wait in the
+        store.
 
     gateway_keys
         A file made by `arcwise key gateway`: the server is then also a gateway of Oblivious HTTP. It takes
         the extra ``oblivious``. "", the default: no gateway.
     relays
         Addresses of relays, which requests_per_minute_per_address does not limit at the gateway, because a
-        relay brings reports of many devices. All others are limited as usual.
+        relay brings reports of many devices. All other addresses are limited as usual.
 
     Attributes
     ----------
@@ -397,7 +399,7 @@ Settings.__init__ = explained(Settings.__init__)  # type: ignore[method-assign] 
 class ProcessSettings(Settings):
     """The settings of `arcwise serve`: those of the app, and those of its process.
 
-    docs/reference/settings.md lists all of them; `Settings` documents those of the app.
+    docs/reference/settings.md lists all settings; `Settings` documents the settings of the app.
     """
 
     estimates_apart: bool = _declared(True, bool, _APART, "True or False", _is_bool, stated="true")

@@ -81,7 +81,7 @@ def test_the_command_asks_deletes_and_says_what_it_cannot(filled: str) -> None:
         assert store.report_count(DELAY) == 5
     done = good(filled, DELAY.id, text="y\n")
     assert "deleted: 5 reports, 3 batch ids, 1 batches that waited for an archive" in done
-    assert "backups, exports" in done
+    assert "backups and exports" in done
     assert "archives of batches, which need --archive" in done
     with contextlib.closing(open_store(filled)) as store:
         assert store.report_count(DELAY) == 0

@@ -243,7 +243,7 @@ def test_a_merge_refuses_an_open_task_with_the_name_of_another(tmp_path: Path) -
         with opened(url, [task]):
             pass
     told = refused("merge", here, there)
-    assert f"tasks {DELAY.id} here and {other.id} there are open and have the same name" in told
+    assert f"task {DELAY.id} of this store and task {other.id} of the other store are open and" in told
     with contextlib.closing(open_store(there)) as store:
         store.close_task(other.id, 1_700_000_000)
     good("merge", here, there)

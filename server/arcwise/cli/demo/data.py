@@ -33,7 +33,7 @@ class Column:
 
     @property
     def known(self) -> FloatArray:
-        """The values of the devices that have one, as the task sees them (clipped to the interval)."""
+        """The values of the devices that have a value, as the task sees them (clipped to the interval)."""
         known = self.values[~np.isnan(self.values)]
         domain = self.task.domain
         return known if domain.circular else known.clip(domain.low, domain.high)
@@ -60,7 +60,7 @@ class Fleet:
 
 
 def demo_tasks(epsilon: float) -> tuple[Task, Task, Task]:
-    """Return the tasks: arrival delay, scheduled departure, wind direction. One report a device, ever."""
+    """Return the tasks: arrival delay, departure time, wind direction. Each allows one report per device."""
     caps = Caps(lifetime=epsilon)
     return (
         Task("arrival-delay", Interval(-60, 180, clip=True), epsilon, caps=caps),

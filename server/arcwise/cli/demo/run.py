@@ -82,9 +82,9 @@ def _report_fleet(
 ) -> int:
     """Let every device of the fleet report its values once; return the number of reports made.
 
-    Each device is a `Client` with a ledger of its own. They share the uplink, as devices behind one gateway
-    do: it sees only codes, and sends them on in batches of many devices. `progress` is called with the number
-    of devices that were served since the last call.
+    Each device is a `Client` with a ledger of its own. The devices share the uplink, as devices behind one
+    gateway do. The uplink sees only codes, and sends them in batches of many devices. `progress` is called
+    with the number of devices that were served since the last call.
     """
     tasks = tuple(column.task for column in fleet.columns)
     names = [task.name for task in tasks]

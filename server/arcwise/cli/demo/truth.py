@@ -1,4 +1,4 @@
-"""Compare estimates with the true values on the devices, and check whether the intervals contain these."""
+"""Compare estimates with the true values on the devices, and check whether the intervals contain them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ MAX_TASK_BYTES = 8 << 20
 
 _MOST_COMMAS = 2 * MAX_CODES + 1000
 _MOST_BEGUN = 1000
-"""Limits on a task's file: on commas, which separate rows and output values, and on colons and brackets."""
+"""Limits on a task's file: on the numbers of commas (between rows and output values), colons and brackets."""
 
 _Result = TypeVar("_Result")
 
@@ -44,7 +44,7 @@ def audited(
     now: float,
     key_id: str = "",
 ) -> _Result:
-    """Make a change to a store and record it in the audit log; return the result of the change.
+    """Change a store and record the change in the audit log; return the result of the change.
 
     The entry is written first, with the outcome "unknown", which stays if the process dies. If it cannot be
     written, `StoreError` is raised and nothing is changed. If a change returns False, the outcome is
@@ -62,11 +62,11 @@ def audited(
 
 
 class Administration:
-    """Changes tasks and keys for holders of an admin key or of a session begun with one.
+    """Changes tasks and keys for holders of an admin key, or of a session that began with an admin key.
 
-    Every method raises `Problem`: 401 or 403 for everybody else, 503 when the store cannot be changed. When a
-    method returns, its change is in effect in this worker; other workers follow within ten seconds. `refresh`
-    reads keys and tasks from the store into `gate` and `catalogue`.
+    Every method raises `Problem`: 401 or 403 for anyone without such a key, 503 when the store cannot be
+    changed. When a method returns, its change is in effect in this worker; other workers follow within ten
+    seconds. `refresh` reads keys and tasks from the store into `gate` and `catalogue`.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Administration:
         return task, await self._open(actor, "make task", task, again=False)
 
     async def close_task(self, actor: Actor, task_id: str) -> None:
-        """Stop accepting reports of a task; when this returns, no worker counts one any more.
+        """Stop accepting reports of a task; when this returns, no worker counts any further report of it.
 
         Raises a 404 `Problem` when there is no such task.
         """
@@ -130,7 +130,8 @@ class Administration:
                 422,
                 "invalid-key",
                 f"The scope of a key is one of {', '.join(SCOPES)}, its label has at most 200 printable "
-                "characters, and its tasks are all or at least one. Admin and metrics keys are for all.",
+                "characters, and it is for all tasks or for at least one. Admin and metrics keys are for "
+                "all tasks.",
             ) from None
         await self._change(actor, f"make {scope} key", key.id, lambda store: store.add_key(key))
         return secret, key
@@ -187,7 +188,7 @@ def _read_task(text: bytes) -> Task:
     try:
         return Task.from_json(json.loads(text, object_pairs_hook=each_once))
     except (ArcwiseError, ValueError, RecursionError):
-        # The reason would repeat what was sent; the command gives it to the owner of the file.
+        # The reason would repeat the body; `arcwise task verify` gives it to the owner of the file.
         raise Problem(
             422,
             "invalid-task",

@@ -37,8 +37,8 @@ _READING = ("read", "metrics")
 class Actor(NamedTuple):
     """The sender of a request, with the key and the session that identify it.
 
-    `key` was sent, or began the session; it is None where no key is needed. `session` is that of the cookie;
-    it is None where the key itself was sent, or no key is needed.
+    `key` is the key that was sent, or the key with which the session began; it is None where no key is
+    needed. `session` is the cookie's session; it is None where the key itself was sent, or no key is needed.
     """
 
     key: StoredKey | None
@@ -74,7 +74,7 @@ class Actor(NamedTuple):
             return []
         if self._named is None:
             return list(task_ids)
-        named = frozenset(self._named)  # there may be thousands of lookups among thousands
+        named = frozenset(self._named)  # a set, because thousands of tasks may be looked up among thousands
         return [task_id for task_id in task_ids if task_id in named]
 
 
@@ -124,8 +124,8 @@ class Gate:
         """Let a request pass and return its key, or None if it needs no key.
 
         `scope` is the ASGI scope, and `needed` the required scope of the key. A `task_id` of None stands for
-        all tasks, which a key for some tasks may not access. Raises `Problem`: 401 without a valid key, 403
-        when the key is valid for something else or a form of another origin sends a cookie, 429 when the
+        all tasks; a key for some tasks may not access all tasks. Raises `Problem`: 401 without a valid key,
+        403 when the key is valid for something else or a form of another origin sends a cookie, 429 when the
         address or the key asks too often.
         """
         actor = self.sender(scope, needed)
@@ -178,7 +178,7 @@ class Gate:
             return Actor(None).reader(scope)
 
     def slow_down_address(self, scope: Scope) -> None:
-        """Count a request of an address before its key is checked, so that guessing keys is slow, too.
+        """Count a request of an address before its key is checked, so that nobody can guess keys quickly.
 
         Raises a 429 `Problem` when the address asks too often.
         """
@@ -188,14 +188,14 @@ class Gate:
     def key(self, sent: bytes) -> StoredKey:
         """Return the valid key for these bytes.
 
-        Raises `Problem`: 401 when they are no key or a revoked one, 503 before keys are loaded.
+        Raises `Problem`: 401 when the bytes are not a key or the key is revoked, 503 before keys are loaded.
         """
         if not self._loaded:
             raise store_busy("The server is not running.")
         key = self._keys.get(key_id(sent))
-        # Unknown ids take as long as known ones, and timing does not reveal how much of a digest is right.
+        # Unknown ids take as long as known ids, and timing does not reveal how much of a digest is right.
         same = compare_digest(digest(sent), _NO_DIGEST if key is None else key.digest)
-        # Regardless of the time of its revocation: this machine's clock may be behind.
+        # The time of the revocation does not matter: this machine's clock may be behind.
         if key is None or not same or key.revoked is not None:
             raise _unknown_key()
         return key

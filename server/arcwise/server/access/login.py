@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     Show = Callable[[Request, Problem], Awaitable[Response]]
 
 LOGINS_PER_MINUTE = 10, 300
-"""Failed attempts from one address, and in all; the first also limits logins of one key from one address.
+"""Most failed attempts a minute from one address, and from all addresses.
 
-Attempts of others never delay a valid key: it has 256 random bits, which nobody can guess.
+The first number also limits logins with one key from one address.
+
+Attempts from other addresses never delay a login with a valid key: it has 256 random bits, which nobody can
+guess.
 """
 
 _MOST_FORM_BYTES = 4096
@@ -38,7 +41,7 @@ _PATH = re.compile(r"/(?![/\\])[!-\[\]-~]*")
 
 
 def own_path(text: str) -> str:
-    r"""Return where to go after a login: a path on this server with its query, or "/" for everything else.
+    r"""Return the page to open after a login: the text if it is a path (with a query) on this server, or "/".
 
     Examples
     --------
@@ -84,7 +87,7 @@ def login_routes(runtime: Runtime, show: Show) -> APIRouter:
         check_same_origin(scope, runtime.public_url)
         runtime.sessions.check_https(scope)
         form = await read_form(runtime, request)
-        request.state.next = own_path(form.get("next", ["/"])[0])  # for the page of a problem
+        request.state.next = own_path(form.get("next", ["/"])[0])  # for the page that shows a problem
         sent = form.get("key", [])
         sender = address_of(scope)
         key = await good_key("".join(sent[:1]).strip().encode("utf-8", "replace"), sender)

@@ -43,7 +43,7 @@ def checked_origins(origins: object) -> tuple[str, ...]:
 def checked_public_url(url: object) -> str:
     """Return the origin at which browsers find a server, or "" if none is given.
 
-    Plain HTTP is accepted for this machine only: elsewhere nobody could log in over it.
+    Plain HTTP is accepted for this machine only: on any other server nobody could log in over plain HTTP.
     """
     if url != "" and not (isinstance(url, str) and _ORIGIN.fullmatch(url)):
         raise ParameterError(
@@ -89,7 +89,7 @@ def _values(scope: Scope, header: bytes) -> list[bytes]:
 
 
 def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -> list[Route]:
-    """Return the routes of an endpoint that takes POST, and those of preflights if there are any origins.
+    """Return the routes of an endpoint that takes POST, with routes for preflights if there are any origins.
 
     No credentials are allowed, so a browser sends no cookies. A page may send a key and read Retry-After.
     """
@@ -110,12 +110,12 @@ def routes_for_origins(path: str, endpoint: ASGIApp, origins: tuple[str, ...]) -
 
 
 async def _no_preflight(_request: Request) -> Response:
-    """Answer an OPTIONS request that is no preflight, so that the middleware let it through."""
+    """Answer an OPTIONS request that the middleware let through because it is not a preflight."""
     raise HTTPException(405, headers={"Allow": "POST"})
 
 
 # The headers that curl, browsers, HTTP libraries and Prometheus send by themselves. Each kind of proxy adds
-# its own headers, so a list of those would never be complete.
+# its own headers, so a list of proxies' headers would never be complete.
 _USUAL = frozenset(
     b"""
     accept accept-charset accept-encoding accept-language alt-used authorization cache-control connection
@@ -133,12 +133,13 @@ def is_local(scope: Scope) -> bool:
     """Return whether a request came over the loopback, for a loopback name, and shows no sign of a proxy.
 
     A proxy on this machine forwards requests from anywhere. The name matters because a web page in a browser
-    here can let its own name point to 127.0.0.1, and could then read the answers as its own.
+    on this machine can let the name of its site point to 127.0.0.1, and could then read the answers as those
+    of its own site.
 
     Signs of a proxy are any header that clients do not send by themselves, and HTTP/1.0, which nginx uses by
     default. A proxy without these signs looks like this machine if it asks for a loopback name, or passes on
-    a name chosen by a remote client. The same is true of a TCP tunnel. A server behind either needs a key
-    first.
+    a name chosen by a remote client. The same is true of a TCP tunnel. Make a key before you run a server
+    behind such a proxy or tunnel.
     """
     server, client = scope.get("server"), scope.get("client")
     if not server or not is_loopback(server[0]) or (client and not is_loopback(client[0])):

@@ -1,4 +1,4 @@
-"""Rate limits of keys and addresses, and fair turns where many readers wait for one thing.
+"""Rate limits of keys and addresses, and fair turns where many readers wait for the same resource.
 
 Addresses are kept as digests under a secret random key.
 """
@@ -23,16 +23,16 @@ _MOST = 100_000
 _ROTATION_SECONDS = 600.0
 
 MOST_OF_READER = 12
-"""Questions, or pages, of one reader that may wait for one thing at a time; more are refused."""
+"""Most questions, or pages, of one reader that may wait at the same time; more are refused."""
 
 
 class Rate:
     """Allows each sender at most `per_minute` requests a minute, in a burst or spread out, in memory only.
 
-    The generic cell rate algorithm: one number per sender, the time at which its bucket is empty again.
-    Senders are known by a digest under a random key. Every ten minutes a new key is drawn and all senders are
-    forgotten. At most 100,000 are kept; those that asked least recently are forgotten first. A `per_minute`
-    of 0 means no limit.
+    This is the generic cell rate algorithm. It keeps one number per sender: the time at which its bucket is
+    empty again. Senders are known by a digest under a random key. Every ten minutes a new key is drawn and
+    all senders are forgotten. At most 100,000 are kept; those that asked least recently are forgotten first.
+    A `per_minute` of 0 means no limit.
 
     Examples
     --------
@@ -94,7 +94,7 @@ class Rate:
 
 
 class Shares:
-    """Start-time fair queueing with equal shares: the lowest turn is next.
+    """Start-time fair queueing with equal shares: the question with the lowest turn is next.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Shares:
         self._last: dict[str, int] = {}
 
     def turn(self, reader: str) -> int:
-        """Return the turn of a reader's next question: after its own, and level with the first of others."""
+        """Return the turn of a reader's next question: after its earlier ones, level with others' first."""
         turn = self._last[reader] = max(self._last.get(reader, 0), self._now) + 1
         return turn
 

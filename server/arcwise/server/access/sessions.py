@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store, StoredKey
 
 LOGIN_SCOPES: Final = ("read", "admin")
-"""Scopes of keys that people log in with. A key with the scope ingest is in every copy of an app."""
+"""Scopes of keys that people log in with. The scope ingest is not one, as its keys are in copies of apps."""
 
 _REFRESH_SECONDS = 5.0
-"""Seconds that a session read from the store is used before it is read again."""
+"""Seconds for which a session that was read from the store is used, before it is read again."""
 _SEEN_SECONDS = 60
 """Least seconds between two updates of a session's last use in the store."""
 _AHEAD_SECONDS = 60
-"""Seconds that another worker's clock may be ahead when it records the use of a session."""
+"""Seconds by which another worker's clock may be ahead when it records the use of a session."""
 _MOST_KNOWN = 10_000
 _SECURE_NAME = b"__Host-arcwise"
 _LOCAL_NAME = b"arcwise-session"
@@ -57,8 +57,8 @@ class _Known(NamedTuple):
 class Sessions:
     """Begins, finds and ends sessions.
 
-    A token is 32 random bytes and a mark, a MAC of them under a secret of the store. Only tokens with a valid
-    mark are looked up, so invented cookies cause no reading of the store. The mark alone does not give
+    A token is 32 random bytes and a mark: a MAC of these bytes under a secret of the store. Only tokens with
+    a valid mark are looked up, so the store is not read for invented cookies. The mark alone does not give
     access: the digest must be in the store.
 
     A session ends `seconds` after its beginning, or `idle_seconds` after its last use; requests that a page
@@ -85,7 +85,7 @@ class Sessions:
         self._telling: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
-        """Read the secret for marks from the open store, on any thread.
+        """Read the secret key of the marks from the open store, on any thread.
 
         Raises `StoreError` when the store cannot be read.
         """
@@ -175,7 +175,7 @@ class Sessions:
         except StoreError:
             if known is None:
                 raise
-            session = known.session  # as with keys, the last known state stays in use
+            session = known.session  # the last known state stays in use, as for keys
         newer = self._known.get(digest)
         if newer is not known and newer is not None:  # ended or read in the meantime
             return newer.session
@@ -187,7 +187,7 @@ class Sessions:
         return session
 
     def _is_live(self, session: StoredSession) -> bool:
-        """Return whether a session is still valid; one last seen in the future would outlive its limits."""
+        """Return whether a session is valid; a session last seen in the future would outlive its limits."""
         now = self._clock.time()
         seen = session.seen <= now + _AHEAD_SECONDS and now < session.seen + self._idle_seconds
         return seen and now < session.ends
@@ -210,7 +210,7 @@ class Sessions:
             await asyncio.to_thread(self._store().see_session, digest, now)
 
     def _token(self, scope: Scope) -> bytes | None:
-        """Return the token of a request's cookie, b"" if it is not valid; None if no cookie counts."""
+        """Return the token in a request's cookie, b"" if it is not valid; None if no cookie counts."""
         headers = scope["headers"]
         if any(name == b"authorization" for name, _ in headers) or _is_foreign(scope):
             return None
@@ -220,7 +220,7 @@ class Sessions:
         tokens = [value for name, equals, value in pairs if name == wanted and equals]
         if not tokens:
             return None
-        # If there are two, one comes from another path or port of this machine.
+        # If there are two tokens, one comes from another path or port of this machine.
         return tokens[0] if len(tokens) == 1 else b""
 
     def _digest(self, token: bytes) -> bytes | None:
@@ -234,7 +234,7 @@ class Sessions:
         return blake2b(random, key=self._key, digest_size=_MARK_BYTES).digest()
 
     def _is_secure(self, scope: Scope) -> bool:
-        """Return whether a browser takes only Secure cookies from here; on the loopback it takes others."""
+        """Return whether a browser requires Secure cookies from this server; on the loopback it does not."""
         if self._public_url:
             return not is_loopback_authority(self._public_url.partition("://")[2])
         return not is_local(scope)
@@ -250,7 +250,7 @@ class Sessions:
 def session_of(scope: Scope) -> StoredSession | None:
     """Return the session of a request, after `Sessions.attach`, or None without a cookie.
 
-    Raises `Problem`: 401 when there is a cookie and its session is over, 503 when the store cannot be read.
+    Raises `Problem`: 401 when the session of a cookie is over, 503 when the store cannot be read.
     """
     session = scope.get(_PLACE, False)
     if isinstance(session, Problem):
@@ -271,9 +271,9 @@ def session_ended() -> Problem:
 
 
 def _is_foreign(scope: Scope) -> bool:
-    """Return whether a page of another origin sends the request, except by a followed link.
+    """Return whether a page of another origin sends the request, unless a person followed a link.
 
-    For SameSite, another port of this machine is the same site and gets the cookie.
+    SameSite does not prevent this: another port of this machine is the same site and gets the cookie.
     """
     fetched = {name: value for name, value in scope["headers"] if name.startswith(b"sec-fetch-")}
     if fetched.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin"):

@@ -1,10 +1,10 @@
-"""Moves the batches that wait in a store to files, so that each is in one file exactly, even after a crash.
+"""Moves the batches that wait in a store to files, so that each is in exactly one file, even after a crash.
 
-A batch waits from the commit that counts it. The one writer takes waiting batches and notes in the store
-which files it begins. It writes each file next to its final name, syncs it, renames it and syncs the folder.
-Then it deletes the written batches from the waiting ones, and deletes the note. After a crash the next writer
-reads the note first. If a noted file has its name, its batches are deleted from the waiting ones; otherwise
-the file counts as never begun.
+A batch waits from the commit that counts it. Only one process writes at a time. This writer takes waiting
+batches and notes in the store which files it begins. It writes each file under a temporary name, syncs it,
+renames it and syncs the folder. Then it deletes the written batches from the waiting ones, and deletes the
+note. After a crash the next writer reads the note first. If a noted file has its final name, its batches are
+deleted from the waiting ones. Otherwise the file counts as never begun.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _PAGE = 10_000
 """Batches that are read in one query, so that others can read in between."""
 _MOST_BATCHES = 250_000
 _MOST_BYTES = 64 << 20
-"""Limits on the batches of one write, which are in memory; when this many wait, the next write begins."""
+"""Limits on the batches of one write, which are all in memory; when this many wait, the next write begins."""
 _TICK_SECONDS = 5.0
-"""Seconds between two checks of how much waits, and whether another writing process has ended."""
+"""Seconds between two checks of how many bytes wait, and of whether another writing process has ended."""
 _LAST_SECONDS = 3.0
 """Seconds that an ending process waits for another process that writes."""
 _STOP_SECONDS = 30.0
@@ -80,7 +80,7 @@ class Archiver:
         self.written = 0
         self._written_at = -float("inf")
         self._all_written = time.monotonic()
-        """When nothing was waiting, or another process was the writer."""
+        """The latest time at which nothing was waiting, or another process was the writer."""
         self._thread = threading.Thread(target=self._run, name="arcwise-archive", daemon=True)
 
     def start(self) -> None:
@@ -95,7 +95,7 @@ class Archiver:
 
     @property
     def waiting(self) -> StagedSize:
-        """The size of what waits: of all workers as of some seconds ago, plus this worker's batches since."""
+        """The size of the waiting batches: of all workers some seconds ago, plus this worker's since then."""
         with self._counting:
             return StagedSize(*map(sum, zip(self._looked, self._since, strict=True)))
 
@@ -112,7 +112,7 @@ class Archiver:
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count and stage batches, as `Store.add` counts them.
 
-        Raises `StoreError`, and counts nothing; also when too much waits for the archive.
+        Raises `StoreError`, and counts nothing, when the store fails or too much waits for the archive.
         """
         if self.is_full:
             raise StoreError(
@@ -120,7 +120,7 @@ class Archiver:
                 "written as fast as reports come. See the log, or raise archive_max_staged_bytes"
             )
         outcomes = self._store.add_staged(batches)
-        with self._counting:  # includes replays, until the next look
+        with self._counting:  # this includes replays, until the size is read again
             size = ROW_BYTES * len(batches) + sum(len(batch.codes) for batch in batches)
             self._since = StagedSize(self._since.batches + len(batches), self._since.bytes + size)
         if _is_enough(self.waiting):
@@ -192,11 +192,11 @@ class Archiver:
                     )
 
     def _settle(self) -> None:
-        """Delete from the waiting batches those in files that were begun before a crash."""
+        """Delete those of the waiting batches that are in files begun before a crash."""
         files = self._store.begun_files()
         if not files:
             return
-        self._folder.sync(files)  # they may have their names, but not durably
+        self._folder.sync(files)  # files may have their names, but not durably
         done: set[tuple[bytes, bytes]] = set()
         for file in files:
             ids = self._folder.ids(file)

@@ -38,16 +38,16 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
 _MOST_ROWS = 1_000_000
-"""More rows than any server has written to a file; a small forged file could claim thousands of millions."""
+"""More rows than any server has written to a file; a small forged file could claim to have many more."""
 
 _MOST_VALUES = 2**28
-"""The same limit for values, in all columns together."""
+"""A limit of the same kind on the number of values, in all columns together."""
 
 _log = logging.getLogger("arcwise.server")
 
 
 class _Marker(NamedTuple):
-    """The content of the folder's marker: its id, and its store, `b""` if an earlier version wrote it."""
+    """The content of the folder's marker: its id, and its store (`b""` in markers of earlier versions)."""
 
     archive: bytes
     store: bytes
@@ -58,9 +58,9 @@ class Folder:
 
     The folder and the store share a random id, so another folder at the same path, such as the empty mount
     point of a missing disk, is not written to. The store that creates the marker first owns the folder:
-    another store cannot begin there, even before there are files. Symbolic links inside are not followed. A
-    missing folder is made, but its parent must exist. Raises `StoreError` when the folder does not belong to
-    the store or cannot be used.
+    another store cannot begin an archive in it, even before it has files. Symbolic links inside the folder
+    are not followed. A missing folder is made, but its parent must exist. Raises `StoreError` when the folder
+    does not belong to the store or cannot be used.
     """
 
     def __init__(self, path: Path, store: StagingStore) -> None:
@@ -165,7 +165,7 @@ class Folder:
             with os.fdopen(made, "wb") as out:
                 parquet.write_table(table, out, compression="zstd", write_page_checksum=True)
                 out.flush()
-                # Not the time of writing, which would reveal when its batches came.
+                # The time of writing would reveal when the batches of the file came.
                 os.utime(out.fileno(), (task.epoch_seconds * file.epoch,) * 2)
                 os.fsync(out.fileno())
             os.rename(draft, f"{file.name}.parquet", src_dir_fd=folder, dst_dir_fd=folder)
@@ -177,7 +177,7 @@ class Folder:
                 os.fsync(folder)
 
     def ids(self, file: ArchiveFile) -> set[bytes] | None:
-        """Return the ids of the batches in a file, empty if it does not exist; None if it was set aside.
+        """Return the ids of the batches in a file: empty if it does not exist, and None if it was set aside.
 
         Leftovers of a crash are deleted. A file that cannot be read completely gets a name that no engine
         reads.
@@ -195,7 +195,7 @@ class Folder:
             place = self.path / file.task_id.hex() / str(file.epoch)
             _log.error(
                 "a file of the archive is damaged and is now %s: those of its batches that still wait are "
-                "written again; the others are only in the counts (%s)",
+                "written again; its other batches are only in the counts (%s)",
                 place / aside,
                 error,
             )
@@ -272,7 +272,7 @@ def _ids(name: str, folder: int) -> set[bytes]:
             whole = parquet.ParquetFile(io.BytesIO(file.read()), page_checksum_verification=True)
             if not _is_ours(whole):
                 raise _DamagedError("it holds something else, or more, than any server writes")
-            table = whole.read()  # the codes too, so that the whole file is checked
+            table = whole.read()  # the codes are read too, so that the whole file is checked
         ids: list[bytes] = table.column("batch_id").to_pylist()
     except FileNotFoundError:
         raise
@@ -286,7 +286,7 @@ def _ids(name: str, folder: int) -> set[bytes]:
 
 
 def _is_ours(whole: Any) -> bool:
-    """Return whether a file has the columns that servers write, and at most as many values."""
+    """Return whether a file has the columns of servers' files, and no more rows or values than they have."""
     import pyarrow as pa
 
     found = {each.name: each.type for each in whole.schema_arrow}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _CLOSE = {"Connection": "close"}
 SMALL_BODY = 16 << 10
-"""Bytes of each body that always find room: enough for a device's reports."""
+"""Bytes of each body for which there is always room: enough for a device's reports."""
 _QUICK_SECONDS = 1.0
 """Seconds that a larger body has before it gives way to others when there is no more room."""
 
@@ -41,7 +41,7 @@ class _Reading:
             self.task.cancel()
 
     def stay(self) -> None:
-        """Let the reading task go on and answer."""
+        """Let the task that reads the body go on and answer."""
         if sys.version_info >= (3, 11) and self.task is not None:
             self.task.uncancel()
 
@@ -49,10 +49,11 @@ class _Reading:
 class Bodies:
     """Reads the bodies of requests, within limits on the size and time of each and the memory of all.
 
-    When there is no more room, the body that has held room longest gives way if it has had at least a
-    second; otherwise the body that asks for more is refused. So senders that stop halfway cannot keep others
-    out, and among quick senders the first are served. `most` and `most_at_once` are bytes, the latter of all
-    bodies being read, without the first 16 KiB of each. A body must arrive within `seconds` after its head.
+    When there is no more room, the body that has held room longest gives way, if it has had at least a
+    second. Otherwise the body that asks for more room is refused. So senders that stop halfway cannot keep
+    others out, and among quick senders the first are served. `most` is the largest size of a body in bytes.
+    `most_at_once` limits the bytes of all bodies being read, without the first 16 KiB of each. A body must
+    arrive within `seconds` after its head.
     """
 
     def __init__(self, *, most: int, most_at_once: int, seconds: float) -> None:
@@ -60,7 +61,7 @@ class Bodies:
         self._most_at_once = most_at_once
         self._seconds = seconds
         self._held = 0
-        self._large: dict[_Reading, float] = {}  # the time since when each holds room, earliest first
+        self._large: dict[_Reading, float] = {}  # the time from which on each body holds room, earliest first
 
     @property
     def held(self) -> int:
@@ -87,7 +88,7 @@ class Bodies:
         first = Eager(receive())
         if first.is_done:
             message = await first
-            # Most bodies arrive in one piece: then no timer is needed, and nothing is held.
+            # Most bodies arrive in one piece; they need no timer and hold no room.
             if message["type"] == "http.request" and not message.get("more_body", False):
                 body: bytes = message.get("body", b"")
                 if len(body) > most:
@@ -106,7 +107,7 @@ class Bodies:
             if isinstance(error, asyncio.CancelledError):
                 raise
             # On Python 3.10 the task group of a middleware takes the cancellation as its own, and Starlette
-            # then reads a message that never came. A loop may be a few milliseconds early.
+            # then reads a message that never came. A loop's timer may be a few milliseconds early.
             if isinstance(error, UnboundLocalError) and loop.time() < ends - 0.01:
                 raise
             raise Problem(

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from arcwise.server.store import Store
 
 _RATE = 2.0
-"""Most seconds by which the believed time follows the machine's clock up in one second."""
+"""Most seconds by which the believed time rises towards the machine's clock in one second."""
 _STEP_SECONDS = 60
 """Least step by which the stored time is raised: a commit a minute, for any number of workers."""
 
 
 class Clock(Protocol):
-    """The clock that a server reads; the module `time` is one."""
+    """The clock that a server reads; the module `time` is such a clock."""
 
     def time(self) -> float:
         """Return the time of day, in Unix seconds."""
@@ -34,10 +34,11 @@ class Clock(Protocol):
 class EpochClock:
     """The machine's clock, and the believed time, which closes epochs.
 
-    The store remembers the latest time ever believed, which rises towards the machine's clock by at most two
-    seconds for each second that a worker runs. The believed time is the lower of the two. It immediately
-    follows the machine's clock down, and rises slowly after a jump or a time without a server. Several
-    workers are no faster than one, because each starts from the time in the store.
+    The store keeps the latest time ever believed, which rises towards the machine's clock by at most two
+    seconds for each second that a worker runs. The believed time is the lower of this latest time and the
+    machine's time. When the machine's clock is set back, the believed time follows immediately. After a jump
+    ahead, or a time without a server, it rises slowly. Several workers are no faster than one, because each
+    starts from the time in the store.
     """
 
     def __init__(self, clock: Clock = time) -> None:
@@ -46,7 +47,7 @@ class EpochClock:
         self._latest: float | None = None
         self._at = 0.0
         self._unsure_until: float | None = None
-        self._lag = 0.0  # of the believed time behind the machine's, as far as it is known to be unsure
+        self._lag = 0.0  # by which the believed time is behind the machine's, as far as known gaps explain it
 
     def now(self) -> float:
         """Return the machine's time, in Unix seconds."""
@@ -59,7 +60,7 @@ class EpochClock:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the machine's clock is more than a day behind a time that was believed."""
+        """Whether the machine's clock is more than a day behind the latest time that was believed."""
         now = self._clock.time()
         return self._reached(now) > now + DAY
 
@@ -71,11 +72,12 @@ class EpochClock:
 
     @property
     def unsure_until(self) -> float | None:
-        """The end, in Unix seconds, of a time in which this store may have been a copy; None without one.
+        """The end, in Unix seconds, of a period in which this store may have been a backup; None without one.
 
         A restored store has the believed time of its backup, and looks like a store without a server since
         then. The original store may have released the epochs that closed in between. If the clock is behind
-        at first, the gap shows only when it is corrected: a jump ahead counts as such a time.
+        at first, the gap shows only when the clock is corrected. So a jump ahead counts as such a period,
+        too.
         """
         with self._lock:
             return self._unsure_until
@@ -91,8 +93,8 @@ class EpochClock:
         """Take over the time that other workers believed, and store the time that this worker believes.
 
         `is_empty` says that no report is counted yet. Then there is nothing to close, and the machine's time
-        is used as it is, because many machines do not know the time when they start. Raises `StoreError` when
-        the store cannot be read or written; the believed time still goes on.
+        is used as it is, because many machines start with a wrong time. Raises `StoreError` when the store
+        cannot be read or written; the believed time still goes on.
         """
         now = self._clock.time()
         reached = self._reached(now)  # in a worker that has just started, the machine's time

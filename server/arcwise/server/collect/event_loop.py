@@ -1,7 +1,7 @@
-"""Savings for the event loop: turns, awaitables that start immediately, and requests that bypass ASGI.
+"""Means to save time of the event loop: turns, awaitables that start immediately, requests that bypass ASGI.
 
 In each pass of the loop only a few of the waiting requests begin, so that reports go on. A call that never
-waits needs no deadline. For a fully received request, a task, the messages of ASGI and uvicorn's way of
+waits needs no deadline. Fully received requests bypass ASGI: a task, ASGI's messages and uvicorn's way of
 writing an answer would cost as much as everything else that a report needs.
 """
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     Done = Callable[[ASGIApp], object]
-    """Called on the event loop with the answer, which may be `Ready`."""
+    """A function that is called on the event loop with the answer, which may be `Ready`."""
 
 IS_GONE = "arcwise.is_gone"
 """Key in a request's scope: a function that says whether its connection has ended."""
 
 _GONE_AT_ONCE = 64
-"""Requests that may leave the line in one pass because their connections have ended."""
+"""Most requests that leave the line in one pass because their connections have ended."""
 
 
 class Turns:
@@ -51,7 +51,7 @@ class Turns:
     async def wait(self, scope: Scope) -> bool:
         """Return True when it is this request's turn to begin, False when its connection has ended."""
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # no turn is running, or only in a loop that has ended, as in tests
+        if self._loop is not loop:  # no turn is running, except in a loop that has ended, as in tests
             self._loop = loop
             self._line.clear()
             self._then(loop)
@@ -92,11 +92,11 @@ _Result = TypeVar("_Result")
 
 
 class Eager(Generic[_Result]):
-    """An awaitable that has already run to its first wait; await it to continue from there.
+    """An awaitable that has already run to its first wait; await it to continue after that.
 
     Make it in the task that will await it. An exception raised before the first wait is raised here. A timer
-    costs several microseconds of event loop, and a request that came in one piece never waits: `is_done` says
-    whether a timer is needed.
+    costs the event loop several microseconds, and a request that came in one piece never waits. `is_done`
+    says whether a timer is needed.
     """
 
     def __init__(self, awaitable: Awaitable[_Result]) -> None:
@@ -109,7 +109,7 @@ class Eager(Generic[_Result]):
 
     @property
     def is_done(self) -> bool:
-        """Whether it ended without waiting."""
+        """Whether the awaitable ended without waiting."""
         return bool(self._result)
 
     def __await__(self) -> Generator[Any, None, _Result]:
@@ -153,6 +153,6 @@ class Ready:
         self.content = content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the answer; the fields are copied, since middleware adds to them."""
+        """Send the answer, with a copy of the fields, because middleware adds to them."""
         await send({"type": "http.response.start", "status": int(self.status), "headers": [*self.fields]})
         await send({"type": "http.response.body", "body": self.content})

@@ -54,8 +54,8 @@ _LOGGER = logging.getLogger("arcwise.server")
 class Gateway:
     """Opens encrypted requests, hands their reports to `Ingest`, and encrypts its answers.
 
-    Replaced keys expire by `clock`. Raises `StoreError` when the file of keys that `settings` name cannot be
-    read.
+    `clock` decides when replaced keys expire. Raises `StoreError` when the file of keys in `settings` cannot
+    be read.
     """
 
     def __init__(self, ingest: Ingest, clock: Clock, settings: Settings) -> None:
@@ -92,7 +92,7 @@ class Gateway:
         answered: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
 
         def done(answer: ASGIApp) -> None:
-            if not answered.done():  # it is done if the request was cancelled: its sender is gone
+            if not answered.done():  # it is done if the request was cancelled because its sender is gone
                 answered.set_result(answer)
 
         try:
@@ -115,13 +115,13 @@ class Gateway:
             self._take(scope, body, done)
 
     def _admit(self, scope: Scope) -> None:
-        """Refuse requests of another type, and rate-limit strangers; relays limit their own senders."""
+        """Refuse requests of other media types, and rate-limit all senders but relays, which limit theirs."""
         if exact_address_of(scope) not in self._relays:
             self._ingest.gate.slow_down_address(scope)
         _check_type(scope)
 
     def _take(self, scope: Scope, body: bytes, done: Done) -> None:
-        """Hand on the report in an encapsulated request."""
+        """Hand the report in an encapsulated request to `Ingest`."""
         try:
             opened = self._open(body)
         except Exception as error:
@@ -139,7 +139,7 @@ class Gateway:
             problem = Problem(404, "not-found", "Through a relay, only reports can be sent.")
             settle(self._ingest.refusal(problem, body))
             return
-        # As if the report had come directly, from an unknown sender.
+        # The report is treated as if it had come directly from an unknown sender.
         inside: dict[str, Any] = {
             "type": "http",
             "method": "POST",

@@ -1,7 +1,7 @@
 """The file of a gateway's private keys: outside the store, so that its backups cannot open recorded requests.
 
 JSON, the newest key first: ``{"keys": [{"key_id": 1, "private_key": HEX, "until": null}]}``. A replaced key
-opens requests until its time, in Unix seconds, so that apps that ship with it can go on.
+opens requests until the Unix time in `until`, so that apps that ship with this key can go on.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class GatewayKeyFile:
         return key
 
     def rotate(self, now: float, *, keep_seconds: float) -> GatewayKey:
-        """Put a new key first, and return it; the key before opens requests for `keep_seconds` more.
+        """Put a new key first, and return it; the previous key opens requests for `keep_seconds` more.
 
         Expired keys are dropped; raises as `read` and `make` do.
         """
@@ -121,7 +121,7 @@ class GatewayKeyFile:
     def _alone(self) -> Iterator[None]:
         """Keep other processes from changing the file, where the system has such locks.
 
-        The lock is on a permanent file next to it, because the file of keys itself is replaced.
+        The lock is on a permanent file next to the file of keys, because the file of keys itself is replaced.
         """
         try:
             descriptor = os.open(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

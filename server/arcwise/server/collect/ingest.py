@@ -1,7 +1,7 @@
 """POST /v1/tasks/{task_id}/reports: a plain ASGI endpoint inside the FastAPI app.
 
 This is the hot path of the server. FastAPI's own handler, with its dependency injection and response models,
-costs three times as much as all of this together.
+costs three times as much as this whole endpoint.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def task_in_end(path: str) -> str | None:
 
 
 class _Rules(NamedTuple):
-    """The conditions on a batch of a task, worked out once per task."""
+    """The conditions that a batch of a task must meet, worked out once per task."""
 
     task: Task
     codes: int
@@ -76,7 +76,8 @@ class Ingest:
     """Reads a batch, checks it against its task, hands it to the writer, and answers when it is durable.
 
     204: the batch is counted, now or earlier. Every other answer is a problem document, and nothing is
-    stored. Only after a failure of the store this is not always known; the same batch still counts only once.
+    stored. After a failure of the store it is not always known whether the batch was stored; it still counts
+    only once.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class Ingest:
     ) -> None:
         self._catalogue = catalogue
         self._clock = clock
-        self._turns = Turns(lambda: self.waiting > 0, at_once=8, pause=0.005)  # some 100 us each
+        self._turns = Turns(lambda: self.waiting > 0, at_once=8, pause=0.005)  # each takes 100 us
         self.gate = gate
         self._metrics = metrics
         self._releasing = Releasing.of(settings)
@@ -115,7 +116,7 @@ class Ingest:
 
     @property
     def waiting_bytes(self) -> int:
-        """Memory that these batches take, at most `max_waiting_bytes`."""
+        """Memory that the batches waiting for the store take, at most `max_waiting_bytes`."""
         return self._writer.waiting_bytes if self._writer else 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -152,7 +153,7 @@ class Ingest:
             if isinstance(outcome, Exception) and outcome is not problem:
                 raise outcome  # the server logs it
         finally:
-            del outcome  # or the error and this frame would keep each other and the body until a collection
+            del outcome  # else the error and this frame would keep each other until a collection
 
     def taker(self, scope: Scope) -> Taker | None:
         """Return the function that takes a fully received report; None if the request is not a report."""
@@ -160,7 +161,7 @@ class Ingest:
         return None if task_id is None else partial(self.take, task_id)
 
     def take(self, task_id: str, scope: Scope, body: bytes, done: Done) -> None:
-        """Take a report with its body, without a task of its own; see `Taker`."""
+        """Take a report with its body, without an asyncio task of its own; see `Taker`."""
         try:
             self._admit(task_id, scope)
             self.bodies.check_size(len(body))
@@ -169,9 +170,9 @@ class Ingest:
             done(self.refusal(error, body))
 
     def refusal(self, error: Exception, body: bytes) -> ASGIApp:
-        """Return an app that answers a refused request: in turn, unless a large body would have to wait."""
+        """Return an app that answers a refused request: in turn, unless a large body would stay in memory."""
         if isinstance(error, Problem):
-            error = error.with_traceback(None)  # its frames hold the bytes that were read
+            error = error.with_traceback(None)  # its frames would keep the bytes that were read
         return partial(self._answer_in_turn if len(body) <= SMALL_BODY else self.answer, error)
 
     async def _answer_in_turn(self, error: Exception, scope: Scope, receive: Receive, send: Send) -> None:
@@ -204,7 +205,8 @@ class Ingest:
         if task_id in self._catalogue.closed:
             raise Problem(410, "task-closed", "The task is closed; its reports are not counted any more.")
         now = self._clock.now()
-        # The believed time is never later than the clock and costs more, so it is read only if it matters.
+        # The believed time is never later than the clock, and reading it costs more, so it is read only if
+        # needed.
         if batch.epoch < rules.lateness.first_open(now) and (
             batch.epoch < rules.lateness.first_open(self._clock.believed())
         ):
@@ -266,5 +268,5 @@ def _epoch_closed() -> Problem:
 
 def _largest(packed: bytes, packed_as: np.dtype[Any]) -> int:
     if packed_as.itemsize == 1 and len(packed) <= _FEW:
-        return max(packed)  # quicker than numpy for a few bytes
+        return max(packed)  # this is quicker than numpy for a few bytes
     return int(np.frombuffer(packed, packed_as).max())

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _MAX_KEPT = 256
 _MAX_KEPT_BYTES = 32 << 20
-"""Limits on the answers that are kept besides each task's own, over all tasks: readers can ask any number."""
+"""Limits on the answers of all tasks, besides each task's plain estimate: readers can ask any question."""
 
 
 class Cached(NamedTuple):
     """The answer to a question, as the cache keeps it.
 
-    `revision` holds the `Store.revision` of each task in the question, from before its counts were read, or
+    `revision` holds the `Store.revision` of each task in the question, read before the task's counts, or
     `Store.decided` for a task that shows only closed epochs. `digest` identifies the content of the answer,
     and `body` is its JSON, None until somebody needs it. `seconds` is its computing time, and `made` the time
     of the computation, by a monotonic clock.
@@ -79,7 +79,8 @@ class Cache:
 def digest_of(secret: bytes, parts: Sequence[Part], counts: IntArray, *, live: bool) -> bytes:
     """Return a 32-byte digest of the content of an answer: its parts and their counts, shape (parts, K).
 
-    It is keyed. Otherwise a tag would let readers test guesses of the counts: a report has only K values.
+    The digest is keyed. Without a key, readers could test guesses of the counts by the tag, because a report
+    has only K values.
     """
     shown = repr((live, [(part.span, part.withheld, part.across) for part in parts])).encode()
     digest = blake2b(shown, key=secret, digest_size=32)

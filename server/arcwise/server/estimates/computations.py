@@ -72,7 +72,7 @@ def picture(document: Mapping[str, Any], form: str) -> bytes:
 
 
 _VALUES = {"mean", "direction"}
-"""Fields of a comparison, one of which is there whenever it has numbers."""
+"""Fields of a comparison: it has at least one of them if it has numbers."""
 
 
 def _result(document: Mapping[str, Any]) -> Any:

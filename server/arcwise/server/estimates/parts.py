@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from arcwise.tasks import Task
 
 MAX_POINTS = 400
-"""Points of a series, a year of days: up to a second of a core."""
+"""Most points of a series: a year of days, which takes up to a second of a core."""
 
 _MAX_COUNTS = 1 << 22
-"""Counts of a series, one for each code of each point: 32 MB to read, send to a process and estimate."""
+"""Most counts of a series, one for each code of each point: 32 MB to read, send to a process and estimate."""
 
 
 _MAX_WHOLE_POINTS = 60
 _MAX_WHOLE_COUNTS = 20_000
-"""Limits on points with reports, and on counts in them, of a series that takes a whole estimate for each
-point: together some fifteen seconds of a core at most."""
+"""Limits of a series with a whole estimate for each point: on the points with reports, and on their counts.
+Such a series takes some fifteen seconds of a core at most."""
 
 
 class Part(NamedTuple):
@@ -54,7 +54,7 @@ def in_whole_blocks(
 ) -> dict[int, int]:
     """Return the reports of the epochs whose whole block lies below epoch `before`; see `parts_of`.
 
-    A block that grew from one released epoch to the next would reveal each of them.
+    A block that grew with each released epoch would reveal the counts of single epochs.
     """
     size, anchor = block_size(task, least, days)
     whole = anchor + (before - anchor) // size * size
@@ -71,7 +71,7 @@ def epochs_needed(task: Task, span: Span | None, days: int) -> Span:
 def parts_of(  # noqa: PLR0917
     task: Task, reports: Mapping[int, int], span: Span | None, every: Every, least: int, days: int = 1
 ) -> list[Part]:
-    """Return the parts of an answer, from the number of reports of each epoch alone.
+    """Return the parts of an answer; this needs only the number of reports of each epoch.
 
     `every` is the length of a point in epochs or months, or 0 for a single estimate. Everything shown, and
     the difference of any two things shown, has at least `least` reports. If `least` is above 1, epochs are

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["estimate", "series", "difference", "fit", "plan"]
 
 MAX_SHARES: Final = 20
-"""Most shares in a question: each takes some milliseconds of a core, at every point of a series."""
+"""Most shares in a question: each share takes some milliseconds of a core, at every point of a series."""
 
 _TIME = "a date (2026-11-01), a time (2026-11-01T06:00Z, UTC unless it has an offset) or an epoch's number"
 
@@ -38,7 +38,7 @@ class Question(NamedTuple):
     A `span` of None covers all epochs. `every` is the length of a point of a series, and `other_id` and
     `other_span` name the other reports of a difference; in other questions they are 0, "" and None.
     `half_width` is the half-width that a plan wants for the interval of the mean or the direction.
-    `quantiles` and `simultaneous` are options of `series`, the others those of `estimate`.
+    `quantiles` and `simultaneous` are options of `series`; all other options are options of `estimate`.
     """
 
     task_id: str
@@ -178,7 +178,7 @@ def read_question(
     names = KINDS[kind]
     given: dict[str, str] = {}
     shares: list[str] = []
-    # Unknown parameters are refused: a mistyped range must not be taken for all epochs.
+    # Unknown parameters are refused: a range with a mistyped name must not be taken for all epochs.
     for name, text in query:
         if name in also:
             continue
@@ -326,7 +326,7 @@ class _Reader:
             except ParameterError:
                 raise _invalid(
                     f"share must be LOW:HIGH, two numbers. LOW must be smaller than HIGH or, on a circle, "
-                    f"different from it; between them must be values of the domain {self._task.domain}."
+                    f"different from HIGH. The domain {self._task.domain} must have values between the two."
                 ) from None
             found[ends] = None  # type: ignore[index]
         return tuple(found)
@@ -336,7 +336,7 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def _number(text: str) -> float | None:
-    """Return a finite number; None for anything else."""
+    """Return the finite number that a text holds; None for any other text."""
     try:
         number = float(text) + 0.0  # turns -0 into 0
     except ValueError:

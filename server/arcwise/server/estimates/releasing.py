@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Lateness(NamedTuple):
     """The time after an epoch of a task in which its batches are still accepted.
 
-    It is either `seconds`, which the task states, or whole `epochs`; the other one is 0.
+    It is either `seconds`, which the task states, or whole `epochs`; the unused field is 0.
     """
 
     task: Task
@@ -48,7 +48,7 @@ class Releasing(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> Releasing:
-        """Return the releasing that some settings ask for."""
+        """Return the `Releasing` that settings ask for."""
         return cls(settings.release, settings.retention_days)
 
     def is_live(self, task: Task) -> bool:
@@ -67,9 +67,10 @@ class Releasing(NamedTuple):
 
 
 def released_records(store: Store) -> Generator[Record, None, None]:
-    """Yield the records of an export of released epochs: their counts, of sources and server together.
+    """Yield the records of an export of released epochs: the counts of sources and of the server, added up.
 
-    Epochs that the last server showed together, by its `min_reports`, are under the first of them.
+    Epochs that the last server showed together because of its `min_reports` are added up under the first
+    epoch.
     """
     least, days = store.recall("min_reports") or 0, store.recall("min_reports_days") or 1
     with closing(store.export(ids=False)) as records:
@@ -97,7 +98,7 @@ def released_records(store: Store) -> Generator[Record, None, None]:
 
 @lru_cache(maxsize=16)  # `arcwise serve` checks before it listens, and the app when it starts
 def check_statement(task: Task, called: str = "") -> None:
-    """Raise `CertificateError` when a task has a central statement that is not true.
+    """Raise `CertificateError` if a task's central statement is not true.
 
     This takes 20 ms, or seconds for several releases. See `check_promise` for `called`.
     """
@@ -122,7 +123,7 @@ def check_new(store: Store, tasks: Iterable[Task]) -> None:
 
 
 def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record, None, None]:
-    """Yield the records of a merge into a store, after checking each new task like one sent over HTTP.
+    """Yield the records of a merge into a store, after checking each new task like a task sent over HTTP.
 
     Raises `CertificateError` when a central statement is not true, and `ParameterError` when a new open task
     has the name of an open task of the store.
@@ -135,8 +136,9 @@ def checked_records(store: Store, records: Iterable[Record]) -> Generator[Record
             check_statement(record.task)
             if record.closed is None and (other := taken.get(record.task.name)):
                 raise ParameterError(
-                    f"tasks {other} here and {record.task.id} there are open and have the same name: close "
-                    "one of them first, with POST /v1/tasks/ID/close or on the operator page. Nothing was "
+                    f"task {other} of this store and task {record.task.id} of the other store are open and "
+                    "have the same name: close one of them first, with POST /v1/tasks/ID/close or on the "
+                    "operator page. Nothing was "
                     "merged"
                 )
         yield record

@@ -14,7 +14,7 @@ from arcwise.analysis.tidy import COLUMNS, tidy_rows
 from arcwise.server.problems import Problem
 
 MEDIA_TYPES = {"json": "application/json", "csv": "text/csv", "msgpack": "application/msgpack"}
-"""Representations by name; the first one is sent if any is accepted."""
+"""Representations by name; the first one is sent if the reader accepts any representation."""
 
 _ALIASES = {"application/x-msgpack": "msgpack", "application/vnd.msgpack": "msgpack"}
 
@@ -35,7 +35,7 @@ def negotiate(accept: str | None) -> str:
             if name.strip() == "q":
                 quality = _quality(value.strip())
         liked[media_type] = max(quality, liked.get(media_type, 0.0))
-    best = max(MEDIA_TYPES, key=lambda form: _liking(form, liked))  # the first among equals
+    best = max(MEDIA_TYPES, key=lambda form: _liking(form, liked))  # the first of equally preferred ones
     if _liking(best, liked) <= 0.0:
         raise Problem(
             406,

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PAGE_AGE = 10.0
-"""Seconds for which a page shows an answer again, even if there are new reports; see `document`."""
+"""Least seconds for which a page shows the same answer, even if there are new reports; see `document`."""
 
 _PAGE_TIMES = 20.0
-"""Factor on its computing time for which a page shows an answer: pages take a twentieth of a core at most."""
+"""A page shows an answer for this many times its computing time: pages take a twentieth of a core at most."""
 
 _MAX_WAITING = 64
 _LOOKS = 5
@@ -50,7 +50,7 @@ _WARM_SECONDS = 1.0
 
 
 class Answer(NamedTuple):
-    """An entity tag and the body that it names, or None if the reader already has the body."""
+    """An entity tag, and the body that the tag names; the body is None if the reader already has it."""
 
     tag: str
     body: bytes | None
@@ -71,9 +71,9 @@ class Shown(NamedTuple):
 class Estimates:
     """Computes estimates on its own thread and keeps the last one of each task.
 
-    There is only one thread, because an estimate takes a good part of a second of a core, and readers must
-    not take the cores from devices that report. An estimate depends on the counts alone and is computed again
-    when they change. Readers can ask any number of other questions, so only a few of their answers are kept.
+    There is only one thread: an estimate takes a good part of a second of a core, and readers must not take
+    the cores away from reports. An estimate depends on the counts alone and is computed again when they
+    change. Readers can ask any number of other questions, so only a few of their answers are kept.
 
     Every estimate or point that is shown, and the difference of any two of them, has at least `min_reports`
     reports; blocks of `min_reports_days` days with fewer are withheld (`blocks_of`). If `is_live` is false
@@ -108,7 +108,7 @@ class Estimates:
         self._cache = Cache()
 
     def start(self) -> None:
-        """Get ready, on the event loop; before this, and after `close`, every estimate gets 503."""
+        """Begin to answer questions, on the event loop; before this, and after `close`, readers get 503."""
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="arcwise-estimates")
         if self._worker is not None:
             asyncio.get_running_loop().call_later(_WARM_SECONDS, self._warm, self._worker)
@@ -148,7 +148,7 @@ class Estimates:
         """
 
         def computed() -> tuple[str, dict[str, Any]]:
-            # Look again: if ten pages wait, the first one's turn computes the answer for all.
+            # Look again: if ten pages wait, the turn of the first page computes the answer for all ten.
             kept = self._fresh(question, max_age) or self._current(task, question, None, other)
             return self._opened(question, kept)
 
@@ -160,9 +160,9 @@ class Estimates:
         return tag_of(kept.digest, question, "json", self._min_reports), json.loads(kept.body)
 
     def _fresh(self, question: Question, max_age: float) -> Cached | None:
-        """Return the cached answer to a question if it has a body and is young enough for a page."""
+        """Return the cached answer to a question, if it has a body and is recent enough for a page."""
         kept = self._cache.get(question) if max_age > 0 else None
-        if kept is None or kept.body is None or not kept.revision[0]:  # without reports it is cheap
+        if kept is None or kept.body is None or not kept.revision[0]:  # an answer without reports is cheap
             return None
         age = time.monotonic() - kept.made
         return kept if age < max(max_age, _PAGE_TIMES * kept.seconds) else None
@@ -170,8 +170,9 @@ class Estimates:
     async def run(self, compute: Callable[[], Result], reader: str = "") -> Result:
         """Call a function on the thread of estimates when its reader's turn comes, and return its result.
 
-        Raises a 503 `Problem` when the function cannot read the store or this reader has too many questions
-        waiting. Also when too many wait in all and no other reader has more of them.
+        Raises a 503 `Problem` when the function cannot read the store, or too many questions of this reader
+        wait. The same happens when too many questions of all readers wait, and no other reader has more of
+        them.
         """
         if self._executor is None:
             raise store_busy("The server is not running.")
@@ -246,10 +247,10 @@ class Estimates:
     def _look(self, store: Store, task: Task, span: Span | None, every: Any) -> Shown:
         """Return the counts that readers may see, if no source is replaced or dropped meanwhile.
 
-        The counts are read after the numbers of reports: an epoch with enough reports by then could have too
-        few left in its counts.
+        The counts are read after the numbers of reports. If a source were replaced in between, an epoch that
+        had enough reports could have too few in its counts.
         """
-        # Decided by the numbers of reports, so that no counts are read of epochs that are not shown.
+        # The numbers of reports decide which epochs are shown; the counts of other epochs are not read.
         is_live = self._is_live(task)
         needed = epochs_needed(task, span, self._days)
         if is_live:

@@ -30,7 +30,7 @@ _NICE = 10
 
 
 class WorkerProcess:
-    """One process for estimates, started by `warm` or the first estimate, and again after it has died.
+    """One process for estimates. `warm` or an estimate starts it, also after it died.
 
     It is spawned, not forked: a fork would inherit locks held by threads that do not exist in it.
     """
@@ -41,7 +41,7 @@ class WorkerProcess:
         self._pipe: tuple[Connection, Connection] | None = None
 
     def warm(self) -> None:
-        """Start the process and preload the code of estimates, most of a second; returns immediately."""
+        """Start the process, which loads the code of estimates for most of a second; return immediately."""
         if self._pool is None:
             with suppress(OSError, BrokenProcessPool):  # the first estimate will report it
                 self._warming = self._submit(_warm)
@@ -87,7 +87,7 @@ class WorkerProcess:
         warming, self._warming = self._warming, None
         pipe, self._pipe = self._pipe, None
         if pipe is not None and warming is not None and not warming.done():
-            pipe[1].close()  # the process notices
+            pipe[1].close()  # the process notices this, and ends
         if pool is not None:
             pool.shutdown(cancel_futures=True)
         for end in pipe or ():

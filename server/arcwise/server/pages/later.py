@@ -32,16 +32,16 @@ _OLD_SECONDS = 120.0
 """Seconds that an outdated result is still shown; open pages ask much more often."""
 
 _BUSY = "estimates-busy"
-"""The kind of a problem that passes by itself."""
+"""The kind of a problem that goes away by itself."""
 
 _MAX_LARGE = 64
-"""Results of some 100 kB each; those of tasks with a thousand codes are larger."""
+"""Most large results that are kept: they have some 100 kB each, or more for tasks with a thousand codes."""
 
 _MAX_KEPT = 1024
 
 _MAX_WAITING = 256
 _MAX_OF_READER = 64
-"""Waiting results of one reader: enough for the cards of one overview, and more."""
+"""Most waiting results of one reader: more than the cards of one overview need."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -76,7 +76,7 @@ class _Kept:
         return now - self.made < least + for_longer
 
     def is_brief(self, wanted: Wanted) -> bool:
-        """Return whether a page waits for something newer."""
+        """Return whether a page waits briefly for a newer result."""
         return self.problem is not None or wanted.is_empty(self.value)
 
 
@@ -91,7 +91,7 @@ class _Waiting:
 
 
 class Later:
-    """Computes the results that pages want, one after the other, and keeps the last of each.
+    """Computes the results that pages want, one after the other, and keeps the last result for each key.
 
     `now` is a clock in seconds that never goes back.
     """
@@ -109,8 +109,8 @@ class Later:
     async def get(self, wanted: Sequence[Wanted], seconds: float, reader: str = "") -> list[Any]:
         """Return the results, with None in place of each that is still missing after `seconds`.
 
-        The results of one `reader` wait for one another; the first result of each other reader is computed in
-        between. Raises the `Problem` of a result that could not be computed.
+        The results of one `reader` are computed one after the other, in turns with the results of other
+        readers. Raises the `Problem` of a result that could not be computed.
         """
         now = self._now()
         events = []
@@ -172,13 +172,13 @@ class Later:
             if self._worker is None or self._worker.done():
                 self._worker = asyncio.create_task(self._work(), name="arcwise-pages")
         elif waiting.reader != reader and waiting in self._heap:
-            # A reader who shares a result with a busy reader does not wait as long as that one.
+            # A reader who shares a result with a busy reader does not wait as long as the busy reader.
             waiting.turn = min(waiting.turn, self._shares.turn(reader))
             heapq.heapify(self._heap)
         return waiting
 
     def _has_room(self, reader: str) -> bool:
-        """Return whether one more result may wait; in a full line the last of the longest makes room."""
+        """Return whether a result may wait, too; in a full line, the busiest reader's last one makes room."""
         if len(self._waiting) < _MAX_WAITING:
             return True
         longest, most = self._of_reader.most_common(1)[0]
@@ -214,7 +214,8 @@ class Later:
                 problem = internal_error()
                 _log.exception("the figures of a page could not be computed")
             took = self._now() - began
-            if problem is None or problem.kind != _BUSY:  # if busy, the old result stays and pages ask again
+            # If the server is busy, the old result stays and pages ask again.
+            if problem is None or problem.kind != _BUSY:
                 self._keep(key, _Kept(value, problem, waiting.rank == 0, self._now(), took))
             self._forget(waiting)
 

@@ -55,7 +55,7 @@ _CORRECTED = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABL
 """Statuses of problems that the sender of a form can correct: the form is shown again."""
 
 _FORM_BYTES = 3 * MAX_TASK_BYTES + 1024
-"""Limit for a task in a form, where a character can take three bytes."""
+"""Limit for a form with a task: in a form, a character can take three bytes."""
 
 
 class OperatorPages:
@@ -99,7 +99,7 @@ class OperatorPages:
         return endpoint
 
     async def make_key(self, request: Request) -> Response:
-        """Make a key and show it, this one time."""
+        """Make a key and show it; it is never shown again."""
 
         async def change(actor: Actor, form: dict[str, list[str]]) -> Response:
             tasks = [task_id for task_id in form.get("tasks", []) if task_id] or None

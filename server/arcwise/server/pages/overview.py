@@ -39,11 +39,11 @@ REFRESH = 10
 """Seconds until a page requests itself again."""
 
 SOON = 0.3
-"""The same for an incomplete page; the script doubles them each time until the page is complete."""
+"""Seconds until an incomplete page requests itself again; the script doubles them each time."""
 
 _MOST_CODES = 300
 _FIT_SECONDS = 3600.0
-"""Least time between two tests of a task with at most `_MOST_CODES` codes, since a test takes a second."""
+"""Least seconds between two tests of a task with at most `_MOST_CODES` codes, since a test takes a second."""
 
 _MAX_QUERY = 200
 _LEAST_OF_ID = 6
@@ -69,7 +69,7 @@ async def show_overview(runtime: Runtime, request: Request) -> Response:
     tasks = [runtime.catalogue.tasks[task_id] for task_id in viewer.readable(runtime)]
     query = request.query_params.get("q", "")[:_MAX_QUERY].strip()
     found = [task for task in tasks if _matches(task, query)]
-    found.sort(key=lambda task: task.id in runtime.catalogue.closed)  # stable: open ones first
+    found.sort(key=lambda task: task.id in runtime.catalogue.closed)  # a stable sort: open tasks come first
     number, pages = page_number(request, len(found), _PER_PAGE)
     shown = found[(number - 1) * _PER_PAGE : number * _PER_PAGE]
     known: list[_Known | None] = await later.get(
@@ -185,9 +185,9 @@ class State(NamedTuple):
 
 
 def wanted_fit(runtime: Runtime, task: Task, asked: Question | None = None, **given: Any) -> Wanted:
-    """Return the fit test of a task as pages want it, by default a test of all reports.
+    """Return the request of a page for the fit test of a task, by default a test of all reports.
 
-    The result is an entity tag and the test's JSON object.
+    Its result is an entity tag and the test's JSON object.
     """
     question = asked or Question(task.id, "fit")
 

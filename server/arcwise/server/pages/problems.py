@@ -25,7 +25,7 @@ async def problem_page(runtime: Runtime, request: Request, problem: Problem) -> 
     """Return the page of a problem, or None for programs, which get its document.
 
     Readers who must log in to see a page get the login form. Readers with too many waiting pages get the
-    document, too.
+    document, as programs do.
     """
     if wants_page(request):
         with suppress(Problem):

@@ -41,7 +41,7 @@ _KEPT = "private, no-cache"
 _YEAR = "public, max-age=31536000, immutable"
 _VARY = "Accept, Accept-Encoding, Authorization, Cookie"
 _MAX_MADE = 32
-"""Rendered pages that are kept: if ten readers look at a page, it is rendered once."""
+"""Most rendered pages that are kept: if ten readers look at a page, it is rendered once."""
 
 _LEAST_PACKED = 1_000
 """Bytes below which compression saves nothing."""
@@ -51,7 +51,7 @@ _LEAST_PACKED = 1_000
 def _templates() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
-        autoescape=True,  # also text that people wrote into tasks and keys
+        autoescape=True,  # text that people wrote into tasks and keys is escaped, too
         undefined=StrictUndefined,
         auto_reload=False,  # compiled once
         trim_blocks=True,
@@ -63,7 +63,7 @@ def _templates() -> Environment:
 
 
 def page_tag(*parts: object) -> str:
-    """Return the entity tag of a page that is made from these parts only."""
+    """Return the entity tag of a page that depends only on these parts."""
     what = repr((parts, __version__, [each.url for each in assets().values()]))
     return f'W/"{blake2b(what.encode(), digest_size=12).hexdigest()}"'
 
@@ -138,9 +138,9 @@ class Pages:
         """Return a page as a response, made from a file in ``templates/``.
 
         `make` is the mapping that the template shows, or a function that returns it; the function and the
-        template run on a thread. `tag` is the entity tag of everything that the page shows: readers that have
-        it get 304, and others get the page that was already made for this tag, if it is kept. A `secret` page
-        shows a secret, so it is neither cached nor compressed.
+        template run on a thread. `tag` is the entity tag of everything that the page shows: readers that
+        already have this tag get 304, and others get the page that was already made for the tag, if it is
+        kept. A `secret` page shows a secret, so it is neither cached nor compressed.
 
         Raises a 503 `Problem` when too many pages of the `reader` wait; the default `reader` is the address.
         A `secret` page never raises it, because its secret is already made and is shown only once.
@@ -181,7 +181,7 @@ class Pages:
 
 
 def asset(request: Request) -> Response | None:
-    """Return a file that pages link, or None if the URL names none."""
+    """Return the file that a URL of a link in pages names, or None if there is no such file."""
     found = next((each for each in assets().values() if each.url == request.url.path), None)
     if found is None:
         return None

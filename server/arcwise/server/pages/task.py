@@ -60,7 +60,7 @@ _FIELDS = (*_RANGE, "against_from", "against_to", "half_width")
 """Fields of the forms on every page of a task."""
 
 _HEAD = ("n", "withheld", "epochs")
-"""Keys of a document that its result does not have."""
+"""Keys that the document has but the result that is made from it does not."""
 
 _MAX_OTHERS = 500
 _PLAN_LEVEL = 0.95
@@ -245,9 +245,9 @@ class TaskPages:
         wanted: Callable[[], Wanted],
         shown: Callable[[Any, str], dict[str, Any]],
     ) -> Response:
-        """Return the page with the answer to a form, or with the error in the form.
+        """Return a page with the answer to its form, or with the error in the form.
 
-        `shown` gets the answer, None while it is computed, and the error, "" without one.
+        `shown` receives the answer (None while it is computed) and the error ("" if there is no error).
         """
         answer, trouble = None, ""
         try:
@@ -360,7 +360,7 @@ def _form(request: Request, names: Iterable[str]) -> dict[str, str]:
 
 
 def _offered(task: Task) -> dict[str, str]:
-    """Return the point lengths that suit a task, with their words."""
+    """Return the point lengths that suit a task, each with its name for people."""
     seconds = task.epoch_seconds
     offered = {} if seconds == 86_400 else {"epoch": f"an epoch ({duration_words(seconds)})"}
     if 86_400 % seconds == 0:
@@ -371,7 +371,7 @@ def _offered(task: Task) -> dict[str, str]:
 
 
 def _steps(task: Task, chosen: str) -> list[str]:
-    """Return the chosen point length, or else the lengths to try until one is long enough."""
+    """Return the chosen point length alone; without a choice, the lengths to try until one is long enough."""
     if chosen:
         return [chosen]
     offered = [step for step in _offered(task) if step != "epoch"]
@@ -498,7 +498,7 @@ def _of_estimate(estimate: Estimate) -> dict[str, Any]:
 
 
 def _narrower(estimate: Estimate) -> dict[str, str]:
-    """Return the planner's example: half the half-width of the interval now."""
+    """Return the planner's example: half of the present interval's half-width."""
     about = estimate.mean or estimate.direction
     ends = None if about is None else about.ends()
     if ends is None:

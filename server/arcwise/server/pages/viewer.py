@@ -18,7 +18,7 @@ class Viewer(NamedTuple):
 
     `session` says whether they logged in and so can log out, `operates` whether they may see the operator
     page, and `writes` whether they may change something there. `logs_in` says whether they see the page
-    without a key where a key would show more. Their results are computed in the share of `reader`.
+    without a key, and a key would show more. Their results use the share of computing time of `reader`.
     """
 
     actor: Actor
@@ -36,7 +36,7 @@ class Viewer(NamedTuple):
     def readable(self, runtime: Runtime) -> list[str]:
         """Return the ids of the tasks that the viewer may see.
 
-        Raises a 403 `Problem` when their key reads nothing at all.
+        Raises a 403 `Problem` when the viewer's key may not read any task.
         """
         if self.actor.key is not None:
             require(self.actor, "read", (self.actor.key.tasks or (None,))[0])

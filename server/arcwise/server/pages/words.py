@@ -42,7 +42,7 @@ class Figure(NamedTuple):
 
 
 _FIRST = ("mean", "standard_deviation")
-"""The values that come first; the others keep their order."""
+"""The values that come first; all other values keep their order."""
 
 _LABELS = {"direction": "mean direction"}
 """Labels of values that differ from their field names."""
@@ -57,12 +57,12 @@ _MEANINGS = {
 
 
 def figures_of(result: Shares, unit: str | None) -> list[Figure]:
-    """Return every number with an interval in an estimate, a point of a series or a comparison."""
+    """Return every number that has an interval in an estimate, a point of a series or a comparison."""
     return [_figure(name, value, unit) for name, value in _values(result)]
 
 
 def _values(result: Shares) -> list[tuple[str, Value]]:
-    """Return the values of a result by their names in `tidy_rows`, without those of `cdf`."""
+    """Return the values of a result by their names in `tidy_rows`, without the values of `cdf`."""
     found = [(name, part) for name, part in vars(result).items() if isinstance(part, Value)]
     found.sort(key=lambda pair: pair[0] not in _FIRST)
     for family in ("quantile", "share", "bin"):
@@ -87,7 +87,7 @@ def notes_of(result: Shares) -> list[str]:
 
 
 def origin_words(quantiles: Mapping[str, Value], unit: str | None) -> str:
-    """Return where quantiles of a circle are counted from, according to their notes; "" on an interval."""
+    """Return the words that say where quantiles of a circle are counted from; "" on an interval."""
     notes = (note for value in quantiles.values() for note in value.notes)
     found = next((note for note in notes if note.startswith("counted upwards from ")), "")
     return found and found + spaced(unit)
@@ -146,7 +146,8 @@ def asked_words(task: Task) -> dict[str, Any]:
     when batches are accepted, and is "" where the server's settings decide. `readers` maps each kind of
     reader to the guarantee against it, if the task makes a promise to readers of released counts.
     `certificate` is the statement that was proved. `ratio` is the exact largest ratio of two weights and
-    `delta` the exact delta, both as fractions; `ratio` is "" without a ratio, and `delta` for pure epsilon.
+    `delta` the exact delta, both as fractions; `ratio` is "" if the certificate has no ratio, and `delta` is
+    "" for pure epsilon.
     """
     mechanism = task.mechanism
     certificate = mechanism.certificate()

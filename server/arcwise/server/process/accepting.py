@@ -1,7 +1,7 @@
 """Accepts connections of a listening socket, many per turn of the event loop, and raises the file limit.
 
-uvloop accepts one per turn, and a turn lasts as long as all pending requests: a new connection would wait for
-hundreds of them.
+uvloop accepts one connection per turn, and a turn lasts until all pending requests have had their turn: a new
+connection would wait for hundreds of requests.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 _AT_ONCE = 128
-"""Connections in a turn: setting them up takes some 20 ms."""
+"""Most connections that are accepted in a turn: setting them up takes some 20 ms."""
 _AT_ONCE_WHEN_FULL = 32
-"""Connections in a turn when each replaces another; more of them would leave little time for answers."""
+"""Most connections in a turn if each replaces an old one; more would leave little time for answers."""
 _PAUSE_SECONDS = 1.0
 """Pause when no file or no memory is left for another connection."""
 
@@ -28,7 +28,7 @@ _log = logging.getLogger("arcwise.server")
 
 
 class Acceptor:
-    """Gives each connection a protocol; accepts fewer per turn while each ends another, as `is_full` says."""
+    """Gives each connection a protocol; accepts fewer per turn while each replaces an old one (`is_full`)."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class Acceptor:
             connection.setblocking(False)
             try:  # immediately: a task would begin in the next turn, which may be long
                 begun = Eager(self._loop.connect_accepted_socket(self._make_protocol, connection))
-            except OSError:  # it has ended in the meantime
+            except OSError:  # the connection has ended in the meantime
                 connection.close()
                 continue
             task = self._loop.create_task(_finish(connection, begun))
-            self._tasks.add(task)  # the loop itself keeps no task alive
+            self._tasks.add(task)  # because the loop itself keeps no task alive
             task.add_done_callback(self._tasks.discard)
 
 
@@ -87,7 +87,7 @@ async def _finish(connection: socket.socket, begun: Awaitable[object]) -> None:
 
 
 _OTHERS = 256
-"""Files that are not connections: the store's, the log, libraries, the process of estimates."""
+"""Open files that are not connections: of the store, the log, libraries and the process of estimates."""
 
 _log = logging.getLogger("arcwise.server")
 
@@ -97,7 +97,7 @@ def allow_files(connections: int) -> None:
 
     The administrator's limit is not exceeded; if it is too low, a warning is logged.
     """
-    if sys.platform == "win32":  # it has no such limit
+    if sys.platform == "win32":  # this system has no such limit
         return
     import resource
 

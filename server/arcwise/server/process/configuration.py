@@ -31,7 +31,7 @@ _PREFIX = "ARCWISE_"
 
 
 def unknown_variables() -> list[str]:
-    """Return a note on each environment variable that looks like a setting but is not one.
+    """Return a note on each environment variable that looks like a setting but is not a setting.
 
     They are not refused: container platforms may set some, such as ARCWISE_SERVICE_HOST.
     """
@@ -53,7 +53,7 @@ def configure(options: Mapping[str, Any], file: Path | None = None) -> ProcessSe
     URL may hold a password.
     """
     given = read_settings(options, file)
-    # open=false is the default; the default still serves this machine, so it is passed as None.
+    # open=false means the default, None, which still serves this machine without a key.
     return ProcessSettings(**given | {"open": given.get("open") or None})
 
 
@@ -103,7 +103,7 @@ def _number(value: object) -> object:
 
 
 def _integer(value: object) -> object:
-    """Refuse other types that Python accepts as integers; values of the environment are text."""
+    """Refuse other types that Python accepts as integers, except texts, which come from the environment."""
     if type(value) not in (int, str):
         raise PydanticCustomError("integer", "Input should be a valid integer")
     return value

@@ -1,9 +1,9 @@
 """uvicorn's HTTP protocol, with deadlines and limits on the memory of a connection.
 
 uvicorn waits for ever for a head that does not end, keeps all of it, and accepts any number of connections.
-It parses requests that arrive before earlier ones are answered: 2 kB of memory for 18 bytes. Here the bytes
-after a request stay unparsed until that request is answered. The parser's callbacks show the position in a
-message. Every deadline is a total: bytes that arrive do not extend it.
+It also parses requests that arrive before earlier requests are answered: 18 bytes then take 2 kB of memory.
+This protocol leaves the bytes after a request unparsed until the request is answered. The parser's callbacks
+show the position in a message. Every deadline is for a whole part: bytes that arrive do not extend it.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ if TYPE_CHECKING:
 _MAX_HEAD_BYTES = 32 << 10
 """Most bytes of the path and the fields of a head, with the trailers of its body."""
 _MAX_FIELDS = 100
-"""Most fields in these: each is a call and takes some 150 bytes of memory, even a short one."""
+"""Most fields of a head and its trailers: each is a call and some 150 bytes of memory, even if short."""
 _FIELD_BYTES = len(b": \r\n")
 """Bytes of a field besides its name and value."""
 _MAX_CHUNKS = 8 << 10
-"""Most chunks of a body: each is a call, even a short one. The largest body, a task, may average 1 KiB."""
+"""Most chunks of a body, as each is a call: the largest body, a task, then has chunks of 1 KiB on average."""
 _FREE_CHUNKS = 256
-"""Chunks of any length that are free; after these, one more is allowed for every `_CHUNK_BYTES` bytes."""
+"""Chunks of any length that are allowed; after these, one more chunk for every `_CHUNK_BYTES` bytes."""
 _CHUNK_BYTES = 256
 _STEP = 4 << 10
 """Most bytes that the parser is given in one call; it gets bytes only up to the first empty line."""
 _EMPTY_LINE = b"\r\n\r\n"
-"""Ends every head: up to the first one, at most one request follows an unanswered request."""
+"""Ends every head. So bytes up to the first empty line have at most one request after an unanswered one."""
 _LINE_END = b"\r\n"
 _MAX_LINES = _MAX_FIELDS + 3
-"""Lines of a head with the most fields: the first line, an empty one before it, and the one at its end."""
+"""Lines of a head with the most fields, with its first line and an empty line before and after it."""
 _FEW_LINES = 32
-"""Lines of a part that is not costly: more lines cost more calls than a report, so others go first."""
+"""Most lines of a part that is not costly. More lines cost more calls than a report, so reports go first."""
 _MAX_UNREAD_BYTES = 64 << 20
-"""Most bytes that wait to be parsed, without 16 KiB of each connection; beyond that, one with more is cut."""
+"""Most bytes that wait to be parsed, without 16 KiB of each connection; beyond that, larger ones are cut."""
 _SMALL = 16 << 10
 _NEW_SECONDS = 0.5
 """Seconds that a new connection has to send a request with a valid key, before it may give way to another."""
@@ -128,7 +128,7 @@ def bounded_protocol(
     """
     unread = SlowReaders(bounds.answer_seconds, bounds.max_unread_bytes, lambda: count("unread"))
     heads = _Heads()
-    # Ordered by the time since they connected or had their last answer, waiting or not; longest first.
+    # Waiting or not, ordered by the time since they connected or had their last answer; longest first.
     strangers: dict[BoundedProtocol, None] = {}
     # Connections with a valid key that wait for bytes of their clients; longest first.
     devices: dict[BoundedProtocol, None] = {}
@@ -136,7 +136,7 @@ def bounded_protocol(
     waiting_bytes = 0  # to be parsed, of all connections
 
     def least_missed(now: float) -> BoundedProtocol | None:
-        """Return the connection that gives way to a new one: a stranger's before a known device's."""
+        """Return the connection that gives way to a new one: first a stranger's, then a known device's."""
         while strangers:
             stranger = next(iter(strangers))
             if not stranger.make_known():
@@ -176,7 +176,7 @@ def bounded_protocol(
                     self.transport = transport
                     self._cut("too-many", _FULL)
                     return
-                # Nobody can keep others out by holding connections: a client that is cut here reconnects.
+                # So nobody can keep others out by holding connections; a client that is cut reconnects.
                 least.make_room()
             super().connection_made(transport)
             strangers[self] = None
@@ -193,7 +193,7 @@ def bounded_protocol(
             super().resume_writing()
 
         def make_known(self) -> bool:
-            """Return whether its last request had a valid key; if so, it is no longer a stranger."""
+            """Return whether the connection's last request had a valid key; it is then no stranger."""
             if self._standing.is_known:
                 strangers.pop(self, None)
                 if self._timed is not None:
@@ -207,7 +207,7 @@ def bounded_protocol(
             self._abandon()
             unread.moved(self.transport)
             super().connection_lost(exc)
-            # These refer to the protocol in turn, so thousands would wait for the garbage collector.
+            # These objects refer to the protocol, so thousands would wait for the garbage collector.
             self.pipeline.clear()
             self.cycle = self._answering = self._held = self.parser = None  # type: ignore[assignment]
 
@@ -262,7 +262,7 @@ def bounded_protocol(
 
         @property
         def is_costly(self) -> bool:
-            """Whether the next part has many lines: each is a call, of a field or of a chunk."""
+            """Whether the next part has many lines: each line is a field or a chunk, and costs a call."""
             part = self._parts[0]
             end = part.find(_EMPTY_LINE)
             return part.count(_LINE_END, 0, len(part) if end < 0 else end) > _FEW_LINES
@@ -272,7 +272,7 @@ def bounded_protocol(
             is_first = self._part is _Part.NONE or self.headers is None
             part = self._next_part()
             if is_first and part.count(_LINE_END) > _MAX_LINES:
-                self._cut("long-head")  # as the parser's callbacks would, but without 100 calls first
+                self._cut("long-head")  # the parser's callbacks would cut it, too, but only after 100 calls
             else:
                 self._feed(part)
 
@@ -288,7 +288,7 @@ def bounded_protocol(
             return part
 
         def _has_much(self) -> bool:
-            """Return whether the app should first take the large part of a body that is already there."""
+            """Return whether the app should first take the large part of a body that has already arrived."""
             return self._is_busy() and len(self.cycle.body) > HIGH_WATER_LIMIT
 
         def _drop_parts(self) -> None:
@@ -310,7 +310,7 @@ def bounded_protocol(
                 self._begin(take, cycle, app)
 
         def _begin(self, take: Taker, cycle: Any, app: Any) -> None:
-            """Let a fully received request bypass ASGI, and pass any other to the app."""
+            """Let a fully received request bypass ASGI, and pass any other request to the app."""
             if cycle.more_body or cycle.disconnected or cycle.waiting_for_100_continue:
                 super()._start_asgi_task(cycle, app)
             else:
@@ -352,7 +352,7 @@ def bounded_protocol(
             """
             left_out = b"connection", b"upgrade", b"http2-settings"
             kept = b"".join(b"%b: %b\r\n" % field for field in self.headers if field[0] not in left_out)
-            # Its version stays: a server without keys refuses HTTP/1.0, which proxies use.
+            # The HTTP version stays the same: a server without keys refuses HTTP/1.0, which proxies use.
             head = b"%b %b HTTP/%b\r\nconnection: close\r\n%b\r\n" % (
                 self.parser.get_method(),
                 self.url,
@@ -457,8 +457,8 @@ def bounded_protocol(
         def _set_timer(self) -> None:
             """Start the deadline of the expected part; a running deadline for the same part goes on.
 
-            There is one timer per connection. It fires no later than the deadline, and is set again if it
-            was early.
+            There is one timer per connection. The timer fires no later than the deadline, and is set again if
+            it fired early.
             """
             is_answering = self._part is _Part.NONE and self._is_busy()
             is_behind = bool(self.pipeline or self._parts)  # the sender waits for the server
@@ -531,7 +531,7 @@ def bounded_protocol(
         def _abandon(self) -> None:
             """Drop the answer: the app must not write to a transport that is gone.
 
-            uvicorn does this for the latest request, which is another one if requests came ahead.
+            uvicorn does this for the latest request, which is not the answered one if requests came ahead.
             """
             if self._answering is not None:
                 self._answering.disconnected = True

@@ -2,7 +2,8 @@
 
 The cost of one request is bounded, but a pass reads from all connections that have received something. An
 honest report needs several passes, so it would wait for all requests that strangers send at the same time.
-Connections whose next part is costly wait for the others, and go first in a fixed share of each pass.
+Connections whose next part is costly wait for all other connections, but go first in a fixed share of each
+pass.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ STANDING = "arcwise.standing"
 """Key in a request's scope: the `Standing` of its connection."""
 
 _PASS_SECONDS = 0.01
-"""Parsing time in a pass, plus at most one more part; the costliest 4 KiB take a millisecond or two."""
+"""Seconds of parsing in a pass, plus one more part at most: the costliest 4 KiB take a millisecond or two."""
 _COSTLY_SECONDS = 0.0025
-"""Part of a pass in which costly parts go first, for any number of others."""
+"""Seconds of a pass in which costly parts go first, for any number of other parts."""
 _REST_SECONDS = 0.001
-"""Pause between passes while a line waits, because the store's thread needs the interpreter, too."""
+"""Seconds between passes while a line waits, because the store's thread needs the interpreter, too."""
 
 
 class Standing:
@@ -37,16 +38,16 @@ class Standing:
 class _Reader(Protocol):
     @property
     def is_costly(self) -> bool:
-        """Whether the next part takes many times as long as that of a report; valid only if there is one."""
+        """Whether the next part takes many times as long as a report; valid only if a part is waiting."""
 
     def read_on(self) -> bool:
         """Parse one part of the received bytes; return whether there is more."""
 
 
 class Lane:
-    """Lets connections parse: immediately while this pass has time left, then one part each, in turn.
+    """Lets connections parse: immediately while this pass has time left, and then one part each, in turn.
 
-    There are two lines: one for costly parts, one for the others. `clock` counts seconds.
+    There are two lines: one for costly parts, and one for all other parts. `clock` counts seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

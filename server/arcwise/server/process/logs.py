@@ -1,8 +1,9 @@
 """Logs on standard error: a JSON object per line, or lines for people.
 
 There is no access log, and senders cannot fill a disk with log lines: the first line from each place in the
-code is logged, and then once a minute the number of further ones. For an exception its type and places are
-logged. Its message is logged only if it is arcwise's own, because other libraries may repeat their input.
+code is logged, and then, once a minute, the number of further lines. For an exception, its type and its
+places in the code are logged. Its message is logged only if the exception is arcwise's own, because other
+libraries may repeat their input.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ else:
 _QUIET = ("uvicorn.access",)
 
 _SECONDS = 60.0
-"""Period in which each place in the code gets one line."""
+"""Seconds in which each place in the code gets one line."""
 _MOST_PLACES = 1000
 
 
@@ -70,7 +71,7 @@ class SparingHandler(_StreamHandler):
         self._places: dict[tuple[object, ...], _Place] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a line, or count it; called with the handler's lock."""
+        """Write a line, or count it as left out; called with the handler's lock."""
         now = self._clock()
         key = _place_of(record)
         self._sum_up(now)
@@ -90,7 +91,7 @@ class SparingHandler(_StreamHandler):
             self._sum_up(math.inf)
 
     def _sum_up(self, now: float) -> None:
-        """Forget the places whose minute is over; if lines were left out, log their number and go on."""
+        """Forget the places whose minute is over, or log how many of their lines were left out, and go on."""
         for key, place in [item for item in self._places.items() if item[1].until <= now]:
             del self._places[key]
             if place.last is not None:

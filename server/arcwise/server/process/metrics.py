@@ -1,4 +1,4 @@
-"""The metrics of one worker: since its start for Prometheus, of the last minutes for the operator page.
+"""The metrics of one worker: for Prometheus since its start, for the operator page over the last minutes.
 
 docs/reference/metrics.md lists them; `tests/server/test_metrics.py` compares the two.
 """
@@ -46,7 +46,7 @@ _GROUPS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 class Metrics:
     """The counts and times of one worker since its start.
 
-    Each app has its own, so that two apps in one process are not added up; Prometheus adds up those of
+    Each app has its own, so that two apps in one process are not added up; Prometheus adds up the metrics of
     several workers.
     """
 
@@ -55,7 +55,7 @@ class Metrics:
     def __init__(self, clock: Clock = time) -> None:
         self._registry = CollectorRegistry()
         self._recent = RecentSlots(clock.monotonic)
-        ProcessCollector(registry=self._registry)  # it shows nothing without /proc
+        ProcessCollector(registry=self._registry)  # without /proc it shows nothing
         GCCollector(registry=self._registry)
         gauge = partial(Gauge, registry=self._registry)
         counter = partial(Counter, registry=self._registry)
@@ -116,7 +116,7 @@ class Metrics:
     def estimating(self, kind: str) -> Iterator[None]:
         """Measure the time of an estimate that is computed in this block, unless it fails.
 
-        `kind` is "picture" or that of a question: "estimate", "series", "difference", "fit" or "plan".
+        `kind` is "picture", or the kind of a question: "estimate", "series", "difference", "fit" or "plan".
         """
         start = time.perf_counter()
         yield

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _SLOT_SECONDS = 10
 _SLOTS = 90
-"""Slots that are kept: a quarter of an hour."""
+"""Number of slots that are kept: a quarter of an hour."""
 
-# Bins of latencies, each 2^(1/4) times as wide as the one before: a median is right to 9 %.
+# Bins of latencies, each 2^(1/4) times as wide as the bin before: the error of a median is at most 9 %.
 _FIRST_SECONDS = 50e-6
 _BINS_PER_DOUBLING = 4
 _BINS = 22 * _BINS_PER_DOUBLING
@@ -30,7 +30,7 @@ class Recent(NamedTuple):
     `replayed` are batches that had been counted before, and `refused` are requests answered with a problem,
     by its kind, the most frequent first. `commits` and `failed` are groups of batches that the store accepted
     and did not accept; `commit_median` and `commit_worst` are the seconds for a group, None without commits.
-    The median is right to 9 %.
+    The error of the median is at most 9 %.
     """
 
     seconds: float
@@ -61,7 +61,7 @@ class RecentSlots:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._start = monotonic()
-        self._slots: deque[_Slot] = deque([_Slot(0)], maxlen=_SLOTS)  # only slots with events
+        self._slots: deque[_Slot] = deque([_Slot(0)], maxlen=_SLOTS)  # slots without events are left out
         self._lock = threading.Lock()
 
     def _slot(self) -> _Slot:

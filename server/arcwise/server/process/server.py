@@ -56,7 +56,7 @@ def log_start(runtime: Runtime, settings: Settings, url: str) -> None:
 
 def _tasks(runtime: Runtime) -> str:
     tasks, closed = runtime.catalogue.tasks, runtime.catalogue.closed
-    # Open tasks first, so that closed ones are left out first.
+    # Open tasks come first, so that closed tasks are the first to be left out.
     ids = sorted(tasks, key=lambda task_id: task_id in closed)
     words = [
         f"{tasks[task_id].name} ({task_id[:_ID_DIGITS]}{', closed' if task_id in closed else ''})"
@@ -78,7 +78,7 @@ def _of_this_machine(url: str) -> str:
 
 
 _STOP_SECONDS = 10
-"""Seconds that requests have to end at shutdown; the rest are cancelled, and clients send them again."""
+"""Seconds in which requests may end at shutdown; after these they are cancelled, and clients repeat them."""
 
 
 class _Server(uvicorn.Server):
@@ -100,13 +100,13 @@ class _Server(uvicorn.Server):
         self._acceptors: list[Acceptor] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        if sys.platform == "win32":  # there is no uvloop, and its event loop has no readers
+        if sys.platform == "win32":  # Windows has no uvloop, and its event loop has no readers
             await super().startup(sockets)
         else:
             await super().startup([])
             if self.started:
                 self._accept(sockets or [])
-        # Everything loaded by now lives as long as the process; scanning it again costs 20 us a request.
+        # Objects that exist by now live as long as the process; scanning them again costs 20 us a request.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 20)
@@ -136,7 +136,7 @@ class _Server(uvicorn.Server):
         for acceptor in self._acceptors:  # uvicorn then ends the open connections
             await acceptor.close()
         await super().shutdown(sockets)
-        finish_logs()  # uvicorn ends by the signal that it got, so nothing runs at exit
+        finish_logs()  # uvicorn ends the process by the signal that it got, so no exit handler runs
 
 
 def _forwarded(taker: Callable[[Scope], Taker | None], trusted: list[str]) -> Callable[[Scope], Taker | None]:
@@ -186,7 +186,7 @@ def run(
             settings, (lambda _reason: None) if runtime is None else runtime.metrics.cut, taker
         ),
         ws="none",
-        access_log=False,  # it would hold addresses
+        access_log=False,  # an access log would hold addresses
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 _BYTES = 512 << 10
-"""For every 512 KiB of a large answer a client has the same time again: by default some 17 kB a second."""
+"""For every 512 KiB of a large answer a client has the same time again: it must read 17 kB a second."""
 
 
 class _Connection(Protocol):
@@ -24,8 +24,8 @@ class SlowReaders:
     """Closes connections whose clients do not read their answers.
 
     An answer must be read within `seconds`, and the same time again for every 512 KiB that wait. At most
-    `most` bytes of answers may wait at the same time over all connections; beyond that, those that have
-    waited longest are closed, because a client that reads at all does not wait long. `count` is called for
+    `most` bytes of answers may wait at the same time over all connections; beyond that, the connections that
+    have waited longest are closed, because a client that reads does not wait long. `count` is called for
     every closed connection.
     """
 
@@ -33,13 +33,13 @@ class SlowReaders:
         self._seconds = seconds
         self._most = most
         self._count = count
-        self._deadlines: dict[asyncio.Transport, float] = {}  # those that wait, longest first
-        self._sizes: dict[asyncio.Transport, int] = {}  # bytes that waited at the last look: an upper bound
+        self._deadlines: dict[asyncio.Transport, float] = {}  # the connections that wait, longest first
+        self._sizes: dict[asyncio.Transport, int] = {}  # bytes that waited when last checked: an upper bound
         self._total = 0
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, loop: asyncio.AbstractEventLoop, connections: Collection[_Connection]) -> None:
-        """Watch these connections until none is left; call it for every new one."""
+        """Watch these connections until no connection is left; call this for every new connection."""
         if self._timer is None:
             self._timer = loop.call_later(self._seconds / 8, self._look, loop, connections)
 
@@ -53,7 +53,8 @@ class SlowReaders:
         self._total += size
         if self._total <= self._most:
             return
-        # Clients may have read some since: a stalled connection gets no more data, so sizes only shrink.
+        # Clients may have read some bytes since then: a stalled connection gets no more data, so sizes only
+        # shrink.
         self._sizes = {waiting: waiting.get_write_buffer_size() for waiting in self._deadlines}
         self._total = sum(self._sizes.values())
         for waiting in list(self._deadlines):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TASK_BODY = {
     "requestBody": {
         "required": True,
-        "description": "A task as its file holds it, made with `arcwise task new`.",
+        "description": "The content of a task's file, made with `arcwise task new`.",
         "content": {"application/json": {"schema": {"type": "object"}}},
     }
 }

@@ -33,7 +33,7 @@ def gateway_routes(runtime: Runtime) -> APIRouter:
         responses={200: {"content": {_KEYS_MEDIA_TYPE: {}}}},
     )
     async def configuration() -> Response:
-        """Return ``application/ohttp-keys``: for operators to compare, since it must ship with the app."""
+        """Return ``application/ohttp-keys``. Operators can compare it with the file in their app."""
         if runtime.gateway is None:
             raise _no_gateway()
         return Response(

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def health_routes(runtime: Runtime) -> APIRouter:
-    """Return the routes about the server itself; those of health need no key."""
+    """Return the routes about the server itself; the routes of health need no key."""
     router = APIRouter(tags=["health"])
 
     @router.get("/health/live", summary="The process answers")
     async def live() -> dict[str, str]:
-        """Whether the process answers at all."""
+        """Answer, to show that the process is alive."""
         return {"status": "ok"}
 
     @router.get("/health/ready", summary="Reports can be taken")
     async def ready() -> dict[str, str]:
-        """Whether the store can be read and written, the queue has room, and the server is not stopping."""
+        """Report readiness: the store can be read and written, the queue has room, no stop has begun."""
         trouble = runtime.trouble()
         if trouble is not None:
             raise Problem(503, "not-ready", trouble, headers={"Retry-After": "5"})
@@ -88,7 +88,7 @@ _KEEP = {"Cache-Control": "public, max-age=86400", **_HEADERS}
 
 
 def docs_routes() -> APIRouter:
-    """Return the page and its files; it shows no more than /openapi.json, so it needs no key either."""
+    """Return the routes of the page and its files; it needs no key, because it shows only /openapi.json."""
     router = APIRouter(include_in_schema=False)
     read: dict[str, bytes] = {}
 

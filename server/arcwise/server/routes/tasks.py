@@ -39,8 +39,8 @@ _QUESTIONS: dict[Kind, tuple[str, str]] = {
     ),
     "difference": (
         "Compare with other epochs, or another task",
-        "The other reports' numbers minus these, with intervals, and a test whether both come from one "
-        "population.",
+        "The numbers of the other reports minus the numbers of these reports, with intervals, and a test "
+        "whether both come from one population.",
     ),
     "fit": (
         "Test whether honest reports explain the counts",
@@ -49,8 +49,8 @@ _QUESTIONS: dict[Kind, tuple[str, str]] = {
     ),
     "plan": (
         "Plan how many more reports a half-width needs",
-        "The number of reports, in all and in addition, until the interval of the mean or the direction is "
-        "as narrow as wanted.",
+        "The total and the additional number of reports that the interval of the mean or the direction "
+        "needs to be as narrow as wanted.",
     ),
 }
 """Summary and description of each kind of question; the kind is also the last part of the path."""
@@ -61,7 +61,7 @@ _FILES: dict[str, tuple[Kind, tuple[str, ...]]] = {
     "series": ("series", ("json", "csv", "svg", "png")),
     "difference": ("difference", ("json", "csv", "svg", "png")),
 }
-"""Downloads by file stem: the kind of question, and the forms."""
+"""Downloads by file stem: the kind of question, and the forms of the file."""
 
 _JSON_ONLY = ("fit", "plan")
 _DRAWN_CSP = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
@@ -89,7 +89,7 @@ def reader_routes(runtime: Runtime) -> APIRouter:
     texts: dict[str, bytes] = {}  # by task id
 
     async def as_json(task_ids: Iterable[str]) -> list[bytes]:
-        """Return tasks as in their files; each is made once, because a table is megabytes of digits."""
+        """Return the JSON of tasks, as in their files; it is kept, because tables are megabytes of digits."""
         ids = list(task_ids)
         for task_id in ids:
             if task_id not in texts:
@@ -219,6 +219,6 @@ def _json(text: bytes) -> Response:
 
 
 def _tags(request: Request) -> set[str]:
-    """Return the entity tags of If-None-Match; a weak one names the same estimate."""
+    """Return the entity tags of If-None-Match; a weak tag names the same estimate."""
     given = ",".join(request.headers.getlist("if-none-match"))
     return {tag.strip().removeprefix("W/") for tag in given.split(",")} - {""}

@@ -65,8 +65,8 @@ def open_store(url: str, *, create: bool = True, read_only: bool = False) -> Sto
     create
         Make the store when it does not exist; if False, a missing store is an error.
     read_only
-        Write nothing: methods that would change the store raise `StoreError`, and so does opening a store
-        that does not exist. Servers may go on writing.
+        Write nothing: methods that would change the store raise `StoreError`. Opening a store that does not
+        exist raises it, too. Servers may go on writing.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def migrate_store(url: str, *, to: int | None = None, dry_run: bool = False) -> 
     to
         Version of the schema; None means the newest. The only way back is a backup.
     dry_run
-        Apply everything and undo it: a migration that would fail raises its error.
+        Apply the migrations and undo them: a migration that would fail raises its error.
 
     Raises
     ------
@@ -116,8 +116,8 @@ def check_store_url(url: object) -> str:
     Raises
     ------
     ParameterError
-        When it is something else. The message never repeats the URL: that of another database, such as
-        postgresql+psycopg://, may hold a password.
+        When it is something else. The message never repeats the value: the URL of another kind of database,
+        such as postgresql+psycopg://, may hold a password.
     """
     scheme, separator, rest = url.partition("://") if isinstance(url, str) else ("", "", "")
     whole = rest.startswith("/") and len(rest) > 1 if scheme == "sqlite" else bool(rest)

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 MOST_SESSIONS = 100
-"""Sessions of one key at the same time; another one ends the oldest."""
+"""Most sessions of one key at the same time; a further session ends the oldest."""
 
 
 class Outcome(Enum):
     """The outcome of a batch."""
 
     COUNTED = "counted"
-    """Its codes are now in the counts."""
+    """The codes of the batch are now in the counts."""
     REPLAYED = "replayed"
-    """A batch with its id had been counted before."""
+    """A batch with the same id had been counted before."""
     CLOSED = "closed"
-    """Its task takes no more reports, or the ids of its epoch are deleted: it is not counted, and whether it
-    had been counted before is unknown."""
+    """The task takes no more reports, or the ids of the epoch are deleted: the batch is not counted now, and
+    it is unknown whether it was counted before."""
 
 
 class Store(ABC):
@@ -70,7 +70,7 @@ class Store(ABC):
     def open_read_only(cls, url: str) -> Store:
         """Open an existing store without writing anything; see `arcwise.server.store.open_store`.
 
-        A store need not implement this; `arcwise dashboard` cannot open it then.
+        A store need not implement this; `arcwise dashboard` cannot open a store that does not.
         """
         raise StoreError("a store of this kind cannot be opened for reading only")
 
@@ -84,14 +84,14 @@ class Store(ABC):
     def secret(self) -> bytes:
         """32 random bytes drawn when the store was made, the same for every process that opens it.
 
-        They are the key of hashed counts that readers can see. They are never exported or merged.
+        They are the key of the hashes of counts in what readers see. They are never exported or merged.
         """
 
     @abstractmethod
     def register(self, tasks: Iterable[Task]) -> None:
-        """Add tasks to the store. Must be called before their batches are added; may be repeated.
+        """Add tasks to the store. Call this before batches of the tasks are added; it may be repeated.
 
-        A known task stays as it is, open or closed.
+        A task that the store already knows stays as it is, open or closed.
         """
 
     @abstractmethod
@@ -100,7 +100,7 @@ class Store(ABC):
 
     @abstractmethod
     def close_task(self, task_id: str, now: int) -> bool:
-        """Stop accepting reports of a task; when this returns, no process counts one any more.
+        """Stop accepting reports of a task; when this returns, no process counts any further report of it.
 
         Parameters
         ----------
@@ -120,9 +120,10 @@ class Store(ABC):
         """Accept reports of a closed task again; return False when it is already open or unknown."""
 
     def open_alone(self, task: Task, *, again: bool) -> bool:
-        """Register a task, or (`again`) open it again, unless another open task has its name.
+        """Register a task, or with `again` reopen it, unless another open task has its name.
 
-        A store that several processes use must do this in one transaction; this default does not.
+        A store that several processes use must do this in one transaction; the default implementation does
+        not.
 
         Returns
         -------
@@ -143,10 +144,11 @@ class Store(ABC):
 
     @abstractmethod
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
-        """Count the batches whose id is new to their task, durably, all or none.
+        """Count the batches whose id is new to their task, durably, and either all of these or none.
 
-        When this returns, counted batches survive a crash of the process and of the machine. The first
-        content under an id wins, also within one call. Codes must have been checked against the task.
+        When this returns, counted batches survive a crash of the process and of the machine. If batches have
+        the same id, the first is counted, also within one call. The caller has checked the codes against the
+        task.
 
         After a `StoreError` it is not always known whether the batches were counted (a connection may break
         between the commit and its reply). The same batches can be added again, and count once.
@@ -164,33 +166,33 @@ class Store(ABC):
 
     @abstractmethod
     def counts_by_epoch(self, task: Task) -> dict[int, IntArray]:
-        """Return the number of reports per code, shape (K,), for every epoch that has any.
+        """Return the number of reports per code, shape (K,), for every epoch that has reports.
 
-        Takes 8 * K bytes per epoch; `sums` and `reports_by_epoch` take less.
+        The result takes 8 * K bytes per epoch; `sums` and `reports_by_epoch` take less.
         """
 
     @abstractmethod
     def reports_by_epoch(
         self, task: Task, first: int | None = None, last: int | None = None
     ) -> dict[int, int]:
-        """Return the number of reports of every epoch that has any, in ascending order of epochs.
+        """Return the number of reports of every epoch that has reports, in ascending order of epochs.
 
-        This transfers two numbers per epoch and no counts, for any number of codes.
+        This transfers only two numbers per epoch, for any number of codes.
 
         Parameters
         ----------
         task
             The task of the reports.
         first, last
-            The range of epochs, both included; None means open.
+            The range of epochs, both included; None means no limit.
         """
 
     @abstractmethod
     def sums(self, task: Task, groups: Mapping[int, int] | None = None, rows: int = 1) -> IntArray:
         """Return the number of reports per code, added up over groups of epochs, shape (rows, K).
 
-        All counts are read at one moment. Epochs are read one after the other: memory is bounded by the
-        result, for any number of epochs.
+        All counts are of the same moment. Epochs are read one after the other, so that memory is bounded by
+        the size of the result, for any number of epochs.
 
         Parameters
         ----------
@@ -205,19 +207,19 @@ class Store(ABC):
 
     @abstractmethod
     def report_count(self, task: Task) -> int:
-        """Return the number of counted reports, including those of sources. Cheap: reads no counts."""
+        """Return the number of counted reports, including those of sources. Cheap, as no counts are read."""
 
     @abstractmethod
     def revision(self, task: Task) -> tuple[int, int]:
-        """Return two numbers, at least one of which changes whenever the counts of the task do.
+        """Return two numbers, at least one of which changes whenever the task's counts change.
 
-        They are `report_count`, and how often any source of any task was replaced or dropped. Cheap: no
-        counts are read. Read it before the counts that it describes; they may be newer.
+        They are `report_count`, and how often any source of any task was replaced or dropped. This is cheap,
+        because no counts are read. Read it before the counts that it describes; they may be newer.
         """
 
     @abstractmethod
     def prune(self, task: Task, before: int) -> int:
-        """Delete the ids of batches of epochs below `before`; return how many. Counts stay.
+        """Delete the ids of batches of epochs below `before`; return the number of deleted ids. Counts stay.
 
         The deletion is recorded in the same transaction: batches of those epochs are `CLOSED` from then on,
         or a replay would be counted again. Closed epochs stay closed, for any later `before`. The last day
@@ -227,20 +229,21 @@ class Store(ABC):
     def release(self, task: Task, before: int, *, least: int = 1, unsure_before: int = 0) -> Closing:
         """Close epochs, and decide for ever which of them are released; delete the ids of their batches.
 
-        A decided epoch is never looked at again: a released epoch is frozen, and an unreleased one stays
-        unreleased. Nothing happens while the task has no report at all. Unlike `prune` this closes up to the
-        newest epoch, because closing must not depend on later reports.
+        A decision is never changed: a released epoch is frozen, and an epoch that was not released stays
+        unreleased. Nothing happens while the task has no report at all. Unlike `prune`, this closes epochs up
+        to the newest epoch with reports, because closing must not depend on later reports.
 
         Parameters
         ----------
         task
             The task of the epochs.
         before
-            Close the epochs below, at the same moment for all processes.
+            Close the epochs below this epoch, at the same moment for all processes.
         least
             Least number of reports of a released epoch.
         unsure_before
-            Epochs below are closed and not released: an earlier state of the store may have released them.
+            Epochs below this epoch are closed and not released: an earlier state of the store may have
+            released them.
 
         Raises
         ------
@@ -250,11 +253,11 @@ class Store(ABC):
         raise StoreError(f"{type(self).__name__} cannot release closed epochs")
 
     def decided(self, task: Task) -> Decided:
-        """Return how far releases are decided; it changes whenever `released` does. Cheap."""
+        """Return how far releases are decided; the result changes whenever `released` changes. Cheap."""
         return Decided(0, 0)
 
     def released(self, task: Task, first: int | None = None, last: int | None = None) -> dict[int, int]:
-        """Return the reports of the released epochs of a range, both ends included, in order; None is open.
+        """Return the reports of the released epochs from `first` to `last`, in order; None means no limit.
 
         Epochs below an earlier `decided` change only by a merge or by `delete_data`.
         """
@@ -269,13 +272,13 @@ class Store(ABC):
         *,
         now: int | None = None,
     ) -> SourceReport:
-        """Replace the counts of a source, which were made elsewhere, such as over a lake; all or nothing.
+        """Replace the counts of a source, which were made elsewhere, such as in a lake. All or nothing.
 
-        The counts of a task and epoch replace those that this source had, and add to those of the server and
-        of other sources. An epoch that is not in `counts` stays as it was, unless all its batches are now in
-        other open epochs; then it is emptied. To empty an epoch, give zeros. Nothing changes in a closed
-        epoch or an epoch of a closed task; the report lists the changes that were left out. The ids of the
-        batches become known until they are pruned: the server treats such a batch as a replay.
+        The counts of a task and epoch replace the counts that this source had. They are added to the counts
+        of the server and of other sources. An epoch that is not in `counts` stays as it was. If all its
+        batches are now in other open epochs, it is emptied. To empty an epoch, give zeros. Nothing changes in
+        a closed epoch or an epoch of a closed task; the returned report lists the changes that were left out.
+        The ids of the batches become known until they are pruned: the server treats such a batch as a replay.
 
         Parameters
         ----------
@@ -285,17 +288,17 @@ class Store(ABC):
             The number of reports per code, shape (K,), by the id of a task (32 bytes) and epoch.
         batch_ids
             The task, the epoch and the id of every batch in the counts, in any order, each once in its task.
-            It is read once, before anything is locked. Ids of closed epochs are ignored.
+            The batch ids are read once, before anything is locked. Ids of closed epochs are ignored.
         now
-            The time in Unix seconds; None means the machine's.
+            The time in Unix seconds; None means the machine's time.
 
         Raises
         ------
         ParameterError
             When a batch is already counted by the server, by another source, or by this source in an epoch
-            that is closed or has other batches and is not in `counts`; the message has their numbers and
-            places. Also when a task is unknown, counts have the wrong shape or numbers, or ids do not fit
-            them.
+            that is closed, or that has other batches and is not in `counts`. The message has the numbers of
+            such batches, with their tasks and epochs. Also raised when a task is unknown, counts have the
+            wrong shape or values, or ids do not fit the counts.
         """
 
     @abstractmethod
@@ -311,7 +314,7 @@ class Store(ABC):
         name
             Name of the source.
         closed_too
-            Whether to also delete counts in closed epochs, which cannot be brought back.
+            Whether to also delete counts in closed epochs. These counts cannot be brought back.
 
         Raises
         ------
@@ -323,8 +326,9 @@ class Store(ABC):
     def delete_data(self, task_id: str) -> DeletedData:
         """Delete the data of a closed task: counts, ids of batches, and batches waiting for an archive.
 
-        The task stays, closed, so that its devices learn of it. Its past epochs take no more reports even if
-        it is opened again, because repeated reports must not bring back a part of the deleted data.
+        The task stays in the store, closed, so that its devices learn that it is closed. Its past epochs take
+        no more reports even if it is opened again, because repeated reports must not bring back a part of the
+        deleted data.
 
         Parameters
         ----------
@@ -336,7 +340,7 @@ class Store(ABC):
         ParameterError
             When the task is open or unknown.
         StoreError
-            When the data cannot be deleted, or this kind of store cannot do it; then nothing is deleted.
+            When the data cannot be deleted, or this kind of store cannot delete it; then nothing is deleted.
         """
         raise StoreError(f"{type(self).__name__} cannot delete the data of a task")
 
@@ -348,7 +352,7 @@ class Store(ABC):
     def advance_clock(self, to: int, *, reset: bool = False) -> int:
         """Store a time that a server believed, in Unix seconds; return the latest time ever stored.
 
-        With `reset`, forget the times before; nothing is counted yet that they could have closed.
+        With `reset`, forget earlier times; nothing may have been counted yet that these could have closed.
         """
 
     @abstractmethod
@@ -381,7 +385,7 @@ class Store(ABC):
 
     @abstractmethod
     def session(self, digest: bytes) -> StoredSession | None:
-        """Return the session with a digest, even if it is over; or None. Cheap."""
+        """Return the session with a digest, even if it is over, or None if it does not exist. Cheap."""
 
     @abstractmethod
     def see_session(self, digest: bytes, now: int) -> None:
@@ -396,16 +400,17 @@ class Store(ABC):
 
     @abstractmethod
     def prune_sessions(self, now: int, idle_seconds: int) -> int:
-        """Delete the sessions that are over at `now`; return how many.
+        """Delete the sessions that are over at `now`; return the number of deleted sessions.
 
-        They are those past their absolute end, and those not used for `idle_seconds`.
+        These are the sessions past their absolute end, and those that were not used for `idle_seconds`.
         """
 
     @abstractmethod
     def begin_action(self, action: StoredAction) -> int:
         """Add an entry to the audit log before its action is done; return the entry's number.
 
-        So every change has an entry: if a process dies in between, the outcome of the entry stays "unknown".
+        So every change has an entry. If the process dies before the action ends, the entry's outcome stays
+        "unknown".
         """
 
     @abstractmethod
@@ -426,7 +431,7 @@ class Store(ABC):
 
     @abstractmethod
     def prune_actions(self, before: int) -> int:
-        """Delete the entries from before a time, in Unix seconds; return how many."""
+        """Delete the entries from before a time, in Unix seconds; return the number of deleted entries."""
 
     @abstractmethod
     def remember(self, name: str, value: int) -> None:
@@ -454,13 +459,13 @@ class Store(ABC):
     def merge(self, records: Iterable[Record], now: int) -> int:
         """Add the export of another store, all or nothing.
 
-        Tasks that are new here are taken over with their state. For the others the counts are added, and
-        batches are closed if they are closed in either store. Sources keep their names, so they can be
-        replaced here.
+        Tasks that are new to this store are taken over with their state. For all other tasks the counts are
+        added, and an epoch is closed if it is closed in either store. Sources keep their names, so they can
+        be replaced in this store.
 
-        Releases stay as they are. Nothing is added to an epoch that is released here; the number of reports
-        left out is returned. An epoch that is released there becomes released here, too, unless this store
-        has reports of it; then it is never released.
+        Releases of this store stay as they are. Nothing is added to an epoch that this store has released;
+        the number of reports left out is returned. An epoch that the other store has released becomes
+        released here, too, unless this store has reports of it; then it is never released.
 
         Parameters
         ----------
@@ -472,8 +477,8 @@ class Store(ABC):
         Raises
         ------
         ParameterError
-            When reports would count twice: those of this store, those of a store that was merged before,
-            those of batches that are known here, or those of a source with a name that is known here.
+            When reports would count twice: reports of this store itself, of a store that was merged before,
+            of batches that this store knows, or of a source with a name that this store knows.
         """
 
     @property
@@ -483,7 +488,7 @@ class Store(ABC):
 
     @abstractmethod
     def check(self) -> list[str]:
-        """Return the problems of the store, a sentence each; empty when it is intact. Slow."""
+        """Return the problems of the store, a sentence each; empty when it is intact. This is slow."""
 
     @property
     def is_readable_by_others(self) -> bool:
@@ -502,7 +507,7 @@ class Store(ABC):
         """Release files and connections. May be repeated."""
 
     def try_writing(self) -> None:
-        """Write something small, durably like reports; raise if the store could not accept reports. Cheap.
+        """Write a few bytes as durably as reports; raise if the store could not accept reports. Cheap.
 
         Raises
         ------

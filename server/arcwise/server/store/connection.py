@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class SqlConnection(ABC):
     """Runs shared statements, which are written for PostgreSQL 13 and for SQLite 3.24.
 
-    Parameters are written ``:name``. Sums are cast to ``bigint``, because in PostgreSQL they have another
-    type than their terms. SQLite has only one writer, so row locks (``FOR SHARE``) are left out there. SQLite
-    joins tables in the order of the statement.
+    Parameters are written ``:name``. Sums are cast to ``bigint``, because in PostgreSQL a sum has another
+    type than its terms. SQLite has only one writer, so row locks (``FOR SHARE``) are left out for SQLite.
+    SQLite joins tables in the order of the statement.
     """
 
     @abstractmethod

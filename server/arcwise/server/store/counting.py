@@ -20,7 +20,7 @@ def count_codes(packed: Iterable[bytes], codes: int) -> IntArray:
     """Return how often each of `codes` codes occurs in packed codes, shape (K,)."""
     array = np.frombuffer(b"".join(packed), code_format(codes))
     total = np.zeros(codes, np.int64)
-    for start in range(0, len(array), _SLICE):  # in slices, because numpy widens the codes to 64 bits
+    for start in range(0, len(array), _SLICE):  # counted in slices, because numpy widens the codes to 64 bits
         total += np.bincount(array[start : start + _SLICE], minlength=codes)
     return total
 

@@ -1,4 +1,4 @@
-"""Limits on epochs by the clocks of devices, and days in epochs; a server and its store share them."""
+"""Limits on epochs that follow from devices' clocks, and days in epochs, for a server and its store."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LEAST_RETENTION_DAYS = 1
 
 
 def last_closable(task: Task, newest: int) -> int:
-    """Return the first epoch that a store may not close, from the `newest` epoch that has reports.
+    """Return the first epoch that a store may not close, if `newest` is its newest epoch with reports.
 
-    The present may be as far behind `newest` as devices may be ahead, and is never closed.
+    The present is never closed. It may be behind `newest`, because devices' clocks may be ahead.
     """
     return newest - epochs_in(DAYS_AHEAD, task)
 

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _MOST = 2**62
 _MOST_READ = 2**63
-"""Larger than any store accepts; a merge refuses such numbers with its own messages."""
+"""Larger numbers than any store accepts; a merge refuses such numbers with its own messages."""
 _MAX_EPOCH = 2**32
 _LONGEST_LINE = 1 << 26
-"""Characters. Tasks have the longest lines: tasks sent over HTTP take at most 8 MiB, files may be larger."""
+"""Characters. Lines with tasks are the longest: tasks over HTTP take at most 8 MiB, files may take more."""
 
 
 class Header(NamedTuple):
@@ -39,9 +39,10 @@ class Header(NamedTuple):
 
     `origins` are the random ids (16 bytes) of the stores that counted the reports: the store that exports,
     and all that were merged into it. `reports` is the number of reports, and `ids` says whether batch ids
-    follow. `sources` are the names of the sources of some of the counts, and when each was replaced, in Unix
-    seconds. `clock` is `Store.clock` of the exporting store if it releases epochs, else None. A store without
-    a clock takes it over, so that a server knows which epochs closed since and may have been released there.
+    follow. `sources` has the names of the sources that some of the counts came from, and the Unix time at
+    which each was replaced. `clock` is `Store.clock` of the exporting store if that store releases epochs,
+    else None. A store without a clock takes this clock over. A server then knows which epochs have closed
+    since the export and may have been released by the exporting store.
     """
 
     origins: tuple[bytes, ...]
@@ -55,7 +56,7 @@ _NONE: Mapping[int, int] = MappingProxyType({})
 
 
 class TaskState(NamedTuple):
-    """A task; its counts and batch ids follow. `closed` and `open_from` are as in `StoredTask`.
+    """A task, whose counts and batch ids follow. `closed` and `open_from` are as in `StoredTask`.
 
     `decided` is `Decided.before`, and `released` is the result of `Store.released`: reports by epoch.
     """
@@ -68,7 +69,7 @@ class TaskState(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Reports per code, shape (K,), of an epoch of the task above, from a source or (None) from servers."""
+    """Reports per code, shape (K,), of an epoch of the last `TaskState`; a `source` of None means servers."""
 
     epoch: int
     counts: IntArray
@@ -76,7 +77,7 @@ class Counts(NamedTuple):
 
 
 class BatchIds(NamedTuple):
-    """Ids (16 bytes) of some batches of an epoch of the task above; `source` as in `Counts`."""
+    """Ids (16 bytes) of some batches of an epoch of the last `TaskState`; `source` is as in `Counts`."""
 
     epoch: int
     ids: list[bytes]
@@ -115,7 +116,7 @@ def _to_json(record: Record) -> dict[str, Any]:
 
 
 def read_export(file: TextIO, name: str) -> Iterator[Record]:
-    """Yield the records of a file, which errors call `name`.
+    """Yield the records of a file; errors call the file `name`.
 
     Raises `ParameterError` when the file is not an export, or its end is missing.
     """

@@ -1,4 +1,4 @@
-"""The checks on records before a store merges them; they are as strict as those of requests over HTTP.
+"""The checks of records before a store merges them; they are as strict as the checks of HTTP requests.
 
 Every record is checked, from a file or from another store, because somebody else may have written it.
 """
@@ -40,14 +40,14 @@ def checked_incoming(records: Iterable[Record], now: int) -> Generator[Record, N
 def taken_clock(clock: int | None, now: int) -> int:
     """Return the clock that a store without one takes over from a store that releases epochs.
 
-    It is never later than `now`, and at most `GAP_SECONDS` + 1 earlier: a server then withholds everything
-    that closed since, and the believed time does not need months to reach the present.
+    It is never later than `now`, and at most `GAP_SECONDS` + 1 earlier. A server then withholds all epochs
+    that closed since the export, and the believed time does not need months to reach the present.
     """
     return min(max(clock or 0, now - GAP_SECONDS - 1), now)
 
 
 class _Incoming:
-    """The state of the records so far, for checks of the next ones."""
+    """The state of the records so far, for the checks of the next records."""
 
     def __init__(self, now: int) -> None:
         self._now = now
@@ -60,7 +60,7 @@ class _Incoming:
         self._batches: dict[tuple[int, str | None], int] = {}
 
     def check(self, record: Record) -> None:
-        """Raise `ParameterError` unless the record may follow those before it."""
+        """Raise `ParameterError` unless the record may follow the records before it."""
         if isinstance(record, Header):
             self._check_header(record)
         elif isinstance(record, TaskState):
@@ -92,7 +92,7 @@ class _Incoming:
         self._seen.add(task.id)
         if state.closed is not None:
             self._check_time(state.closed, f"task {task.id} was closed")
-        # An epoch of tomorrow may have had reports that were deleted; then it is closed, too.
+        # An epoch of tomorrow may have had reports that were deleted; such an epoch is closed, too.
         if not _is_whole(state.open_from, opens):
             raise _refused(
                 f"task {task.id} must not have closed epochs from {opens} on, which are not over; its first "
@@ -140,7 +140,7 @@ class _Incoming:
             raise _refused("batch ids must be bytes, and announced by the header")
         if {len(name) for name in record.ids} - {BATCH_ID_BYTES}:
             raise _refused(f"a batch id must be {BATCH_ID_BYTES} bytes")
-        # With an id but no report, a device's batch with that id would be treated as counted.
+        # If an epoch had an id but no report, a device's batch with that id would be treated as counted.
         batches = self._batches[cell] = self._batches.get(cell, 0) + len(record.ids)
         if batches > (reports := self._reports.get(cell, 0)):
             raise _refused(

@@ -43,7 +43,7 @@ def read_migrations(package: str) -> list[Migration]:
 
 
 def pending(known: list[Migration], version: int, to: int | None) -> list[Migration]:
-    """Return the migrations that lead from schema `version` to schema `to`, or to the newest if it is None.
+    """Return the migrations from schema `version` to schema `to`; None means the newest schema.
 
     Raises `ParameterError` when `to` is older than `version`, or unknown.
     """

@@ -1,4 +1,4 @@
-"""The refusals that all stores share for merges and entries, and the problems that `check` finds."""
+"""The errors that all stores raise for merges, keys and tasks, and the problems that `check` finds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 MOST_REPORTS = 2**53
-"""Most reports of a task. Floats hold whole numbers up to here exactly, and sums wrap only far beyond it. No
-server gets as many: this is a thousand million reports a second for a hundred days."""
+"""Most reports of a task. Floats hold whole numbers up to this number exactly, and sums wrap only far beyond
+it. No server gets that many reports: a thousand million reports a second would take a hundred days."""
 
 MOST_MERGED = MOST_REPORTS // 2
-"""The rest is left for reports that devices send afterwards."""
+"""A merge may bring a task to this number of reports; the other half is left for later reports of devices."""
 
 
 class Brought:
@@ -32,7 +32,7 @@ class Brought:
         self._reports: dict[str, int] = {}
 
     def add(self, task: Task, counts: IntArray) -> None:
-        """Add the counts of an epoch of a task to those that a merge brings.
+        """Add the counts of an epoch of a task to the reports that a merge brings.
 
         Raises `ParameterError` when counts are negative, or the task has more than `MOST_MERGED` reports.
         """
@@ -78,7 +78,7 @@ def refuse_known_batches(known: int) -> None:
 
 
 def key_exists(key: StoredKey) -> ParameterError:
-    """Return the error for a key with an id that is taken."""
+    """Return the error for a key whose id another key in the store has."""
     return ParameterError(f"the store already has a key {key.id!r}; make one with another id")
 
 
@@ -105,7 +105,7 @@ def task_problems(key: bytes, definition: bytes) -> tuple[Task | None, list[str]
     except ArcwiseError as error:
         return None, [f"task {key.hex()} cannot be loaded: {error}"]
     if task.id != key.hex():
-        return None, [f"task {key.hex()} has the definition of task {task.id}"]
+        return None, [f"task {key.hex()} has the definition of another task, {task.id}"]
     return task, []
 
 

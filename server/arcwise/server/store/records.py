@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StoredKey:
-    """A key as a store keeps it: never the key itself. Stores do not depend on how the digest is made.
+    """The entry of a key in a store, without the key itself. Stores do not depend on how the digest is made.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class StoredKey:
     scope
         "ingest", "read", "metrics" or "admin".
     tasks
-        Ids (hex) of the tasks that it is valid for; None means all.
+        Ids (hex) of the tasks that the key is valid for; None means all tasks.
     label
         Text for people.
     created, revoked
@@ -40,18 +40,18 @@ class StoredKey:
 
 @dataclass(frozen=True)
 class StoredSession:
-    """A session as a store keeps it: never the browser's token itself.
+    """The entry of a session in a store, without the browser's token itself.
 
     Attributes
     ----------
     digest
         SHA-256 of the token, 32 bytes, unique in the store.
     key_id
-        Id of the key that began it.
+        Id of the key with which the session began.
     created, seen
-        When it began and when it was last used, in Unix seconds.
+        When the session began and when it was last used, in Unix seconds.
     ends
-        When it ends, even if it is in use, in Unix seconds.
+        When the session ends, even if it is in use, in Unix seconds.
     """
 
     digest: bytes
@@ -63,7 +63,7 @@ class StoredSession:
 
 @dataclass(frozen=True)
 class DeletedData:
-    """The numbers of things that `Store.delete_data` deleted.
+    """The numbers of reports, batch ids and batches that `Store.delete_data` deleted.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class StoredTask:
     closed
         When it was closed, in Unix seconds; None while it is open.
     open_from
-        The first epoch that accepts batches; the ids of earlier ones are deleted.
+        The first epoch that accepts batches; the batch ids of earlier epochs are deleted.
     newest
         The newest epoch that has reports; None without reports.
     """
@@ -210,7 +210,7 @@ class SourceReport:
 
     @property
     def added(self) -> int:
-        """Reports that the store has more than before; negative if it has fewer."""
+        """Number of reports by which the store grew; negative if it has fewer reports than before."""
         return sum(change.after - change.before for change in self.changed)
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
 """Which epochs are released: this is decided when they close, and never changes.
 
-The first functions are for every store, those with a `SqlConnection` for stores with tables.
+The first functions are for every store; the functions that take a `SqlConnection` are for stores with tables.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Decided(NamedTuple):
 class Closing(NamedTuple):
     """The numbers of epochs with reports that were closed, by their outcome.
 
-    `small` epochs have too few reports, and `unsure` ones may have been released by an earlier state of the
-    store; neither are ever shown.
+    `small` epochs have too few reports, and `unsure` epochs may have been released by an earlier state of the
+    store. Small and unsure epochs are never shown.
     """
 
     released: int = 0
@@ -39,7 +39,7 @@ class Closing(NamedTuple):
 
 
 def decide(reports: Mapping[int, int], least: int, unsure_before: int) -> tuple[dict[int, int], Closing]:
-    """Return the closing epochs that are released, with their reports, and the number of each outcome.
+    """Return the reports of those closing epochs that are released, and the number of epochs by outcome.
 
     An epoch is released if it has at least `least` reports, never below 1, and is not below `unsure_before`.
     """
@@ -54,10 +54,10 @@ def brought_releases(
 ) -> dict[int, int]:
     """Return the releases of a merge that this store takes over.
 
-    An epoch that also has reports here would get other counts than it was released with, and the difference
-    would be shown; so it is never released. `brought` has the reports of the epochs released in the other
-    store. `released` are the epochs released here, to which a merge adds nothing, and `held` are those with
-    reports here.
+    An epoch of which this store has reports would get other counts than the other store released, and readers
+    could see the difference; so it is never released. `brought` has the reports of the epochs released in the
+    other store. `released` are the epochs that this store has released; a merge adds nothing to them. `held`
+    are the epochs of which this store has reports.
     """
     return {epoch: n for epoch, n in brought.items() if epoch not in released and epoch not in held}
 
@@ -72,8 +72,9 @@ def release_problems(
 ) -> Iterable[str]:
     """Yield the inconsistencies in the releases of a task.
 
-    `open_from` is the first epoch that takes reports, and `before` the first that is not decided. `released`
-    has the reports of each released epoch at its release, and `reports` those that it has now.
+    `open_from` is the first epoch that takes reports, and `before` the first epoch that is not decided.
+    `released` has the number of reports of each released epoch at its release, and `reports` the present
+    numbers.
     """
     if before > open_from:
         yield f"task {task.id}: epochs before {before} are decided, but those from {open_from} on are open"
@@ -87,7 +88,7 @@ def release_problems(
 
 
 def closes(connection: SqlConnection, number: int, before: int) -> bool:
-    """Return whether there seem to be epochs to close; `close` decides that under the lock."""
+    """Return whether there seem to be epochs to close; `close` looks again when it has the lock."""
     (has_reports,) = connection.row("SELECT EXISTS (SELECT 1 FROM counts WHERE task = :task)", task=number)
     return bool(has_reports) and before > _decided(connection, number).before
 
@@ -111,7 +112,7 @@ def close(connection: SqlConnection, number: int, before: int, least: int, unsur
 def bring(connection: SqlConnection, number: int, record: TaskState) -> frozenset[int]:
     """Take over the releases of a merged task; return the epochs whose counts must not be added.
 
-    Call it in the transaction of the merge, while nobody else writes, before the counts are added.
+    Call this in the transaction of the merge, while nobody else writes, before the counts are added.
     """
     known, released = _decided(connection, number), state(connection, number)[1]
     if record.decided:
@@ -136,7 +137,7 @@ def _decided(connection: SqlConnection, number: int) -> Decided:
 
 
 def _set_decided(connection: SqlConnection, number: int, to: Decided) -> None:
-    """Decide the epochs before another one, and accept no more batches of them."""
+    """Mark the epochs below `before` as decided, and accept no more batches of them."""
     connection.change(
         "INSERT INTO decided (task, before, changes) VALUES (:task, :before, :changes)"
         " ON CONFLICT (task) DO UPDATE SET before = excluded.before, changes = excluded.changes",

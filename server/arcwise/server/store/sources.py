@@ -1,6 +1,6 @@
-"""Replacing and dropping a source: the checks, and the epochs that change.
+"""Checks before a source is replaced or dropped, and the epochs that change.
 
-The functions hold for every store; `SqlSource` has the statements of stores with tables. Each of these stores
+The functions are for every store; `SqlSource` has the statements of stores with tables. Each of these stores
 has its own layout of counts.
 """
 
@@ -117,16 +117,16 @@ def left_epochs(
     counts: Mapping[Cell, IntArray],
     states: Mapping[bytes, tuple[int, int | None]],
 ) -> dict[Cell, IntArray]:
-    """Return zeros for the epochs that the source leaves because all their batches are now in other epochs.
+    """Return zero counts for the epochs of a source that lose all their batches to other epochs.
 
-    If batches share an id, a lake counts the one with the smallest epoch, so a new file can move a batch out
-    of an epoch, which may then be empty. An epoch that would keep some of its batches stays as it is:
-    `counts` does not mention it, and one sender that reuses an old id must not empty it.
+    If batches share an id, a lake counts only the batch with the smallest epoch. So a new file can move a
+    batch out of an epoch, which may then be empty. An epoch that would keep some of its batches stays as it
+    is: `counts` does not mention it, and a sender that reuses an old id must not empty it.
 
     `moved` describes the batches that the source has in one epoch and is given in another: the task, the
-    given epoch, the epoch so far, and their number. `batches` is the number of batches that the source has so
-    far, at least in the epochs of `moved`. `states` has the first open epoch of each task, and when the task
-    was closed.
+    given epoch, the epoch so far, and the number of batches. `batches` is the number of batches that the
+    source has so far in each epoch, at least in the epochs of `moved`. `states` has the first open epoch of
+    each task, and when the task was closed.
     """
     gone: dict[Cell, int] = {}
     left: dict[Cell, IntArray] = {}
@@ -192,7 +192,7 @@ def refuse_ids_without_counts(plan: Plan, counts: Mapping[Cell, IntArray], ids: 
     """Raise `ParameterError` when the numbers of batch ids by epoch do not fit the counts of a source.
 
     An epoch with ids must have counts. An epoch that the plan replaces must have ids if it has reports, and
-    no more batches than reports.
+    must not have more batches than reports.
     """
     for (key, epoch), batches in ids.items():
         if (key, epoch) not in counts:
@@ -213,8 +213,8 @@ def refuse_ids_without_counts(plan: Plan, counts: Mapping[Cell, IntArray], ids: 
 def known_batches(rows: Iterable[tuple[str | None, bytes, int, int]], name: str) -> ParameterError:
     """Return the error for batches of a source that are already counted elsewhere.
 
-    Each row holds who counted them (the name of a source, None for the server), the task and the epoch that
-    the source has them under, and their number.
+    Each row holds the party that counted the batches (the name of a source, or None for the server), their
+    task and their epoch in the new data, and the number of batches.
     """
     found = sorted(rows, key=lambda row: (row[0] or "", *row[1:]))
     parts = []
@@ -268,7 +268,7 @@ def refuse_to_drop_released(name: str, epochs: int) -> None:
 
 
 def stored_sources(rows: Iterable[Sequence[Any]]) -> list[StoredSource]:
-    """Return the sources from rows: name, replaced, and the fields of a `SourceTask` or None for each."""
+    """Return the sources from rows of a name, a time, and the fields of a `SourceTask` (or None)."""
     found: dict[tuple[str, int], list[SourceTask]] = {}
     for name, replaced, key, first, last, epochs, reports in rows:
         tasks = found.setdefault((name, replaced), [])
@@ -303,9 +303,9 @@ class TaskRow(NamedTuple):
 
 
 class SqlSource(ABC):
-    """A source within a transaction that changes it; nobody else changes sources meanwhile.
+    """A source in a transaction that changes the source; nobody else changes sources meanwhile.
 
-    `source` is its number, and `place` the number by which `where` finds its counts.
+    `source` is the source's number, and `place` the number by which `where` finds the source's counts.
     """
 
     where: ClassVar[str]
@@ -346,7 +346,7 @@ class SqlSource(ABC):
                 "SELECT cast(sum(reports) AS bigint) FROM total WHERE task = :task", task=numbers[key]
             )
             refuse_more_than_most(key.hex(), total)
-        self._replace_ids(plan, numbers)  # last, because senders of these ids wait from here on
+        self._replace_ids(plan, numbers)  # this is last, because senders of these ids wait from now on
         return plan
 
     @abstractmethod
@@ -355,7 +355,7 @@ class SqlSource(ABC):
 
     @abstractmethod
     def held(self, counts: Mapping[Cell, IntArray]) -> dict[Cell, IntArray]:
-        """Return the counts that the source has so far, for those of the given epochs that have any."""
+        """Return the present counts of the source in the given epochs; epochs without counts are left out."""
 
     @abstractmethod
     def replace_counts(self, plan: Plan, numbers: Mapping[bytes, int]) -> None:

@@ -61,7 +61,7 @@ class SqlStore(StagingStore):
 
     _database: _Database
     _tasks: dict[bytes, Task]
-    """Tasks by id. Loading a task checks its certificate, so each is loaded only once."""
+    """Tasks by id. Loading a task checks its certificate, so each task is loaded only once."""
     _counts_of_source: ClassVar[str]
     """The condition that joins a row `c` of counts to its source `s`."""
 
@@ -70,16 +70,16 @@ class SqlStore(StagingStore):
         """Do work that reads committed data."""
 
     def _count(self, work: Callable[[SqlConnection], _Result]) -> _Result:
-        """Do work that reads counts, which can take seconds."""
+        """Do work that reads counts; this can take seconds."""
         return self._read(work)
 
     @abstractmethod
     def _changing(self) -> AbstractContextManager[SqlConnection]:
-        """Lend a connection within a short transaction that writes."""
+        """Lend a connection in a short transaction that writes."""
 
     @abstractmethod
     def _changing_long(self) -> AbstractContextManager[SqlConnection]:
-        """Like `_changing`, for work that may take long: reports should not wait for it."""
+        """Like `_changing`, for work that may take long, so that reports do not wait for this work."""
 
     @abstractmethod
     def _changing_counts(self) -> AbstractContextManager[SqlConnection]:
@@ -124,7 +124,7 @@ class SqlStore(StagingStore):
 
     @abstractmethod
     def _set_closed(self, task_id: str, statement: str, **values: object) -> bool:
-        """Run a statement that closes or opens a task while nobody adds; return whether it had an effect."""
+        """Run a statement that closes or opens a task while nobody adds; return whether it changed a task."""
 
     def _open_alone(self, connection: SqlConnection, task: Task, *, again: bool) -> bool:
         """Implement `open_alone` within a transaction in which nobody else opens a task."""
@@ -286,17 +286,17 @@ class SqlStore(StagingStore):
             connection.change("DELETE FROM archive_file")
 
     def _require_archive(self, connection: SqlConnection, archive: bytes | None) -> None:
-        """Raise `StoreError` unless this is the folder's id; the id stays until the transaction ends."""
+        """Raise `StoreError` unless this is the archive's id, which then stays until the transaction ends."""
         (found,) = connection.row("SELECT archive FROM state FOR SHARE")
         if found != archive:
             raise StoreError(
                 "the store has forgotten this archive (`arcwise store forget-archive`), and its batches go "
-                "to another one: restart this worker with the folder of the new archive"
+                "to another archive: restart this worker with the folder of the new archive"
             )
 
     def forget_archive(self, *, begun_too: bool = True) -> bool:
         with self._changing_long() as connection:
-            connection.row("SELECT 1 FROM state FOR UPDATE")  # first, so that nobody begins a file meanwhile
+            connection.row("SELECT 1 FROM state FOR UPDATE")  # locks, so that nobody begins a file
             (begun,) = connection.row("SELECT count(*) FROM archive_file")
             if begun and not begun_too:
                 return False
@@ -358,7 +358,8 @@ class SqlStore(StagingStore):
                 " VALUES (:digest, :key_id, :created, :seen, :ends)",
                 **vars(session),
             )
-            # Two simultaneous logins with one key may both leave one session too many; the next one ends it.
+            # Two simultaneous logins with one key may both leave one session too many; the next login ends
+            # it.
             connection.change(
                 "DELETE FROM session WHERE api_key = :key AND digest NOT IN ("
                 "SELECT digest FROM session WHERE api_key = :key"
@@ -432,8 +433,8 @@ def exported(
 ) -> Generator[Record, None, None]:
     """Yield the records of `Store.export`, in a transaction that sees one moment.
 
-    `counts` returns the counts of a task, by its number. `id_chunks` returns rows of epoch, source ("" for
-    servers) and id of its batches, some thousand at a time.
+    `counts` returns the counts of a task, by its number. `id_chunks` returns a row for each batch of the
+    task, some thousand at a time: epoch, source ("" for servers) and id.
     """
     origins = connection.rows("SELECT id FROM origin ORDER BY own DESC, id")
     (reports,) = connection.row("SELECT cast(coalesce(sum(reports), 0) AS bigint) FROM total")

@@ -1,4 +1,4 @@
-"""The interface of stores that keep batches for an archive, each of them exactly once."""
+"""The interface of stores that keep batches for an archive, each batch exactly once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Staged(NamedTuple):
 
 
 class StagedSize(NamedTuple):
-    """The number of batches that wait for the archive, and about how many bytes they take."""
+    """The number of batches that wait for the archive, and about the number of bytes that they take."""
 
     batches: int
     bytes: int
@@ -43,8 +43,8 @@ class ArchiveFile(NamedTuple):
 class StagingStore(Store):
     """A store that can keep the batches that it counts until they are in a file.
 
-    A file is begun before it gets its name, and ended when it is durable. After a crash, each begun file is
-    looked for: if it exists, the batches in it no longer wait.
+    A file is begun before it gets its name, and ended when it is durable. After a crash, the next writer
+    looks for each begun file: if the file exists, the batches in it no longer wait.
     """
 
     @abstractmethod
@@ -53,9 +53,9 @@ class StagingStore(Store):
 
     @abstractmethod
     def staged(self, after: int, most: int, most_bytes: int) -> list[Staged]:
-        """Return waiting batches, from the first number above `after` on.
+        """Return the waiting batches whose number in the queue is above `after`.
 
-        Returns at most `most` batches, and none after their codes take `most_bytes` bytes.
+        Returns at most `most` batches, and no further batch once their codes take `most_bytes` bytes.
         """
 
     @abstractmethod
@@ -64,11 +64,11 @@ class StagingStore(Store):
 
     @abstractmethod
     def unstage(self, numbers: Sequence[int], archive: bytes | None) -> None:
-        """Delete batches that are in a durable file from the waiting ones.
+        """Delete those of the waiting batches that are in a durable file.
 
         This, `begin_files` and `end_files` raise `StoreError` unless `archive` is the id of the store's
-        folder: a process that still writes to a forgotten folder must not touch the batches of the next one,
-        because numbers are used again.
+        folder: a process that still writes to a forgotten folder must not touch the batches of the next
+        folder, because numbers are used again.
         """
 
     @abstractmethod
@@ -81,7 +81,7 @@ class StagingStore(Store):
 
     @abstractmethod
     def end_files(self, archive: bytes | None) -> None:
-        """Delete the records of all begun files: none of their batches waits any more."""
+        """Delete the records of all begun files, because none of their batches waits any more."""
 
     @abstractmethod
     def archive_id(self, new: bytes | None = None) -> bytes | None:
@@ -89,14 +89,14 @@ class StagingStore(Store):
 
     @abstractmethod
     def forget_archive(self, *, begun_too: bool = True) -> bool:
-        """Delete the id of the folder and the records of files begun in it; batches go on waiting.
+        """Delete the id of the folder and the records of files begun in the folder; batches go on waiting.
 
-        With `begun_too=False` nothing is changed while files are begun. Returns whether it was deleted.
+        With `begun_too=False` nothing is changed while files are begun. Returns whether the id was deleted.
         """
 
 
 def staging(store: Store) -> StagingStore:
-    """Return a store that can stage batches; raise `StoreError` for any other."""
+    """Return the store if it can stage batches; raise `StoreError` if it cannot."""
     if not isinstance(store, StagingStore):
         raise StoreError("stores of this kind keep no batches for an archive; use SQLite or PostgreSQL")
     return store

@@ -1,13 +1,13 @@
-"""Group commit: batches that arrive while a transaction is being written share the next one.
+"""Group commit: batches that arrive while a transaction is being written share the next transaction.
 
 One thread writes, never the event loop. It commits as soon as it is idle, without an artificial wait. Under
-load, groups grow by themselves: each has the batches that arrived during the commit before. The loop hands
-over batches when it has served everything that is ready, not one by one, because waking a thread costs as
-much as a request.
+load, groups grow by themselves: each group has the batches that arrived during the previous commit. The loop
+does not hand over batches one by one, because waking a thread costs as much as a request. It hands them over
+when it has served everything that is ready.
 
-A group is limited by the work that it causes in a store, and small batches go first, so that one code does
-not wait behind batches of 100,000. To keep every wait finite, every second group begins with the oldest
-batch.
+A group is limited by the work that it causes in a store, and small batches go first, so that a batch of one
+code does not wait behind batches of 100,000 codes. To keep every wait finite, every second group begins with
+the oldest batch.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("arcwise.server")
 
 # The limits keep the commit of a group short for the requests behind it: PostgreSQL takes 4 microseconds for
-# each sum of a task, epoch and code. SQLite keeps the sums of an epoch in one row, and writes it as fast as
-# PostgreSQL writes a 64th of them.
+# each sum of a task, epoch and code. SQLite keeps the sums of an epoch in one row, and writes this row as
+# fast as PostgreSQL writes a 64th of the sums.
 _MAX_GROUP = 4096
 _MAX_SUMS = 1 << 14
 _SUMS_PER_ROW = 64
 _MAX_BYTES = 8 << 20
 
 _SMALL_BYTES = 16 << 10
-"""Batches with more bytes of codes leave half of the waiting room for those with fewer."""
+"""Batches with more bytes of codes than this leave half of the waiting room to smaller batches."""
 
 
 class Busy(Exception):  # noqa: N818 (a state, not an error)
-    """Too many bytes wait for the store; try again later."""
+    """Raised when too many bytes wait for the store; try again later."""
 
 
 class _Put(NamedTuple):
@@ -60,14 +60,14 @@ class _Put(NamedTuple):
 
 
 class Adds(Protocol):
-    """The receiver of batches: a store, or an archiver that stages them in one."""
+    """The receiver of batches: a store, or an archiver that stages batches in a store."""
 
     def add(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Count batches; see `Store.add`."""
 
 
 class Watcher(Protocol):
-    """Is notified, on the writer's thread, of the outcome of groups."""
+    """An object that is notified, on the writer's thread, of the outcome of groups."""
 
     def added(self, batches: Sequence[Batch], outcomes: Sequence[Outcome], seconds: float) -> None:
         """Note a group that the store accepted, and the seconds that it took."""
@@ -95,7 +95,7 @@ class Writer:
         self._max_waiting = max_waiting_bytes
         self._waiting = self._waiting_bytes = 0
         self._loop = asyncio.get_running_loop()
-        self._gathered: _Group = []  # on the loop, not handed over yet
+        self._gathered: _Group = []  # batches on the loop that are not handed over yet
         self._queue: queue.SimpleQueue[_Group | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="arcwise-writer", daemon=True)
         self._thread.start()
@@ -107,7 +107,7 @@ class Writer:
 
     @property
     def waiting_bytes(self) -> int:
-        """Memory that these batches take, at most `max_waiting_bytes`."""
+        """Memory that the waiting batches take, at most `max_waiting_bytes`."""
         return self._waiting_bytes
 
     def add(self, batch: Batch, codes: int) -> asyncio.Future[Outcome]:
@@ -212,7 +212,7 @@ class Writer:
 
 
 class _Lines:
-    """The batches that wait for the writer's thread, in order of arrival: a line per power of two of size."""
+    """The batches that wait for the writer's thread: a line for each power of two of size, in FIFO order."""
 
     def __init__(self) -> None:
         self._lines: dict[int, deque[tuple[int, _Put]]] = {}
@@ -246,7 +246,7 @@ class _Lines:
 
 
 class _Room:
-    """The remaining room of a group: bytes of codes, and sums of a task, epoch and code."""
+    """The remaining room of a group: bytes of codes, and sums (one for each task, epoch and code)."""
 
     def __init__(self) -> None:
         self._bytes = _MAX_BYTES
@@ -259,7 +259,7 @@ class _Room:
         size = len(put.batch.codes)
         taken = self._of_epoch.get(key, 0)
         row = put.codes // _SUMS_PER_ROW
-        # An upper bound: a code has a byte or more, and may occur twice.
+        # This is an upper bound: a code has a byte or more, and may occur twice.
         sums = min(max(taken, row) + size, put.codes)
         if self._of_epoch and (size > self._bytes or sums - taken > self._sums):
             return False
@@ -272,12 +272,12 @@ class _Room:
 def _call(done: Done, outcome: Outcome | StoreError) -> None:
     try:
         done(outcome)
-    except Exception:  # of one request: the others still get their answers
+    except Exception:  # only this request fails: all others still get their answers
         _log.exception("failed to answer a request")
 
 
 def _settle(future: asyncio.Future[Outcome], outcome: Outcome | StoreError) -> None:
-    if future.done():  # the request was cancelled: its sender is gone
+    if future.done():  # the request was cancelled because its sender is gone
         return
     if isinstance(outcome, StoreError):
         future.set_exception(outcome)
@@ -286,5 +286,5 @@ def _settle(future: asyncio.Future[Outcome], outcome: Outcome | StoreError) -> N
 
 
 def batch_bytes(packed: int) -> int:
-    """Return the memory of a waiting batch with `packed` bytes of codes, with the objects around it."""
+    """Return the memory of a waiting batch with `packed` bytes of codes, including the objects around it."""
     return packed + 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from arcwise.errors import MissingExtraError
 
-# Before the other modules of this package, which all import psycopg.
+# This comes before the other modules of this package, which all import psycopg.
 try:
     import psycopg as _psycopg  # noqa: F401
 except ImportError:  # also raised if psycopg finds no libpq

@@ -1,4 +1,4 @@
-"""numpy arrays in PostgreSQL's binary format: psycopg's lists take most of the time of a large group."""
+"""numpy arrays in PostgreSQL's binary format: psycopg's lists would take most of a large group's time."""
 
 from __future__ import annotations
 

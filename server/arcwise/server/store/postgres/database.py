@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MIGRATIONS = read_migrations(__package__)
 
-# Waits on a broken network end within half a minute. A URL may set other values.
+# Waits on a broken network end within half a minute. The URL of a store may set other values.
 _DEFAULTS = {
     "application_name": "arcwise",
     "connect_timeout": "5",
@@ -68,7 +68,7 @@ def _translated(statement: str) -> bytes:
 
 
 class Link:
-    """A connection for one thread at a time, replaced when it is lost or no longer leads to a primary."""
+    """A connection for one thread at a time; replaced when it is lost or no longer leads to a primary."""
 
     def __init__(self, database: Database, connect: Callable[[], Connection]) -> None:
         self._database = database
@@ -82,7 +82,7 @@ class Link:
     def use(self) -> Iterator[Connection]:
         """Lend the connection; it is dropped if the block leaves it broken."""
         with self._lock:
-            if self._closed:  # a late thread, such as one that reads keys, must not connect again
+            if self._closed:  # a late thread, such as a thread that reads keys, must not connect again
                 raise psycopg.InterfaceError("the store is closed")
             if self._connection is not None and self._switches != self._database.switches:
                 self._connection.close()
@@ -109,10 +109,10 @@ class Link:
 
 
 class Database:
-    """The access to the database of a store, with any schema.
+    """Gives access to the database of a store, with any schema.
 
     `name` is its URL without the password, for messages. With `read_only`, PostgreSQL refuses every change.
-    With `primary`, connecting to a standby is refused: a connection to one would be kept after a failover.
+    With `primary`, connections to a standby are refused, because they would be kept after a failover.
     `switches` counts how often a connection no longer led to the primary.
     """
 
@@ -135,17 +135,18 @@ class Database:
         try:
             yield
         except psycopg.Error as error:
-            # The server's own sentence, without the statement that it appends.
+            # PostgreSQL's own sentence, without the statement that it appends.
             told = error.diag.message_primary or " ".join(str(error).split()) or type(error).__name__
             raise StoreError(f"cannot {doing} {self.name}: {told}") from error
 
     def connect(self, *, patient: bool = False) -> Connection:
-        """Return a new connection with autocommit; if `patient`, statements have no time limit."""
+        """Return a new connection in autocommit mode; if `patient`, statements have no time limit."""
         seconds = 0 if patient else _STATEMENT_SECONDS
         connection = Connection.connect(self._conninfo, autocommit=True)
         try:
             connection.execute(f"{self._setup} SET statement_timeout = '{seconds}s'")
-            # A query, not a parameter sent on connecting: PgBouncer repeats what a server sent earlier.
+            # A query is needed: PgBouncer may repeat an old value of the parameter that a server sends on
+            # connecting.
             if self._primary and connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
                 raise psycopg.OperationalError("the database is read-only, as a standby is")
         except BaseException:
@@ -163,9 +164,9 @@ class Database:
                 yield connection
 
     def prepare(self, *, create: bool) -> None:
-        """Make missing tables if `create` is true; require the newest schema of existing ones."""
+        """Make missing tables if `create` is true; existing tables must have the newest schema."""
         with self.session("open") as connection:
-            # In this order, because another process makes the tables and their version in one step.
+            # The order matters, because another process makes the tables and their version in one step.
             (taken,) = connection.row("SELECT to_regclass('task') IS NOT NULL")
             version = _version(connection)
         if version == 0 and taken:
@@ -180,7 +181,7 @@ class Database:
             refuse_version(self.name, version, _MIGRATIONS[-1].version)
 
     def migrate(self, to: int | None = None, *, dry_run: bool = False) -> list[Migration]:
-        """Apply what leads to schema `to` in one transaction; see `arcwise.server.store.migrate_store`."""
+        """Apply migrations to schema `to` in one transaction; see `arcwise.server.store.migrate_store`."""
         with self.session("migrate") as connection, connection.transaction(force_rollback=dry_run):
             connection.execute(_MIGRATION_LOCK)
             version = _version(connection)

@@ -1,8 +1,8 @@
 """Advisory locks of a PostgreSQL store, which end with their transaction.
 
 Processes that add reports share one lock during a call. A process that closes a task or an epoch, or merges,
-takes it exclusively, so that nothing is counted after a closing. In PostgreSQL nobody passes a process that
-waits for a lock, so every report would wait behind one that waits for the exclusive lock.
+takes this lock exclusively, so that nothing is counted after a closing. In PostgreSQL nobody passes a process
+that waits for a lock. So while a process waits for the exclusive lock, every report would wait behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 _ATTEMPTS: Final = (0.2, 0.4, 0.8)
-"""Seconds of the first attempts to get the exclusive lock; later ones take as long as the last."""
+"""Seconds of the first attempts to get the exclusive lock; later attempts take as long as the last one."""
 _PAUSE: Final = 0.1
 
 # A process that takes several locks takes them in this order.
@@ -27,7 +27,7 @@ _SOURCES = "SELECT pg_advisory_xact_lock(7244, 'source'::regclass::oid::integer)
 _FOLD = "SELECT pg_advisory_xact_lock(7243, 'task'::regclass::oid::integer)"
 _ALONE = "SELECT pg_advisory_xact_lock(7241, 'task'::regclass::oid::integer)"
 _KEEP_OPEN = "SELECT pg_advisory_xact_lock_shared(7241, 'task'::regclass::oid::integer)"
-# A process that is suspended meanwhile, or loses its machine, makes nobody wait longer than this.
+# A process that is suspended while it has the lock, or loses its machine, makes nobody wait longer.
 _IDLE = "SET LOCAL idle_in_transaction_session_timeout = '5s'"
 _TASK = "SELECT FROM task WHERE number = %s FOR NO KEY UPDATE"
 
@@ -44,7 +44,7 @@ def alone(connection: Connection, task: int | None = None) -> None:
     while True:
         seconds = next(attempts)
         try:
-            with connection.transaction():  # a failed attempt releases the task
+            with connection.transaction():  # a failed attempt releases the lock of the task
                 _wait_for_locks(connection, seconds)
                 if task is not None:
                     connection.execute(_TASK, (task,))
@@ -60,7 +60,7 @@ def alone(connection: Connection, task: int | None = None) -> None:
 
 
 def let_others_pass() -> None:
-    """Wait a moment before repeating work that was in the way of other work, or it would be again."""
+    """Wait a moment before repeating work that blocked other work; otherwise it would block that again."""
     time.sleep(_PAUSE)
 
 

@@ -1,4 +1,4 @@
-"""Replacing and dropping the sources of a PostgreSQL store. The counts of source n are in shard -n."""
+"""Replaces and drops the sources of a PostgreSQL store. The counts of source n are in shard -n."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def replace(
     """Replace the counts of a source by checked counts; see `Store.replace_source`."""
     with connection.transaction():
         connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-        ids = _bring(connection, batch_ids)  # before taking locks, because it may take long
+        ids = _bring(connection, batch_ids)  # this comes before taking locks, because it may take long
         lock_sources(connection, patient=True)
         source = _Source(connection, name, make=True)
         plan = _while_open(
@@ -129,8 +129,8 @@ def _while_open(
 ) -> _Result:
     """Make a change that relies on the state of tasks (ids `used`), without delaying their closing.
 
-    The change is repeated if a task was closed meanwhile, with further closings waiting. It is also repeated
-    if it blocked reports with the same batch ids, which are inserted in another order.
+    If a task was closed meanwhile, the change is made again, and further closings wait for it. The same
+    happens if it blocked reports with the same batch ids, because reports insert ids in another order.
     """
     before = _tasks(connection, used)
     try:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _FETCHED = 50_000
-"""Sums of a code that are in memory as tuples at a time."""
+"""Most sums of a code that are in memory as tuples at the same time."""
 _ADD = "SELECT batch_place, batch_counted FROM add_batches(%b::bigint, %b, %b, %b, %b, %b, %b)"
 _ADD_NEW = "SELECT add_new_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
 _STAGE = "SELECT batch_place, batch_counted FROM stage_batches(%b::bigint, %b, %b, %b, %b, %b, %b, %b)"
@@ -63,16 +63,16 @@ class PostgresStore(SqlStore):
     """Counts in the tables of a PostgreSQL database, which are made if missing unless `create` is False.
 
     Any number of processes may open one database. Each adds counts under its own shard, which it draws when
-    it opens the store. No process overwrites counts from memory, so a commit whose reply was lost stays
-    counted, once. Raises `MissingExtraError` when psycopg is not installed, and `StoreError` when the
-    database cannot be reached or holds something else.
+    it opens the store. No process overwrites counts with numbers from memory. So if the reply to a commit is
+    lost, its reports are still counted once. Raises `MissingExtraError` when psycopg is not installed, and
+    `StoreError` when the database cannot be reached or holds something else.
     """
 
     _counts_of_source = "c.shard = -s.number AND c.shard < 0"
     _database: Database
 
     def __init__(self, url: str, *, create: bool = True) -> None:
-        self._begin(Database(url, primary=create), create=create)  # if False, a command may only read
+        self._begin(Database(url, primary=create), create=create)  # without this, a command may only read
 
     @classmethod
     def open_read_only(cls, url: str) -> PostgresStore:
@@ -99,7 +99,7 @@ class PostgresStore(SqlStore):
 
     def _connect_writer(self) -> Connection:
         connection = self._database.connect()
-        self._numbers = {}  # a standby that took over may lack a task, and give its number to another one
+        self._numbers = {}  # a standby that took over may lack a task, and give its number to another task
         register_arrays(connection)
         connection.execute("SELECT pg_advisory_lock_shared(%s)", (self._shard,))  # see `upkeep.fold`
         return connection
@@ -148,12 +148,13 @@ class PostgresStore(SqlStore):
     def register(self, tasks: Iterable[Task]) -> None:
         known = {bytes.fromhex(task.id): task for task in tasks}
         with self._changing_long() as connection:
-            # Processes that start together register the same tasks: one after another, or they deadlock.
+            # Processes that start together register the same tasks. They must do so one after another, or
+            # they deadlock.
             alone(connection)
             for key, task in known.items():
                 connection.change(REGISTER, id=key, definition=task.to_bytes())
         self._tasks.update(known)
-        self._numbers = {}  # registered again, a task has another number
+        self._numbers = {}  # a task that is registered again has another number
 
     def open_alone(self, task: Task, *, again: bool) -> bool:
         with self._changing_long() as connection:
@@ -182,7 +183,7 @@ class PostgresStore(SqlStore):
 
     def _add_new(self, connection: Connection, batches: Sequence[Batch], *, stage: bool) -> bool:
         """Count batches that are all new; return False, without a change, if some are not."""
-        # In the same order everywhere, or two workers with the same batches deadlock.
+        # Every worker uses the same order, or two workers with the same batches deadlock.
         rows = sorted(self._numbered(connection, batches))
         packed = (bodies_array([codes for *_, codes in rows]),) if stage else ()
         values = (self._shard, *_ids(rows), *self._sums(connection, batches), *packed)
@@ -219,7 +220,7 @@ class PostgresStore(SqlStore):
         ]
 
     def _check_numbers(self, connection: Connection, batches: Iterable[Batch]) -> None:
-        """Raise `StoreError` if the database no longer has a task of the batches under its known number."""
+        """Raise `StoreError` if the database no longer has these batches' tasks under their known numbers."""
         known = {batch.task_id: self._number(connection, batch.task_id) for batch in batches}
         rows = connection.execute("SELECT id, number FROM task WHERE id = ANY(%s)", (list(known),))
         if known != {bytes(key): int(number) for key, number in rows.fetchall()}:
@@ -387,7 +388,7 @@ class PostgresStore(SqlStore):
             return transfer.merge(connection, records, now)
 
     def try_writing(self) -> None:
-        # On a full disk, a row that is overwritten still finds room.
+        # On a full disk, there is still room to overwrite a row, so this also needs room for a new page.
         with self._writing() as connection:
             upkeep.grow(connection)
         super().try_writing()
@@ -413,7 +414,7 @@ class PostgresStore(SqlStore):
 
 
 def _again_when_lost(link: Link, work: Callable[[Connection], _Result]) -> _Result:
-    """Do `work`, and repeat it if the connection was lost or the work was in the way of other work."""
+    """Do `work`, and repeat it if the connection was lost or the work blocked other work."""
     with link.use() as connection:
         try:
             return work(connection)

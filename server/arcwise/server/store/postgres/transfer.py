@@ -47,7 +47,7 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
             yield Counts(epoch, per_code, source)
 
     def id_chunks(number: int) -> Iterator[list[tuple[int, str, bytes]]]:
-        with connection.cursor("ids") as cursor:  # on the server, as there may be hundreds of millions
+        with connection.cursor("ids") as cursor:  # on the server: there may be hundreds of millions of ids
             cursor.execute(
                 "SELECT epoch, coalesce(name, ''), id FROM batch LEFT JOIN source ON number = source"
                 " WHERE task = %s",
@@ -62,10 +62,10 @@ def export(connection: Connection, *, ids: bool) -> Generator[Record, None, None
 
 
 def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
-    """Add records to shard 0 or those of sources, all or nothing; see `Store.merge`.
+    """Add records to shard 0 or to the shards of sources, all or nothing; see `Store.merge`.
 
-    First everything is put into temporary tables of this transaction, while workers go on. They wait only for
-    the statements at the end, and answer "later" if these take too long.
+    First everything is put into temporary tables of this transaction, while workers go on. The workers wait
+    only for the statements at the end, and answer "later" if these take too long.
     """
     origins: list[bytes] = []
     sources: list[tuple[str, int]] = []
@@ -93,7 +93,8 @@ def merge(connection: Connection, records: Iterable[Record], now: int) -> int:
                     (len(states), record.epoch, record.source, record.ids),
                 )
         connection.execute("ANALYZE incoming_task, incoming_batch, incoming_counts")
-        # From here on nobody imports, folds or adds. The locks are in this order: no report waits for a fold.
+        # From here on nobody merges, folds or adds. The locks are taken in this order so that no report waits
+        # for a fold.
         lock_sources(connection, patient=True)
         lock_folding(connection)
         alone(connection)
@@ -164,7 +165,7 @@ _BATCHES = """
 
 
 def _bring_releases(connection: Connection, states: Iterable[TaskState]) -> tuple[int, int]:
-    """Take over releases; return the numbers of reports and batch ids of epochs that are released here."""
+    """Take over releases; return the numbers of reports and batch ids of epochs released in this store."""
     left_out = without_ids = 0
     for place, record in enumerate(states, start=1):
         ((number,),) = connection.execute(
@@ -189,7 +190,7 @@ def _refuse_known(
 
 def _bring_task(connection: Connection, place: int, record: TaskState, now: int) -> None:
     task, open_from = record.task, record.open_from
-    known_from = min(open_from, last_open_from(task, now))  # for a task that is here, and may be open
+    known_from = min(open_from, last_open_from(task, now))  # if this store has the task, perhaps open
     connection.execute(
         "INSERT INTO incoming_task VALUES (%s, %s, %s, %s, %s, %s)",
         (place, bytes.fromhex(task.id), task.to_bytes(), record.closed, open_from, known_from),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def grow(connection: Connection) -> None:
-    """Let a table grow by a page on the disk, and shrink again: this raises an error if the disk is full.
+    """Let a table grow by a page on the disk, and shrink again; this raises an error if the disk is full.
 
     The table belongs to this connection. A role that may not create temporary tables raises no error.
     """
@@ -37,7 +37,7 @@ def fold(connection: Connection, task: int | None = None) -> None:
     """Add the shards of ended processes to shard 0, for one task (its number) or all tasks.
 
     A process holds a lock under its shard's number while it is connected. If a process is only disconnected
-    for a moment, nothing is lost: it then adds to new rows of its shard.
+    for a moment, nothing is lost: when it is back, it adds to new rows of its shard.
     """
     with connection.transaction():
         lock_folding(connection)
@@ -53,7 +53,7 @@ def fold(connection: Connection, task: int | None = None) -> None:
 
 
 def forget_ids(connection: Connection, task: int, before: int) -> int:
-    """Delete the ids of a task's closed epochs; return how many there were.
+    """Delete the batch ids of a task's closed epochs; return the number of deleted ids.
 
     No source may change meanwhile: replacing a source deletes ids in another order, which would deadlock.
     """

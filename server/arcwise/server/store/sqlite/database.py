@@ -29,7 +29,8 @@ BUSY_SECONDS = 10.0
 _TRY_MILLISECONDS = 5
 LOG_PAGES = 8000
 """Pages of 4 KiB after which the write-ahead log is written back. Each random id touches a page, and a page
-touched by many groups is written back once: with SQLite's 1000, a report takes half as long again."""
+that many groups touch is written back only once. With SQLite's default of 1000 pages, a report takes 1.5
+times as long."""
 
 
 _DIALECT = (
@@ -38,7 +39,7 @@ _DIALECT = (
     # With CROSS JOIN, SQLite joins tables in the order of the statement: another order could be quadratic.
     (r"(?<!LEFT )JOIN", "CROSS JOIN"),
 )
-"""Differences between shared statements and those for SQLite, as patterns and replacements."""
+"""Patterns in shared statements, and their replacements for SQLite."""
 
 
 class Connection(SqlConnection, sqlite3.Connection):
@@ -68,7 +69,7 @@ class _DryRun(Exception):  # noqa: N818 (a way out of a transaction, not an erro
 
 
 class Database:
-    """A store's file in WAL mode with synchronous=FULL, of any schema until `require_newest` is called.
+    """A store's file in WAL mode with synchronous=FULL, with any schema until `require_newest` is called.
 
     `path` is the file itself, after following all links. Changes use `writer`, within `transaction`; `read`
     uses `reader`, which never waits for the writer. Raises `StoreError` when the file cannot be opened, or is
@@ -116,10 +117,10 @@ class Database:
     def _prepare(self) -> None:
         # FULL: a commit returns only after the write-ahead log is on the disk.
         self.writer.execute("PRAGMA synchronous = FULL")
-        self.writer.execute("PRAGMA fullfsync = ON")  # where a plain fsync does not reach the disk (macOS)
+        self.writer.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync does not reach the disk
         self.writer.execute("PRAGMA checkpoint_fullfsync = ON")
         self.writer.execute(f"PRAGMA wal_autocheckpoint = {LOG_PAGES}")
-        # Cuts the log back to this size when it begins again, after overlapping reads made it larger.
+        # Overlapping reads may make the log larger; it is cut back to this size when it begins again.
         self.writer.execute(f"PRAGMA journal_size_limit = {LOG_PAGES * 4096}")
         _create_functions(self.writer)
         version, tables = self._state()
@@ -127,13 +128,13 @@ class Database:
             if tables:
                 raise StoreError(f"{self.path} is a SQLite database, but not one of arcwise")
             self._keep_a_log()
-            # If two processes start at the same moment, the second one finds nothing to do.
+            # If two processes start at the same moment, the second process finds nothing to do.
             self.migrate()
         else:
-            self._keep_a_log()  # some kinds of copy lose the setting
+            self._keep_a_log()  # some ways of copying the file lose this setting
 
     def _keep_a_log(self) -> None:
-        """Change to a write-ahead log. SQLite does not wait if another process is doing so, too."""
+        """Change to a write-ahead log; SQLite does not wait if another process makes the same change."""
         self._try("PRAGMA journal_mode = WAL", 0.005)
 
     def _try(self, statement: str, pause: float = 0.0) -> None:
@@ -171,7 +172,7 @@ class Database:
         refuse_version(self.url, self.version, _MIGRATIONS[-1].version)
 
     def migrate(self, to: int | None = None, *, dry_run: bool = False) -> list[Migration]:
-        """Apply what leads to schema `to` in one transaction; see `arcwise.server.store.migrate_store`."""
+        """Apply migrations to schema `to` in one transaction; see `arcwise.server.store.migrate_store`."""
         steps: list[Migration] = []
         try:
             with self.errors("migrate"), self.transaction():
@@ -189,7 +190,8 @@ class Database:
     def errors(self, doing: str) -> Iterator[None]:
         """Turn SQLite's errors into `StoreError`.
 
-        While reading, errors of values that arcwise did not write are turned, too: SQLite keeps any value.
+        While reading, this includes errors from values that arcwise did not write, because SQLite keeps any
+        value.
         """
         try:
             yield
@@ -205,7 +207,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write in a transaction: other threads and processes wait, and everything or nothing is kept."""
+        """Write in a transaction: other threads and processes wait, and all or nothing is kept."""
         with self._writing:
             self._begin()
             try:
@@ -230,7 +232,7 @@ class Database:
             return []
 
     def require_place(self) -> None:
-        """Raise `StoreError` when the opened file is no longer at its path: others would not find it there.
+        """Raise `StoreError` when the opened file is no longer at its path, where others look for it.
 
         This costs some microseconds; SQLite itself does not look at the path again.
         """
@@ -254,15 +256,16 @@ class Database:
             found = os.stat(self._given)  # noqa: PTH116 (before each commit)
         except OSError:
             return False
-        # No other file has an open file's number, and a file with one name has no other path: stat is enough.
+        # No other file has the inode number of an open file, and a file with one name has no other path: stat
+        # is enough.
         return os.path.samestat(found, self._opened[0]) and (
             found.st_nlink == 1 or os.path.realpath(self._given) == str(self.path)
         )
 
     def _begin(self) -> None:
-        """Begin to write when no other process does.
+        """Begin a transaction that writes, when no other process is writing.
 
-        SQLite waits longer and longer between its attempts: next to others that write again and again it
+        SQLite waits longer and longer between its attempts. If other processes write again and again, it
         would hardly ever find the file free.
         """
         self.writer.execute(f"PRAGMA busy_timeout = {_TRY_MILLISECONDS}")
@@ -314,18 +317,19 @@ class Database:
             yield self.reader
 
     def close(self) -> None:
-        """Close both connections; the last one to close moves the write-ahead log into the file."""
+        """Close both connections; the last process to close moves the write-ahead log into the file."""
         with self._reading:
             self.reader.close()
-        with self._writing:  # a running prune first ends its step, and then fails
+        with self._writing:  # a running prune ends its step first, and then fails
             self.writer.close()
 
 
 class ReadOnlyDatabase(Database):
-    """A store's file, opened for each reading and closed after it.
+    """A store's file, which is opened for each reading and then closed.
 
-    An open connection would keep the last server from moving its log into the file. Without a log next to it
-    nobody writes the file, so SQLite opens it as immutable: otherwise it would make a log.
+    An open connection would keep the last server from moving its log into the file. If there is no log next
+    to the file, nobody writes the file. SQLite then opens it as immutable, because otherwise SQLite would
+    make a log.
     """
 
     def __init__(self, path: Path) -> None:
@@ -348,8 +352,8 @@ class ReadOnlyDatabase(Database):
     def read(self) -> Iterator[Connection]:
         """Lend a connection that reads committed data, to one thread at a time.
 
-        Also raises `StoreError` when a server begins to write the file meanwhile, because the data may then
-        be of two moments.
+        It also raises `StoreError` when a server begins to write the file meanwhile: the data may then be
+        from two different moments.
         """
         with self.errors("read"), self._reading:
             before = self._moment()
@@ -386,11 +390,11 @@ class ReadOnlyDatabase(Database):
 
 
 def _make_private(path: Path) -> None:
-    """Make an empty file that only its owner may read, unless there is one.
+    """Make an empty file that only its owner may read, unless the file exists.
 
-    SQLite would make the file with the permissions of the umask; the log gets those of the file. If the file
-    cannot be made, SQLite cannot open it either and reports why; only a missing folder raises `StoreError`
-    here.
+    SQLite would make the file with the permissions of the umask; the log gets the permissions of the file. If
+    the file cannot be made, SQLite cannot open it either and reports why; only a missing folder raises
+    `StoreError` here.
     """
     draft = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     with suppress(OSError):
@@ -414,10 +418,10 @@ def _make_private(path: Path) -> None:
 def _refuse_links(path: Path) -> None:
     """Raise when a file has a second name.
 
-    A process that opened it under the second name would keep another log there, and each process would
-    overwrite the data of the other.
+    A process that opened the file under the second name would keep another log next to that name, and each
+    process would overwrite the data of the other.
     """
-    with suppress(FileNotFoundError):  # SQLite reports why it could not be made
+    with suppress(FileNotFoundError):  # SQLite will report why the file could not be made
         if path.stat().st_nlink > 1:
             for draft in path.parent.glob(f".{escape(path.name)}.*.new"):  # left by a killed process
                 with suppress(FileNotFoundError):

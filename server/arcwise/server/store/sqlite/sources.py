@@ -1,4 +1,4 @@
-"""Replacing and dropping the sources of a SQLite file."""
+"""Replaces and drops the sources of a SQLite file."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def replace(
 ) -> SourceReport:
     """Replace the counts of a source by checked counts; see `Store.replace_source`.
 
-    This uses its own connection, whose temporary tables take the ids while servers go on.
+    This uses its own connection: the ids are put into temporary tables while servers go on.
     """
     with database.errors("write to"), closing(database.connect()) as connection:
         connection.execute("PRAGMA synchronous = FULL")

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 _LAST_EPOCH = (1 << 63) - 1
 _MOST_IDS, _MOST_STAGED = 512, 256
-"""Rows in one statement: SQLite before 3.32 takes 999 variables."""
+"""Most rows in one statement: SQLite before 3.32 takes at most 999 variables."""
 _UNSTAGED = 10_000
-"""Rows that are deleted in one transaction: a few milliseconds of the disk's time."""
+"""Most rows that are deleted in one transaction, which takes a few milliseconds of the disk's time."""
 _NAMES = ("task", "epoch", *(f"id{number}" for number in range(_MOST_IDS)))
 """Names of the variables of the statement that inserts ids."""
 
@@ -117,10 +117,10 @@ class SQLiteStore(SqlStore):
                 return self._add_each(batches, stage=stage)
 
     def _add_new(self, batches: Sequence[Batch], *, stage: bool) -> None:
-        """Count batches that are all new, as in nearly all groups.
+        """Count batches that are all new, as the batches of nearly all groups are.
 
-        Raises `_NotAllNew` when some are not, or their task or epoch is closed; the transaction must then be
-        rolled back.
+        Raises `_NotAllNew` when a batch is not new, or its task or epoch is closed; the transaction must then
+        be rolled back.
         """
         groups: dict[tuple[bytes, int], list[Batch]] = {}
         for batch in batches:
@@ -137,7 +137,7 @@ class SQLiteStore(SqlStore):
                 self._stage(number, epoch, group)
 
     def _insert_ids(self, number: int, epoch: int, ids: list[bytes]) -> int:
-        """Insert the ids that are new; return how many.
+        """Insert the ids that are new; return the number of inserted ids.
 
         At each statement the writer gives the interpreter to the event loop and must wait to get it back.
         With one statement for many ids, a busy loop does not slow down the writer.
@@ -145,7 +145,7 @@ class SQLiteStore(SqlStore):
         new = 0
         for start in range(0, len(ids), _MOST_IDS):
             part = ids[start : start + _MOST_IDS]
-            # Padded with an id that is known by then, so that only few statements have to be prepared.
+            # Padded with copies of the last id, so that only a few statements have to be prepared.
             size = 1 << (len(part) - 1).bit_length()
             part += part[-1:] * (size - len(part))
             values = dict(zip(_NAMES, (number, epoch, *part), strict=False))
@@ -192,7 +192,7 @@ class SQLiteStore(SqlStore):
         return self._tasks[key].mechanism.kernel.codes
 
     def _state(self, key: bytes) -> tuple[int, int, int | None]:
-        """Return a task's number, first open epoch and closing time, as of this transaction.
+        """Return a task's number, first open epoch and closing time, as this transaction sees them.
 
         Raises `KeyError` when the store does not know the task.
         """
@@ -200,7 +200,7 @@ class SQLiteStore(SqlStore):
         row = execute("SELECT number, open_from, closed FROM task WHERE id = ?", (key,)).fetchone()
         if row is None:
             raise KeyError(key.hex())
-        if key not in self._tasks:  # another process registered it
+        if key not in self._tasks:  # another process registered the task
             self._task(key, execute("SELECT definition FROM task WHERE number = ?", (row[0],)).fetchone()[0])
         number, open_from, closed = row
         return number, open_from, closed
@@ -316,7 +316,7 @@ class SQLiteStore(SqlStore):
 
     def try_writing(self) -> None:
         self._database.require_place()
-        # On a full disk, an existing log still takes a small change.
+        # On a full disk, an existing log still has room for a small change.
         upkeep.require_room(self._database)
         super().try_writing()
 
@@ -336,7 +336,7 @@ class SQLiteStore(SqlStore):
         upkeep.vacuum(self._database)
 
     def close(self) -> None:
-        """Close both connections; the last one to close moves the write-ahead log into the file."""
+        """Close both connections; the last process to close moves the write-ahead log into the file."""
         self._database.close()
 
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from arcwise.typing import IntArray
 
 _ROOM = LOG_PAGES * 4096
-"""Bytes that the write-ahead log reaches before it is written back."""
+"""Size of the write-ahead log, in bytes, at which it is written back."""
 
 _STEP = 10_000
-"""Ids that are examined in one transaction of pruning: a few milliseconds of the disk's time."""
+"""Ids that are examined in one transaction of pruning, which takes a few milliseconds of the disk's time."""
 _BEYOND = b"\xff" * (BATCH_ID_BYTES + 1)
 
 
@@ -58,7 +58,7 @@ def prune(
                 "UPDATE task SET open_from = max(open_from, ?) WHERE number = ?", (before, number)
             )
         # By now the epochs are closed for everybody, so their ids can be deleted step by step. If the process
-        # ends before that, the rest is deleted with the next epoch.
+        # ends before all are deleted, the remaining ids are deleted with those of the next epoch.
         return forget_ids(database, connection, number, before, pause)
 
 
@@ -69,11 +69,11 @@ def forget_ids(
     before: int,
     pause: Callable[[float], object] = time.sleep,
 ) -> int:
-    """Delete the ids of a task's closed epochs, in steps between which others add; return how many."""
+    """Delete the ids of a task's closed epochs in steps, between which others add; return their number."""
     forgotten, last = 0, b""
     while True:
-        # In the order of ids, which are random: the rows of a step are adjacent, though their epochs differ.
-        # An index on the epoch would make every report slower.
+        # Each step takes rows in the order of their ids, which are random: the rows of a step are adjacent,
+        # though their epochs differ. An index on the epoch would make every report slower.
         row = connection.execute(
             "SELECT id FROM batch WHERE task = ? AND id > ? ORDER BY id LIMIT 1 OFFSET ?",
             (number, last, _STEP - 1),
@@ -87,7 +87,8 @@ def forget_ids(
             ).rowcount
         if row is None:
             return forgotten
-        # SQLite gives the lock to the first that asks; pause so that writers of reports get it, too.
+        # SQLite gives the lock to the first connection that asks for it; pause so that writers of reports get
+        # it, too.
         pause(time.monotonic() - start)
 
 
@@ -127,7 +128,7 @@ def vacuum(database: Database) -> None:
 
 def check(database: Database) -> list[str]:
     """Return the problems of the file; see `Store.check`."""
-    # On its own connection: checking a large file takes minutes, and `read` must not wait for them.
+    # This uses its own connection: checking a large file takes minutes, and `read` must not wait that long.
     with database.errors("check"), closing(database.connect()) as connection:
         connection.execute("BEGIN")  # all of one moment
         damage = [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
@@ -138,7 +139,7 @@ def check(database: Database) -> list[str]:
             for table, row, parent, _ in connection.execute("PRAGMA foreign_key_check")
         ]
         if strange := list(_strangers(connection)):
-            return [*problems, *strange]  # a foreign table has unknown names and types
+            return [*problems, *strange]  # a table that is not arcwise's has unknown names and types
         if strange := list(_strange_types(connection)):
             return [*problems, *strange]
         problems += [
@@ -149,7 +150,7 @@ def check(database: Database) -> list[str]:
 
 
 _NOT_SQLITES = "substr(name, 1, 7) <> 'sqlite_'"
-"""Only SQLite can use such names; LIKE would match any character for the underscore."""
+"""Only SQLite can use names that begin like this; in LIKE, the underscore would match any character."""
 
 
 def _strangers(connection: Connection) -> Iterator[str]:
@@ -168,7 +169,7 @@ def _strangers(connection: Connection) -> Iterator[str]:
 
 
 def _strange_types(connection: Connection) -> Iterator[str]:
-    """Yield the columns that hold values of another type than their own, which SQLite allows."""
+    """Yield the columns with values of another type than the type of the column, which SQLite allows."""
     tables = connection.execute(
         f"SELECT name FROM sqlite_schema WHERE type = 'table' AND {_NOT_SQLITES}"  # noqa: S608
     ).fetchall()
