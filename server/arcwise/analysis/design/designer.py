@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], None]
 
 LARGEST_BIAS = 1e-9
-"""Largest bias at a node, as a share of the range. Designs have far less. Cached files with more are refused."""
+"""Largest bias at a node, as a share of the range. Designs have far less; cached files with more fail."""
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
 """Shares of epsilon that are left for repairs; the next share is tried if a share leaves too little room."""
