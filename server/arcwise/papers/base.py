@@ -1,8 +1,8 @@
-"""Reproductions: tables and figures of a source that are recomputed, compared, written and drawn.
+"""Reproductions: tables and figures of a publication that are recomputed, compared, written and drawn.
 
-A reproduction is a function, with `reproduction` above it, in one of the other files of this package. It
-computes and returns its findings; files are written here, pictures are drawn in `pictures`, and messages are
-made by the command line.
+A reproduction is a function with the decorator `reproduction`, in another file of this package. It computes
+and returns its findings. This file writes the result files, `pictures` draws the pictures, and the command
+line prints the messages.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Item = TypeVar("_Item")
 
 
 def steps(progress: Progress, items: Iterable[_Item]) -> Iterator[_Item]:
-    """Yield the items one by one, and report before each how many are done."""
+    """Yield the items one by one; before each item, report how many are done."""
     items = list(items)
     for done, item in enumerate(items):
         progress(done, len(items))
@@ -46,15 +46,17 @@ class Table:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> Table:
-        """Return the table of these columns by heading, which are arrays of one length."""
+        """Return the table with these columns, given by heading; the columns are arrays of one length."""
         values = [np.asarray(column).tolist() for column in columns.values()]
         return cls(tuple(columns), list(zip(*values, strict=True)))
 
     @classmethod
     def stacked(cls, keys: str | tuple[str, ...], parts: Mapping[Any, Mapping[str, Any]]) -> Table:
-        """Return the table of several parts: their columns by heading, with the part's key in front.
+        """Return one table of several parts, given by key; each part has its columns by heading.
 
-        `keys` are the headings of the keys, a tuple if the keys are tuples.
+        The columns of the key come first.
+
+        `keys` is the heading of the key, or a tuple of headings if the keys are tuples.
         """
         rows: list[tuple[float | int | str, ...]] = []
         for key, columns in parts.items():
@@ -68,18 +70,18 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
 
 
 def in_unit(unit: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return columns by their names with this unit: ``"x (radians)"``."""
+    """Return the columns with this unit added to their names, as in ``"x (radians)"``."""
     return {f"{name} ({unit})": column for name, column in columns.items()}
 
 
 @dataclass(frozen=True)
 class Check:
-    """A published value, formula, limit or claim, with the computed value.
+    """A published value, formula, limit or claim, together with the computed value.
 
     `what` names the value in words. `published` is the value printed in the source, or a value that follows
-    from it. `tolerance` is the largest relative deviation that rounding in print explains. `erratum` says why
-    the published value is wrong, and is "" if it is right. `formula` means that the source prints no number,
-    but a formula, a limit or a claim that this value follows from.
+    from the source. `tolerance` is the largest relative deviation that rounding in print explains. `erratum`
+    says why the published value is wrong; it is "" if the value is right. `formula` means that the source
+    prints no number: `published` then follows from a printed formula, limit or claim.
     """
 
     what: str
@@ -91,7 +93,7 @@ class Check:
 
     @property
     def deviation(self) -> float:
-        """The relative deviation from the published value (absolute if that is 0)."""
+        """The relative deviation from the published value (the absolute deviation if that value is 0)."""
         return abs(self.computed - self.published) / (abs(self.published) or 1.0)
 
     @property
@@ -101,9 +103,10 @@ class Check:
 
 
 def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratum: str = "") -> Check:
-    """Return the check of a value against its printed form, `text`, such as "199.92".
+    """Return the check of a computed value against its printed form `text`, such as "199.92".
 
-    The value may differ by `units` units of the last digit: 1/2 if the source rounds, 1 if it truncates.
+    The value may differ by `units` units of the last printed digit: 1/2 if the source rounds, 1 if it
+    truncates.
     """
     published = float(text)
     decimals = len(text.partition(".")[2])
@@ -115,7 +118,7 @@ def printed(what: str, text: str, computed: float, *, units: float = 0.5, erratu
 def formula(
     what: str, expected: float, computed: float, tolerance: float = 5e-3, *, erratum: str = ""
 ) -> Check:
-    """Return the check of a value against a consequence of a printed formula, limit or claim."""
+    """Return the check of a computed value against a consequence of a printed formula, limit or claim."""
     return Check(what, expected, computed, tolerance, erratum, formula=True)
 
 
@@ -128,8 +131,8 @@ def listed(values: Iterable[float], form: str = "g") -> str:
 class Outcome:
     """The outcome of a reproduction.
 
-    `tables` are by a short name, which becomes part of the name of a CSV file. `findings` are sentences on
-    the results and on errors of the publication; numbers in them are computed.
+    `tables` maps a short name, which becomes part of the name of a CSV file, to each table. `findings` are
+    sentences on the results and on errors of the publication. All numbers in them are computed.
     """
 
     tables: dict[str, Table]
@@ -139,7 +142,7 @@ class Outcome:
 
     @property
     def largest(self) -> Check | None:
-        """The check with the largest deviation, among those without an erratum; None without any."""
+        """The check with the largest deviation among checks without an erratum, or None."""
         sound = [check for check in self.checks if not check.erratum]
         return max(sound, key=lambda check: check.deviation, default=None)
 
@@ -147,7 +150,7 @@ class Outcome:
 def write_outcome(folder: Path, name: str, outcome: Outcome, *, picture: str = "png") -> list[Path]:
     """Write the tables and the picture ("png" or "svg") of an outcome into a folder; return their paths.
 
-    The folder must exist. The names of the files start with `name`, that of the reproduction.
+    The folder must exist. The names of the files start with `name`, the name of the reproduction.
     """
     paths = []
     for table_name, table in outcome.tables.items():
@@ -169,8 +172,8 @@ _Run: TypeAlias = Callable[[bool, Progress], Outcome]
 class Reproduction:
     """A table or figure of a source, with its name for `arcwise reproduce NAME`: lower case, with hyphens.
 
-    `source` is the publication and the number of the table or figure in it, `title` a line on its content.
-    The first argument of `run` requests the size of the publication if the default is a sample.
+    `source` is the publication with the number of the table or figure. `title` is a line on its content. The
+    first argument of `run` requests the full size of the publication; the default may be a smaller sample.
     """
 
     name: str
@@ -180,5 +183,5 @@ class Reproduction:
 
 
 def reproduction(name: str, source: str, title: str) -> Callable[[_Run], Reproduction]:
-    """Turn the decorated function into the reproduction of this name."""
+    """Turn the decorated function into the reproduction with this name."""
     return lambda run: Reproduction(name, source, title, run)

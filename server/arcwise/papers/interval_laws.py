@@ -1,10 +1,10 @@
 """Mechanisms, bounds and designs for the figures on optimal piecewise mechanisms on [0, 1].
 
 Epsilon and the power of the error are parameters. Every law here is continuous, on the unit interval or the
-circle of circumference 1, and its error is an exact integral. Nothing is sampled, and the integer kernels are
-not used; the tests compare them with these integrals. "Truncated" outputs are moved to the nearer end of [0,
+circle of circumference 1, and its error is an exact integral. Nothing is sampled. The integer kernels are not
+used, but the tests compare them with these integrals. "Truncated" outputs are moved to the nearer end of [0,
 1], as the source does with PM, SW, Laplace and staircase; "bounded" noise is restricted to [0, 1] and scaled
-up.
+to mass 1.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 SOURCE = "Zheng, Mishra, Hu, slides"
 
 UNIT = "domain lengths, to the power"
-"""The unit of an error on [0, 1]; its row gives the power."""
+"""The unit of an error on [0, 1]. The row of the error states the power."""
 
 POWERS = {1.0: "|y-x|", 2.0: "(y-x)^2"}
 """The errors, by their power."""
 
 EPSILONS = np.round(np.linspace(0.1, 8.0, 80), 12)
-"""Epsilons at which curves are computed."""
+"""The epsilons at which curves are computed."""
 
 BOUND_EPSILONS = (0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
 _FULL_EPSILONS = (0.1, *(0.25 * i for i in range(1, 21)), 6.0, 7.0, 8.0)
@@ -54,7 +54,7 @@ _FULL_EPSILONS = (0.1, *(0.25 * i for i in range(1, 21)), 6.0, 7.0, 8.0)
 INTERVAL = Interval(0.0, 1.0)
 
 _ORDER = 48
-"""Nodes of the Gauss-Legendre rule: exact for steps and, to rounding, for e^(-epsilon x) up to epsilon 20."""
+"""Nodes of the Gauss-Legendre rule: exact for steps, and up to rounding for e^(-epsilon x), epsilon <= 20."""
 
 
 def interval_error(
@@ -62,15 +62,16 @@ def interval_error(
 ) -> FloatArray:
     """Return ``E|y - x|^power`` for a piecewise constant density of y and inputs in [0, 1], shape (n,).
 
-    The m pieces have ascending edges, shape (m + 1,) or (n, m + 1), also outside [0, 1], and the densities
-    `levels`, shape (m,) or (n, m). With `truncate`, y is moved into [0, 1] first. `power` is at least 1.
+    The m pieces have ascending edges, shape (m + 1,) or (n, m + 1), which may lie outside [0, 1]. Their
+    densities are `levels`, shape (m,) or (n, m). If `truncate`, y is moved into [0, 1] first. `power` is at
+    least 1.
     """
     x = np.asarray(x, dtype=np.float64)[..., None]
     edges = np.asarray(edges, dtype=np.float64)
     k = power + 1.0
     inside = np.clip(edges, 0.0, 1.0) if truncate else edges
     primitive = np.copysign(np.abs(inside - x) ** k, inside - x) / k
-    if truncate:  # beyond an end the error stays that of the end
+    if truncate:  # beyond an end, the error is the same as at the end
         primitive = primitive + np.maximum(edges - 1.0, 0.0) * (1.0 - x) ** power
         primitive = primitive + np.minimum(edges, 0.0) * x**power
     return _summed(primitive, levels)
@@ -79,7 +80,7 @@ def interval_error(
 def circular_error(x: ArrayLike, edges: ArrayLike, levels: ArrayLike, power: float) -> FloatArray:
     """Return ``E d(y, x)^power`` for a piecewise constant density of y, with ``d = min(|y-x|, 1 - |y-x|)``.
 
-    The arguments are as for `interval_error`, with inputs in [0, 1); every edge is less than one turn away
+    The arguments are as for `interval_error`, with inputs in [0, 1). Every edge is less than one turn away
     from its x.
     """
     z = np.asarray(edges, dtype=np.float64) - np.asarray(x, dtype=np.float64)[..., None]
@@ -114,11 +115,12 @@ def _summed(primitive: FloatArray, levels: ArrayLike) -> FloatArray:
 def _both_sides(
     function: Callable[[FloatArray], FloatArray], x: FloatArray, noise: ContinuousNoise
 ) -> FloatArray:
-    """Return the integrals of the function from 0 to x plus those from 0 to 1 - x, for x in [0, 1].
+    """Return the integral of the function from 0 to x plus the integral from 0 to 1 - x, for x in [0, 1].
 
-    They are summed piece by piece, as the density of the noise is smooth between kinks.
+    The integrals are summed piece by piece, because the density of the noise is smooth only between its
+    kinks.
     """
-    step = getattr(noise, "half_step", 1.0)  # of a staircase with sensitivity 1
+    step = getattr(noise, "half_step", 1.0)  # the kinks of a staircase with sensitivity 1
     kinks = np.array([0.0, min(step, 1.0), 1.0])
     nodes, weights = np.polynomial.legendre.leggauss(_ORDER)
 
@@ -140,7 +142,7 @@ class Pieces(NamedTuple):
 
 
 def _three(reach: tuple[float, float], left: FloatArray, window: float, epsilon: float) -> Pieces:
-    """Return the density that is e^epsilon times as high on windows from `left` on as elsewhere in reach."""
+    """Return the density that is e^epsilon times as high on windows that start at `left` as elsewhere."""
     low, high = reach
     same = np.ones_like(left)
     edges = np.stack([low * same, left, left + window, high * same], axis=-1)
@@ -157,7 +159,7 @@ def optimal_pieces(x: FloatArray, epsilon: float, power: float) -> Pieces:
 def piecewise_pieces(x: FloatArray, epsilon: float, member: PiecewiseMember = "pm") -> Pieces:
     """Return PM's density for inputs in [0, 1]: its outputs reach from (1-A)/2 to (1+A)/2.
 
-    The member "pm-opt" is the PTT with the least worst-case variance.
+    The member "pm-opt" is the member of PTT with the least worst-case variance.
     """
     s = piecewise_parameter(epsilon, member)
     length = least_half_range(epsilon, s)
@@ -172,7 +174,7 @@ def square_wave_pieces(x: FloatArray, epsilon: float) -> Pieces:
 
 
 class Line(NamedTuple):
-    """One mechanism of a figure: its name in the legend, its error, and the number of its style.
+    """One mechanism in a figure: its name in the legend, its error, and the number of its line style.
 
     `error` maps (x, epsilon, power) to ``E|y - x|^power``, in the shape of x.
     """
@@ -202,11 +204,11 @@ LINES = (
     ),
     Line("PTT, truncated", lambda x, e, k: interval_error(x, *piecewise_pieces(x, e, "pm-opt"), k), 6),
 )
-"""OPM for the given power, and the mechanisms that it is compared with."""
+"""OPM for the given power, and the mechanisms with which it is compared."""
 
 
 def below(curve: FloatArray, other: FloatArray) -> str:
-    """Return in words the ranges of `EPSILONS` where one curve is below another; "" if it never is."""
+    """Return in words the ranges of `EPSILONS` where one curve is below another; "" if it never is below."""
     inside = np.concatenate([[False], curve < other, [False]])
     starts, ends = np.flatnonzero(inside[1:] & ~inside[:-1]), np.flatnonzero(inside[:-1] & ~inside[1:]) - 1
     spans = [(EPSILONS[start], EPSILONS[end]) for start, end in zip(starts, ends, strict=True)]
@@ -214,9 +216,9 @@ def below(curve: FloatArray, other: FloatArray) -> str:
 
 
 def window_check(epsilon: float, x: float, error: Callable[..., FloatArray], length: float) -> Check:
-    """Return a check of the printed half window against one that minimises the error of an input x directly.
+    """Return a check of the printed half window against the half window found by minimising an input's error.
 
-    `error` is `interval_error` or `circular_error`; `length` is that of the source's domain.
+    `error` is `interval_error` or `circular_error`; `length` is the length of the domain in the source.
     """
 
     def of_half_window(c: float) -> float:
@@ -239,9 +241,9 @@ def bound_epsilons(full: bool) -> tuple[float, ...]:
 def least_error(epsilon: float, power: float, full: bool) -> float:
     """Return a lower bound on the worst-case ``E|y-x|^power`` of every mechanism on [0, 1].
 
-    Unless in full, it is computed from 33 inputs, which is quicker and gives a lower bound: by 1.3 % at
-    epsilon 5, and 0.4 % up to 4. Above 5 the distance uses 65 inputs because its windows are narrower, and
-    above 7 it uses 97; 129 inputs raise it by 1.6 % at 7.
+    Unless `full`, the bound is computed from 33 inputs. This is quicker, but the bound is smaller: by 1.3 %
+    at epsilon 5, and by 0.4 % up to epsilon 4. Windows for the distance (power 1) are narrower, so it uses 65
+    inputs above epsilon 5, and 97 above epsilon 7. There, 129 inputs raise the bound by 1.6 % at epsilon 7.
     """
     few = 33 if epsilon <= 5.0 or power == 2.0 else 65 if epsilon <= 7.0 else 97
     return lower_bound(INTERVAL, epsilon, "value", power=power, inputs=None if full else few)

@@ -48,11 +48,11 @@ _LINES = (
     Line("von Mises", lambda x, e, k: np.full(x.shape, _moment(von_mises(e), k)), 3),
     Line("Purkayastha", lambda x, e, k: np.full(x.shape, _moment(purkayastha(e), k)), 1),
 )
-"""Here `error` maps (position in turns, epsilon, power) to the circular distance in radians, to the power."""
+"""`error` of these lines maps (position in turns, epsilon, power) to the error in radians to the power."""
 
 
 def _bound(power: float) -> FloatArray:
-    """Return the least worst case of all epsilon-LDP mechanisms on the circle, at each of `EPSILONS`."""
+    """Return the least worst-case error of any epsilon-LDP mechanism on the circle, at each epsilon."""
     loss = CircularLoss(power)
     return np.array([_TURN**power * circle_bound(float(epsilon), loss) for epsilon in EPSILONS])
 
@@ -91,9 +91,9 @@ def _circle(_full: bool, _progress: Progress) -> Outcome:
     findings = [_finding(name, worst[power], bounds[power]) for power, name in _POWERS.items()]
     baseline = domain[1.0]["OPM of the interval"]
     findings.append(
-        f"OPM of the interval, cut open at 0, at epsilon {_SHOWN:g}: E d from {baseline.min():.4f} at pi to "
-        f"{baseline.max():.4f} at {_TURN * _X[int(np.argmax(baseline))]:.3f}; circular OPM has "
-        f"{domain[1.0]['OPM, circular'][0]:.4f} everywhere."
+        f"If the circle is cut open at 0, OPM of the interval at epsilon {_SHOWN:g} has an E d from "
+        f"{baseline.min():.4f} at pi to {baseline.max():.4f} at {_TURN * _X[int(np.argmax(baseline))]:.3f}. "
+        f"Circular OPM has {domain[1.0]['OPM, circular'][0]:.4f} everywhere."
     )
     return Outcome(
         {"domain": Table.stacked("power", over_domain), "worst": Table.stacked("power", over_epsilon)},
@@ -125,7 +125,7 @@ def _finding(name: str, worst: dict[str, FloatArray], bound: FloatArray) -> str:
         for other, curve in others.items()
     )
     return (
-        f"E {name}: circular OPM is the least of all four at {least} of {len(EPSILONS)} epsilons from 0.1 to "
-        f"8; the others have {times}. It is the optimum over all epsilon-LDP mechanisms: largest excess over "
-        f"the bound {float((ours / bound - 1.0).max()):.0e}."
+        f"Circular OPM has the least E {name} of all four mechanisms at {least} of {len(EPSILONS)} epsilons "
+        f"from 0.1 to 8. The other mechanisms have {times}. Circular OPM is the optimum over all epsilon-LDP "
+        f"mechanisms: it exceeds the bound by a share of at most {float((ours / bound - 1.0).max()):.0e}."
     )

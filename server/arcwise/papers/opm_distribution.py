@@ -1,8 +1,8 @@
-"""Distributions from reports of OPM, clamped as in its paper and inset as in arcwise, and of others.
+"""Distributions estimated from reports of OPM, clamped as in its paper or inset, and of other mechanisms.
 
 The slides show no such figure: they compare errors of single reports. This figure shows why the goal
-"distribution" uses the inset window: its error falls with the number of reports, and that of the clamped one
-does not.
+"distribution" uses the inset window. With the inset window, the error falls with the number of reports. With
+the clamped window, it does not.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 REPORTS = 100_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-"""Numbers of reports of the panel on the right, at epsilon 1."""
+"""The numbers of reports in the panel on the right, at epsilon 1."""
 
 SURVEYS, _FULL_SURVEYS = 2, 20
-"""How many of each population and epsilon; of the numbers of reports, too."""
+"""How many surveys are simulated for each population and epsilon, and for each number of reports."""
 
 _OF_VALUES = 5
 """Factor on the number of surveys if there is only one population."""
@@ -65,11 +65,11 @@ POPULATIONS = {
     "skewed": "beta:0.8,9",
     "many near 0": "0.5*uniform:0,0.04 + 0.5*normal:0.55,0.15",
 }
-"""Populations that users are drawn from, by the name in tables."""
+"""The populations from which users are drawn, by their name in tables."""
 
 
 _Population: TypeAlias = "str | FloatArray"
-"""A population, in a form for `as_population`, or values."""
+"""A line that describes a population, or an array of values."""
 
 
 class _Kind(NamedTuple):
@@ -88,19 +88,20 @@ MECHANISMS = {
     "PTT": _Kind(lambda e, n: PiecewiseTransformation(_UNIT, e, nodes=n), 6),
     "PTT, margins": _Kind(lambda e, n: UnbiasedOptimalPiecewise(_UNIT, e, nodes=n), 3),
 }
-"""Mechanisms by the name in tables.
+"""The mechanisms by their name in tables.
 
-"inset" is PM, the default of arcwise. "PTT" is the member with the least variance, PM-OPT as a table. "PTT,
-margins" is the member that the slides' authors call the unbiased variant of OPM.
+"inset" is PM, the default of arcwise. "PTT" is the member of PTT with the least variance, which is PM-OPT as
+a table. "PTT, margins" is the member that the authors of the slides call the unbiased variant of OPM.
 """
 
 
 def error_of(mechanism: Mechanism, line: _Population, reports: int, seed: int) -> float:
-    """Return the Wasserstein-1 distance of one survey's estimate to its users, as a share of the range.
+    """Return the Wasserstein-1 distance between one survey's estimate and its users, as a share of the range.
 
-    The mechanism is on [0, 1], and each user sends one report. `line` is a population, in a form for
-    `as_population`, or values: users are drawn from them, or are the values themselves if there are as many.
-    The seed is for users and devices; users are the same for every mechanism.
+    The mechanism is on [0, 1], and each user sends one report. `line` is a population in a form for
+    `as_population`, or an array of values. Users are drawn from it; if there are as many values as users, the
+    users have exactly these values. The seed determines users and devices. Users are the same for every
+    mechanism.
     """
     generator = np.random.default_rng([_SEED, seed])
     if not isinstance(line, str) and line.size == reports:
@@ -110,7 +111,8 @@ def error_of(mechanism: Mechanism, line: _Population, reports: int, seed: int) -
     counts = simulate_counts(mechanism, values, values.size * each, generator, fixed=True)
     fitted = fit_held_out(mechanism, counts.astype(np.float64)).probabilities
     if getattr(mechanism, "placement", "") == "clamp":
-        # Nothing shows where in an end zone its users are, so the mass is spread over it, not put at the end.
+        # Reports do not show where in an end zone users are, so the mass is spread over the zone, not put at
+        # the end.
         return histogram_distance(cell_edges(mechanism), fitted, values, circular=False)
     return wasserstein(mechanism, fitted, values)
 
@@ -121,9 +123,10 @@ def errors_of(
     surveys: int = SURVEYS,
     populations: Mapping[str, _Population] = POPULATIONS,
 ) -> dict[str, list[float]]:
-    """Return, by population, the errors of a number of surveys by one of `MECHANISMS`.
+    """Return the errors of several surveys with one of `MECHANISMS`, by population.
 
-    A population given as a line has `REPORTS` users; one given as values has a user for each.
+    A population given as a line has `REPORTS` users. A population given as values has one user for each
+    value.
     """
     mechanism = _made(name, epsilon)
     return {
@@ -135,9 +138,9 @@ def errors_of(
 
 
 def on_values(values: FloatArray, name: str) -> Reproduction:
-    """Return the experiment with one population: at least 10 users with these values, in shares of the range.
+    """Return the outcome for one population: at least 10 users with these values, in shares of the range.
 
-    `name` is that of the population, for tables and pictures.
+    `name` is the name of the population in tables and pictures.
     """
     if values.size < FEWEST:
         raise ParameterError(f"values must be at least {FEWEST}, got {values.size}")
@@ -163,18 +166,18 @@ def _distribution(full: bool, progress: Progress) -> Outcome:
 
 
 class _Errors(NamedTuple):
-    """Mean errors of the surveys, and the populations and numbers of reports they belong to."""
+    """The mean errors of the surveys, with their populations and numbers of reports."""
 
     populations: Mapping[str, _Population]
     large: str
     """The population of the panel on the right."""
     by_population: dict[tuple[float, str, str], float]
-    """By epsilon, population and mechanism; all have the same number of reports."""
+    """Errors by epsilon, population and mechanism, all with the same number of reports."""
     by_size: dict[tuple[int, str], float]
-    """By the number of reports and the mechanism, at epsilon 1."""
+    """Errors by the number of reports and the mechanism, at epsilon 1."""
 
     def over_populations(self, epsilon: float, name: str) -> float:
-        """Return the geometric mean of a mechanism's errors."""
+        """Return the geometric mean of a mechanism's errors over the populations."""
         errors = [self.by_population[epsilon, population, name] for population in self.populations]
         return float(np.exp(np.mean(np.log(errors))))
 
@@ -223,7 +226,7 @@ def _experiment(
 
 
 def _made(name: str, epsilon: float) -> Mechanism:
-    """Return a mechanism with the number of nodes of a task for a distribution at this epsilon."""
+    """Return a mechanism with as many nodes as a task for a distribution has at this epsilon."""
     nodes = Task("nodes", _UNIT, epsilon).mechanism.kernel.nodes
     return MECHANISMS[name].make(epsilon, nodes)
 
@@ -276,24 +279,25 @@ def _findings(errors: _Errors) -> list[str]:
         f"mechanism has the same users, {_reports(errors.populations[large]):,} reports, the same number of "
         "nodes, and arcwise's estimate.",
         *(_ranked(errors, epsilon) for epsilon in EPSILONS),
-        f"Clamped, all values below {zone:.4f} of the range give the same reports at epsilon 1, and so "
-        f"do all above {1 - zone:.4f}. Users who are all at 0 look like users who are all at {zone:.4f}: "
-        f"every estimate is at least {1000 * zone / 2:.0f} thousandths from one of the two, "
-        "however many reports.",
-        f"With {first:,} to {last:,} reports of users like {whose} at epsilon 1 the error falls "
-        f"{fall('inset')} with inset, {fall('clamp')} with clamp.",
-        f"The clamp's error is {ratios[most]:.1f} times the inset's at epsilon {most[0]:g} ({most[1]}), and "
-        f"{ratios[least]:.2f} times at {least[0]:g} ({least[1]}): spreading mass evenly over the end "
-        "zones is right for a population that is even there.",
-        f"The others' over the inset's, by epsilon: {', '.join(beside)}. They are from few surveys: ratios "
-        "from 0.8 to 1.25 may be chance.",
+        f"With the clamped window, all values below {zone:.4f} of the range give the same reports at epsilon "
+        f"1, and so do all values above {1 - zone:.4f}. Users who are all at 0 look like users who are all "
+        f"at {zone:.4f}. So for one of these two populations, every estimate has an error of at least "
+        f"{1000 * zone / 2:.0f} thousandths, however many reports there are.",
+        f"From {first:,} to {last:,} reports of users like {whose} at epsilon 1, the error falls "
+        f"{fall('inset')} with the inset window, and {fall('clamp')} with the clamped window.",
+        f"The error of the clamped window is at most {ratios[most]:.1f} times that of the inset window, at "
+        f"epsilon {most[0]:g} ({most[1]}). It is at least {ratios[least]:.2f} times that error, at epsilon "
+        f"{least[0]:g} ({least[1]}). The estimate spreads mass evenly over the end zones, which is right if "
+        "the population is even in them.",
+        f"Errors of other mechanisms divided by the error of the inset window, over the epsilons: "
+        f"{', '.join(beside)}. They are from few surveys, so ratios from 0.8 to 1.25 may be chance.",
         "PTT without margins is PM-OPT on a table"
         + (": the difference of their errors is chance." if _same_law() else ", but NOT on this grid."),
     ]
 
 
 def _ranked(errors: _Errors, epsilon: float) -> str:
-    """Return the errors of all mechanisms in a sentence, least first."""
+    """Return a sentence with the errors of all mechanisms, smallest first."""
     populations = len(errors.populations)
     whole = f"Geometric mean of the errors of {populations} populations"
     what = "Wasserstein-1 error" if populations == 1 else whole
@@ -303,6 +307,6 @@ def _ranked(errors: _Errors, epsilon: float) -> str:
 
 
 def _same_law() -> bool:
-    """Return whether the reports of PTT and PM-OPT have the same variance at the end, apart from the grid."""
+    """Return whether reports of PTT and PM-OPT have the same variance at an end, apart from the grid."""
     table, window = _made("PTT", 1.0), _made("PM-OPT", 1.0)
     return math.isclose(table.variance(0.0), window.variance(0.0), rel_tol=0.02)

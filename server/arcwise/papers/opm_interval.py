@@ -1,7 +1,7 @@
 """Zheng, Mishra and Hu: densities of the optimal piecewise mechanism, and its errors on an interval.
 
-Expected errors over the domain, and the worst case over epsilon, of OPM and other mechanisms on [0, 1], and
-of OPM against PM, SW and PTT, each on its own domain.
+The errors are the expected error of each input, and the worst case at each epsilon. They are for OPM and
+other mechanisms on [0, 1], and for PM, SW and PTT on their own domains, compared with OPM.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ def _stairs(levels: np.ndarray, edges: np.ndarray, label: str, k: int) -> Mark:
 _SOURCE = f"{SOURCE}: comparison of expected errors"
 _X = np.linspace(0.0, 1.0, 401)
 _HALF = np.linspace(0.0, 0.5, 201)
-"""Inputs from 0 to 1/2, as every law is symmetric about 1/2.
+"""Inputs from 0 to 1/2; this half is enough, because every law is symmetric about 1/2.
 
-The grid contains the end and the middle, where most laws have their largest errors; in between it is fine
+The grid contains the end and the middle, where most laws have their largest errors. Between them, it is fine
 enough for five digits.
 """
 
@@ -137,10 +137,10 @@ def _domain_finding(epsilon: float, curves: dict[str, FloatArray]) -> str:
     ]
     second = min(value for name, value in averages.items() if name != "OPM")
     return (
-        f"At epsilon {epsilon:g} OPM has the least error on average over the domain, {averages['OPM']:.4f} "
-        f"against {second:.4f} of the next, but not at every input ({', '.join(beaten)} of the domain lie "
-        f"below it) and not in the worst case: {worst['OPM']:.4f}, {best} {worst[best]:.4f}. The source says "
-        "of OPM: lowest error."
+        f"At epsilon {epsilon:g} OPM has the least error on average over the domain: {averages['OPM']:.4f}, "
+        f"and {second:.4f} for the next mechanism. Other mechanisms have a smaller error at some inputs "
+        f"({', '.join(beaten)} of the domain). In the worst case, OPM has {worst['OPM']:.4f}, and {best} "
+        f"{worst[best]:.4f}. The source says of OPM: lowest error."
     )
 
 
@@ -170,16 +170,16 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
     for power, name in POWERS.items():
         spans = {line.name: below(worst[power][line.name], worst[power]["OPM"]) for line in LINES}
         better = "; ".join(f"{line} for epsilon {span}" for line, span in spans.items() if span)
-        findings.append(f"Worst-case E {name}: below OPM are {better}.")
+        findings.append(f"These have a smaller worst-case E {name} than OPM: {better}.")
     findings.append(
         "OPM is the best density with outputs in [0, 1] and levels that differ by at most e^epsilon. "
-        "Truncation puts atoms at the ends, which no density has, and which reduce the error: the source's "
-        "claim that OPM has the lowest error does not hold for the worst case."
+        "Truncation puts atoms at the ends, which no density has, and which reduce the error. So the "
+        "source's claim that OPM has the lowest error does not hold for the worst case."
     )
     if not full:
         findings.append(
-            "The bound of E |y-x| is looser above epsilon 5, where it is of 65 inputs, and above 7 of 97: "
-            "129 inputs raise it by 1.0 % at 6, by 1.6 % at 7 and by 0.02 % at 8."
+            "The bound of E |y-x| is looser above epsilon 5, where it uses 65 inputs, and above 7, where it "
+            "uses 97. With 129 inputs it rises by 1.0 % at epsilon 6, by 1.6 % at 7 and by 0.02 % at 8."
         )
     parts = {power: {"epsilon": EPSILONS, **in_unit(UNIT, curves)} for power, curves in worst.items()}
     columns = ("power", "epsilon", f"bound ({UNIT})")
@@ -197,7 +197,7 @@ def _worst_case(full: bool, progress: Progress) -> Outcome:
 _NOISES = tuple(line for line in LINES if line.name.startswith(("OPM", "Laplace", "staircase")))
 _MARKERS: dict[str, Any] = {"marker": "o", "markersize": 3.5, "markevery": 8, "markerfacecolor": "white"}
 _MIDDLES = (np.arange(200) + 0.5) / 400.0
-"""Middles of equal parts of [0, 1/2]: their mean is the average over uniform inputs, by symmetry."""
+"""Midpoints of equal parts of [0, 1/2]. By symmetry, a mean over them is the average over uniform inputs."""
 
 
 @reproduction("opm-noise", _SOURCE, "truncated and bounded Laplace and truncated staircase noise against OPM")
@@ -241,10 +241,10 @@ def _noise(_full: bool, progress: Progress) -> Outcome:
         [
             *findings,
             f"On average over the domain every kind of noise has at least {least:.3f} times OPM's E |y-x|, "
-            "at every epsilon from 0.1 to 8; at the worst input truncated staircase noise has less "
-            "(opm-worst-case).",
-            "PM, SW and PTT add no noise to the input, so they are not compared here: opm-worst-case has "
-            "their worst input, opm-error-over-domain every input.",
+            "at every epsilon from 0.1 to 8. At the worst input, truncated staircase noise has a smaller "
+            "error than OPM at some epsilons (opm-worst-case).",
+            "PM, SW and PTT add no noise to the input, so they are not compared here. The reproduction "
+            "opm-worst-case shows their worst input, and opm-error-over-domain every input.",
         ],
     )
 
@@ -256,7 +256,7 @@ _DASHES = {"own range": FAMILY_DASHES[3], "truncated": FAMILY_DASHES[1], "OPM": 
 class _Mechanism(NamedTuple):
     """A mechanism: its density at positions from 0 to 1 of its domain, the domain's lower end, its colour.
 
-    The domain ends at 1. An error scales with the length.
+    The domain ends at 1. An error is proportional to a power of the domain's length.
     """
 
     pieces: Callable[[FloatArray, float], Pieces]
@@ -267,7 +267,7 @@ class _Mechanism(NamedTuple):
         return _X * (1.0 - self.low) + self.low
 
     def errors(self, x: FloatArray, epsilon: float, power: float) -> dict[str, FloatArray]:
-        """Return the errors at the position x, from 0 to 1, of the mechanism's own domain."""
+        """Return the errors at the position x of the mechanism's own domain, where x is from 0 to 1."""
         pieces, scale = self.pieces(x, epsilon), (1.0 - self.low) ** power
         return {
             "own range": scale * interval_error(x, *pieces, power, truncate=False),
@@ -315,13 +315,14 @@ def _own_domains(_full: bool, progress: Progress) -> Outcome:
         spans = {kind: below(over[kind], over["OPM"]) for kind in ("own range", "truncated")}
         least = "; ".join(f"{kind} for epsilon {span}" for kind, span in spans.items() if span)
         findings.append(
-            f"{name} at epsilon {_SHOWN:g}, average E |y-x| over its domain: {average['own range']:.3f} "
-            f"with outputs in its own range, {average['truncated']:.3f} truncated; OPM {average['OPM']:.3f}. "
-            f"In the worst case it is below OPM: {least or 'at no epsilon from 0.1 to 8'}."
+            f"{name} at epsilon {_SHOWN:g} has this average E |y-x| over its domain: "
+            f"{average['own range']:.3f} with outputs in its own range, {average['truncated']:.3f} with "
+            f"truncated outputs. OPM has {average['OPM']:.3f}. In the worst case, it has a smaller error "
+            f"than OPM: {least or 'at no epsilon from 0.1 to 8'}."
         )
     findings.append(
-        "OPM's outputs are restricted to the domain. The source's optimum is for one output range at a time: "
-        "SW shows that a wider range, truncated afterwards, can have a smaller worst case."
+        "OPM's outputs are restricted to the domain. The source's optimum is for one output range. SW "
+        "shows that a wider range that is truncated afterwards can have a smaller worst case."
     )
     unit = "units of the input, to the power"
     over_epsilon = {key: {"epsilon": EPSILONS, **in_unit(unit, curves)} for key, curves in worst.items()}

@@ -1,6 +1,6 @@
 """Zheng, Mishra and Hu: whether more than three pieces help, and how far OPM is from the best mechanism.
 
-The first repeats their Monte Carlo check; the second uses a counterexample by hand.
+The first question repeats their Monte Carlo check. The second uses a counterexample found by hand.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SHAPES = {3: ("o", 8.0), 4: ("s", 4.5), 5: ("x", 2.0)}
 
 
 class _Search(NamedTuple):
-    """Results of the search for every epsilon: errors, lengths of high parts, and whether levels are two."""
+    """Results of the search for every epsilon: errors, lengths of high parts, whether levels are two."""
 
     error: FloatArray
     high: FloatArray
@@ -93,23 +93,24 @@ def _pieces(full: bool, progress: Progress) -> Outcome:
     few = {m: np.array([optimal_pieces(m, float(e), 1.0, INTERVAL).worst for e in _CURVE]) for m in (1, 2, 3)}
     curves = {"epsilon": _CURVE, **in_unit("domain lengths", {f"m_{m}": each for m, each in few.items()})}
     shape = (
-        "It always found two levels, e^epsilon apart."
+        "It always found two levels, e^epsilon apart (as a ratio)."
         if all(search.two_levels for search in found.values())
         else "It found more than two levels somewhere."
     )
-    # The source's hypothesis is that four or five pieces save nothing.
+    # The hypothesis of the source is that four or five pieces have no smaller error than three.
     what = f"share of the error that 4 or 5 pieces save over 3, largest of {count:,} random epsilons"
     return Outcome(
         {"search": Table.stacked(("domain", "power"), columns), "few": Table.of(curves)},
         Picture([[_high_parts(epsilons, found), _few_pieces(few)]], (7.2, 3.6)),
         [formula(what, 0.0, saved, 1e-12)],
         [
-            f"{count:,} epsilons uniform in [0.1, 8], |y-x| and its square, interval and circle: at the "
-            "worst input the search over densities of m = 3, 4 and 5 pieces, which does not assume where "
-            f"levels belong, agrees with the closed form of 3 pieces to {deviation:.0e} relative. {shape}",
-            "That three pieces are enough needs no sampling: the error is linear in the density, so for a "
-            "given lowest level the best density is e^epsilon times as high where the loss is least: in a "
-            "window.",
+            f"The search used {count:,} epsilons uniform in [0.1, 8], |y-x| and its square, interval and "
+            "circle. At the worst input, it searched over densities of m = 3, 4 and 5 pieces without "
+            "assuming where the levels are. Its errors agree with the closed form of 3 pieces to a relative "
+            f"difference of {deviation:.0e}. {shape}",
+            "Three pieces are enough, and this can be proved without sampling. The error is linear in the "
+            "density. So for a given lowest level, the best density is e^epsilon times as high in the region "
+            "where the loss is least, which is a window.",
         ],
     )
 
@@ -201,20 +202,20 @@ def _by_hand(by_hand: FloatArray, ours: FloatArray) -> str:
     one = int(np.argmin(np.abs(EPSILONS - 1.0)))
     a = randomized_response(1.0).outputs[0]
     return (
-        "Optimal among piecewise densities is not optimal among mechanisms. By hand: report a or 1-a, the "
-        "one on the value's side of 1/2 with probability e^epsilon / (1 + e^epsilon), where "
-        f"a = (e^epsilon - 1) / (4 e^epsilon). At epsilon 1, a = {a:.4f}, the worst case is "
-        f"{by_hand[one]:.4f}, which is (1 + e^-epsilon) / 4 = {(1.0 + math.exp(-1.0)) / 4.0:.4f}; OPM has "
+        "The best piecewise density is not the best of all mechanisms. A counterexample by hand reports a or "
+        "1-a: with probability e^epsilon / (1 + e^epsilon) the one on the value's side of 1/2, where "
+        f"a = (e^epsilon - 1) / (4 e^epsilon). At epsilon 1, a is {a:.4f} and the worst case is "
+        f"{by_hand[one]:.4f}, which is (1 + e^-epsilon) / 4 = {(1.0 + math.exp(-1.0)) / 4.0:.4f}. OPM has "
         f"{ours[one]:.4f}. Two atoms are better than any such density for epsilon {below(by_hand, ours)}."
     )
 
 
 def _saved(designs: list[float], power: float, full: bool) -> str:
     parts = [
-        f"{1.0 - ratio:.1%} at {epsilon:g} (no mechanism saves more than "
+        f"{1.0 - ratio:.1%} at {epsilon:g} (no mechanism reduces it by more than "
         f"{1.0 - least_error(epsilon, power, full) / _closed_form(float(epsilon), power):.1%})"
         for epsilon, ratio in zip(DESIGN_EPSILONS, designs, strict=True)
     ]
     return (
-        f"Of OPM's worst-case E {POWERS[power]}, tables found by linear programming save {', '.join(parts)}."
+        f"Tables found by linear programming reduce OPM's worst-case E {POWERS[power]} by {', '.join(parts)}."
     )

@@ -1,4 +1,4 @@
-"""Pictures as data, panel by panel, and the function that draws them."""
+"""Pictures as data, panel by panel, and a function that draws them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EPSILON = r"$\varepsilon$"
 """Labels that many axes share."""
 
 BELOW: dict[str, Any] = {"loc": "outside lower center"}
-"""The place of a legend for all panels."""
+"""The position of a legend for all panels."""
 
 FAMILY_DASHES: tuple[Any, ...] = (
     "-",
@@ -47,7 +47,7 @@ def mark(method: str, *args: Any, **options: Any) -> Mark:
 def line(
     x: Any, y: Any, label: str = "", colour: int = 0, dash: int = 0, *, method: str = "plot", **options: Any
 ) -> Mark:
-    """Return a line in the colour and the dashes of these numbers; `method` is for logarithmic axes."""
+    """Return a line with the colour and the dashes of these numbers; give a `method` for logarithmic axes."""
     return Mark(method, (x, y), {"label": label, **look(colour, dash), **options})
 
 
@@ -69,8 +69,8 @@ def dot(x: float, y: float, colour: int = 0, **options: Any) -> Mark:
 def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -> Mark:
     """Return a name next to its line and in its colour, in place of a legend.
 
-    The point is in the units of the data. `options` are those of `Axes.annotate`; `offset` is the distance
-    from the point in points, (3, 3) by default.
+    The position is in the units of the data. `options` are options of `Axes.annotate`. `offset` is the
+    distance of the name from the position in typographic points, (3, 3) by default.
     """
     place = {"xytext": options.pop("offset", (3, 3)), "textcoords": "offset points"}
     return mark("annotate", text, (x, y), color=colour, fontsize=8.5, **place, **options)
@@ -78,11 +78,11 @@ def note(x: float, y: float, text: str, colour: str = "black", **options: Any) -
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; marks are drawn in their order.
+    """One pair of axes; its marks are drawn in the given order.
 
-    A limit of `xlim` or `ylim` that is None fits the data. `log` and `plain` ("x", "y" or "xy") select the
-    axes that are logarithmic, and those with plainly written numbers. `legend` holds options, and is None for
-    no legend.
+    If a limit in `xlim` or `ylim` is None, it is fitted to the data. `log` ("x", "y" or "xy") selects the
+    logarithmic axes, and `plain` the axes with plainly written numbers. `legend` holds options of the legend;
+    it is None for no legend.
     """
 
     marks: Sequence[Mark]
@@ -100,9 +100,9 @@ class Panel:
 class Picture:
     """Panels in rows.
 
-    The size is in inches, and `grid` has options of `Figure.subplots`. `legend` has options of a legend for
-    all panels, made from the first panel, and is None for no legend. `colours` is the label of a colour
-    scale, and "" for no scale.
+    The size is in inches. `grid` holds options of `Figure.subplots`. `legend` holds options of a legend for
+    all panels, which is made from the first panel; it is None for no legend. `colours` is the label of a
+    colour scale; it is "" for no scale.
     """
 
     rows: Sequence[Sequence[Panel]]

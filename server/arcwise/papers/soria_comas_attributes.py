@@ -1,7 +1,7 @@
 """Soria-Comas and Domingo-Ferrer, section 6: several attributes. Tables 3 and 4, Figures 6 and 7.
 
-All but the last are of Example 2: epsilon is 1, one attribute changes by at most 1, the other by at most 10,
-in every combination; the core of the box-shaped noise is [-0.1, 0.1] x [-1, 1].
+All reproductions but the last are about Example 2. Its epsilon is 1. One attribute changes by at most 1, the
+other by at most 10, in every combination. The core of the box-shaped noise is [-0.1, 0.1] x [-1, 1].
 """
 
 from __future__ import annotations
@@ -21,18 +21,19 @@ _NOISE = ("noise of the first attribute", "noise of the second attribute")
 
 SENSITIVITIES = (1.0, 10.0)
 BOX = BoxStaircase(1.0, SENSITIVITIES, (0.1, 1.0))
-LAPLACE = Laplace(1.0, sum(SENSITIVITIES))  # of the L1 sensitivity 11, the same for both attributes
+LAPLACE = Laplace(1.0, sum(SENSITIVITIES))  # noise for the L1 sensitivity 11, the same for both attributes
 SCALED = tuple(Laplace(1.0, 2.0 * s) for s in SENSITIVITIES)
-"""The fairer comparator: attributes in units of their own sensitivity have the L1 sensitivity 2.
+"""A fairer comparison: if each attribute is in units of its own sensitivity, the L1 sensitivity is 2.
 
-A change by (1, 10) costs 1/2 + 10/20 = 1 = epsilon, so this noise protects Example 2, too.
+A change by (1, 10) costs 1/2 + 10/20 = 1 = epsilon, so this noise also protects Example 2.
 """
 
 
 def _diamond(noises: tuple[Laplace, ...], level: float) -> tuple[float, float]:
     """Return the half diagonals of the smallest region of this level.
 
-    Its size in units of the scales is the quantile of ``|X_1| / scale_1 + |X_2| / scale_2``: a Gamma(2) law.
+    In units of the scales, the half diagonal is the quantile of ``|X_1| / scale_1 + |X_2| / scale_2``, which
+    has a Gamma(2) law.
     """
     r = float(special.gammaincinv(2.0, level))
     return r * noises[0].scale, r * noises[1].scale
@@ -76,7 +77,8 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
         alpha, size = half[0], _area(half)
         rows.append((level, alpha, size, _area(scaled)))
         checks.append(printed(f"alpha at level {level:g}", first, alpha))
-        # The sizes are 2 alpha^2 of the printed alphas, so half a unit of their last digit counts double.
+        # The printed sizes are 2 alpha^2 of the printed alphas, so an error of half a unit in alpha's last
+        # digit counts double.
         checks.append(Check(f"size at level {level:g}", float(second), size, 0.01 / float(first) * 1.01))
         marks += [
             _rim(half, linewidth=1.2),
@@ -96,9 +98,9 @@ def _table_3(_full: bool, _progress: Progress) -> Outcome:
         Picture([[panel]]),
         checks,
         [
-            f"The paper computes its sizes from rounded alphas; the exact ones are {listed(sizes, '.1f')}.",
-            "Laplace noise need not treat both attributes alike: with scales 2 and 20, in proportion to the "
-            "sensitivities, it protects the same S_f with regions "
+            f"The paper computes its sizes from rounded alphas; the exact sizes are {listed(sizes, '.1f')}.",
+            "Laplace noise can have a different scale for each attribute. With scales 2 and 20, in "
+            "proportion to the sensitivities, it protects the same S_f, and its regions are "
             f"{sizes[0] / scaled_sizes[0]:.3f} times smaller ({listed(scaled_sizes, '.1f')}).",
         ],
     )
@@ -119,7 +121,7 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
         rows.append((level, side - 0.1, side, other, box.volume, _area(laplace), _area(scaled)))
         what = f"half width z_1 + beta s_1 at level {level:g}"
         checks.append(printed(what, first, side, erratum=erratum))
-        # The sizes come from half widths of three or four digits.
+        # The printed sizes come from half widths of three or four digits.
         checks.append(Check(f"size at level {level:g}", second, box.volume, 1e-3))
         marks.append(_box(side, other))
         marks.append(note(0, other, f"{100 * level:.0f} %", COLOURS[2], offset=(0, -9), ha="center"))
@@ -150,10 +152,10 @@ def _table_4(_full: bool, _progress: Progress) -> Outcome:
             f"beta itself is {listed((row[1] for row in rows), '.4f')}.",
             f"The regions are {gains[0]}, {gains[1]} and {gains[2]} times smaller than those of the paper's "
             f"Laplace noise, but only {fair[0]}, {fair[1]} and {fair[2]} times smaller than those of Laplace "
-            "noise in proportion to the sensitivities: much of the gain comes from treating the attributes "
-            "by their sensitivity.",
-            f"The core of least variance is {best.core[0]:.4f} of each sensitivity, not 0.1: variances "
-            f"{best.var()[0]:.4f} and {best.var()[1]:.2f}, 95 % region "
+            "noise in proportion to the sensitivities. A large part of the gain comes from scaling the "
+            "noise of each attribute by its sensitivity.",
+            f"The core of least variance is {best.core[0]:.4f} of each sensitivity, not 0.1. Its variances "
+            f"are {best.var()[0]:.4f} and {best.var()[1]:.2f}, and its 95 % region has the size "
             f"{best.confidence_box(0.95).volume:.1f}.",
         ],
     )
@@ -234,10 +236,11 @@ def _figure_7(_full: bool, _progress: Progress) -> Outcome:
         [],
         [
             f"The variance of the second component is {second / variance:.2f} times that of the paper's "
-            "Laplace noise, where the paper says about twice; that of the first is "
+            "Laplace noise; the paper says about twice. The variance of the first component is "
             f"{variance / first:.0f} times smaller.",
-            f"Against Laplace noise in proportion to the sensitivities (variances {SCALED[0].var():g} and "
-            f"{SCALED[1].var():g}) both variances are {SCALED[0].var() / first:.2f} times smaller.",
+            f"Laplace noise in proportion to the sensitivities has the variances {SCALED[0].var():g} and "
+            f"{SCALED[1].var():g}. The variances of "
+            f"box-shaped noise are {SCALED[0].var() / first:.2f} times smaller.",
         ],
     )
 
@@ -250,8 +253,8 @@ _EPSILONS = (0.5, 1.0, 2.0, 4.0)
 def _costs(epsilon: float, attributes: int) -> tuple[float, float, float, float]:
     """Return the variance of one component, in units of its sensitivity squared, for four mechanisms.
 
-    They are the continuous optimum; vectors drawn jointly on a grid of 64 steps; one `GridNoise` for each
-    attribute, at its share of epsilon, on the same grid; and independent Laplace noise.
+    The four mechanisms are the continuous optimum; vectors drawn jointly on a grid of 64 steps; one
+    `GridNoise` for each attribute, at its share of epsilon, on the same grid; and independent Laplace noise.
     """
     ones = (1.0,) * attributes
     share = GridNoise.from_noise(Staircase.optimal(epsilon / attributes, power=2), step=1.0 / _STEPS)
@@ -300,10 +303,10 @@ def _vectors(_full: bool, progress: Progress) -> Outcome:
         [],
         [
             f"For {', '.join(map(str, _ATTRIBUTES[1:]))} attributes at epsilon 1, one staircase on a grid "
-            f"for each at its share of epsilon costs {listed(one_each, '.2f')} times the variance of the "
-            "optimum.",
-            f"Drawn jointly on a grid of {_STEPS} steps to a sensitivity it costs at most {joint.max():.4f} "
-            f"times, at the epsilons from {_EPSILONS[0]:g} to {_EPSILONS[-1]:g}; delta is "
-            f"{certificate.delta}.",
+            "for each attribute, at its share of epsilon, has "
+            f"{listed(one_each, '.2f')} times the variance of the optimum.",
+            f"Noise drawn jointly on a grid of {_STEPS} steps to a sensitivity has at most {joint.max():.4f} "
+            f"times the variance of the optimum, at epsilons from {_EPSILONS[0]:g} to {_EPSILONS[-1]:g}. Its "
+            f"delta is {certificate.delta}.",
         ],
     )

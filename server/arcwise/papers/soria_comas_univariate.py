@@ -1,7 +1,7 @@
 """Soria-Comas and Domingo-Ferrer: noise that is better than Laplace noise. Tables 1 and 2, Figures 1 to 5.
 
-Figures 4 and 5 show the differences of two attributes that Laplace noise protects; the rest is noise for one
-attribute.
+Figures 4 and 5 show which differences of two attributes Laplace noise protects. The other tables and figures
+are about noise for one attribute.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _size(noise: Laplace | Staircase) -> float:
 
 
 def _beside_laplace(marks: list[Mark], rows: Sequence[tuple[float, ...]], table: str, y: str) -> Panel:
-    """Return lines over epsilon relative to Laplace noise, and the rows of the table as dots."""
+    """Return a panel with lines over epsilon relative to Laplace noise, and the rows of the table as dots."""
     epsilons, ratios = [row[0] for row in rows], [row[2] / row[1] for row in rows]
     named = [
         *marks,
@@ -53,7 +53,7 @@ def _beside_laplace(marks: list[Mark], rows: Sequence[tuple[float, ...]], table:
 def _moved_inwards(epsilon: float) -> Staircase:
     """Return Laplace noise with its mass moved inwards within each sensitivity, as in section 4.
 
-    The larger density covers the part m_i of each sensitivity, as section 4 prints it.
+    The larger density covers the part m_i of each sensitivity, with m_i as printed in section 4.
     """
     b = math.exp(-epsilon)
     return Staircase(epsilon, 1.0, (1.0 - b - epsilon * b) / (epsilon * (1.0 - b)))
@@ -90,8 +90,9 @@ def _figure_1(_full: bool, _progress: Progress) -> Outcome:
             f"The larger density has the part m = {made.gamma:.6f} of each sensitivity. By Definition 3 the "
             f"new noise is {compare_concentration(made, laplace).relation} than Laplace noise: every "
             "interval from 0 contains at least as much of its mass. Its variance is "
-            f"{made.var():.4f}, Laplace noise's {laplace.var():.4f}, the least {best.var():.4f}; the noise "
-            f"of least variance and Laplace noise are {compare_concentration(best, laplace).relation}.",
+            f"{made.var():.4f}. Laplace noise has {laplace.var():.4f}, and the least is {best.var():.4f}. "
+            "The noise of least variance and Laplace noise are "
+            f"{compare_concentration(best, laplace).relation}.",
         ],
     )
 
@@ -153,7 +154,7 @@ def _table_1(_full: bool, _progress: Progress) -> Outcome:
         checks,
         [
             f"The difference of the variances is {saved[0]}, {saved[1]} and {saved[2]} at epsilon 0.1, 0.5 "
-            "and 1: it tends to 1/12, so that Laplace noise is near the optimum at small epsilon only. At "
+            "and 1. It tends to 1/12, so Laplace noise is near the optimum only at small epsilon. At "
             f"epsilon {_CURVE[-1]:g} the optimum saves {100.0 * (1.0 - ratio[-1]):.0f} %."
         ],
     )
@@ -166,7 +167,7 @@ def _table_2(_full: bool, _progress: Progress) -> Outcome:
         laplace, best = _size(Laplace(epsilon)), _shortest(epsilon)
         rows.append((epsilon, laplace, _size(best), best.half_step, _size(_least_variance(epsilon))))
         checks.append(printed(f"size of the Laplace interval at epsilon {epsilon:g}", first, laplace))
-        # The table truncates the digits of its last row, see below.
+        # The paper truncates the digits in the last row of its table, see below.
         what = f"size of the shortest interval at epsilon {epsilon:g}"
         checks.append(printed(what, second, _size(best), units=1.0))
     shortest = np.array([_size(_shortest(e)) / _size(Laplace(e)) for e in _CURVE])
@@ -189,14 +190,14 @@ def _table_2(_full: bool, _progress: Progress) -> Outcome:
         Picture([[panel]]),
         checks,
         [
-            f"The paper truncates shortest sizes: {half:.4f} and {one:.4f} are printed as 11.97 and 5.98. "
-            f"Rounded they are {half:.2f} and {one:.2f}, as it prints for Laplace noise: the intervals "
-            f"differ by {laplace_half - half:.4f} and {laplace_one - one:.4f}.",
+            f"The paper truncates the shortest sizes: it prints {half:.4f} and {one:.4f} as 11.97 and 5.98. "
+            f"The rounded sizes are {half:.2f} and {one:.2f}, which the paper prints for Laplace noise. The "
+            f"true differences from Laplace noise are {laplace_half - half:.4f} and {laplace_one - one:.4f}.",
             "Nothing can be saved at epsilon = ln(20) / k = "
-            f"{listed((math.log(20.0) / k for k in (1, 2, 3)), '.4f')} and so on, where the interval ends on "
-            "a whole multiple of the sensitivity, inside of which all d have the same mass. The three "
+            f"{listed((math.log(20.0) / k for k in (1, 2, 3)), '.4f')} and so on. There the interval ends at "
+            "a whole multiple of the sensitivity, and all d have the same mass inside it. The three "
             "epsilons of the table happen to lie near such points (k = 30, 6 and 3), so the table shows less "
-            f"than the possible gain: at epsilon 2 the shortest interval saves {100.0 * saved:.0f} %.",
+            f"than the possible gain. At epsilon 2 the shortest interval saves {100.0 * saved:.0f} %.",
         ],
     )
 
@@ -228,8 +229,8 @@ def _figure_2(_full: bool, _progress: Progress) -> Outcome:
         [
             f"Laplace noise with its mass moved inwards (section 4) has d = {moved.half_step:.4f} and the "
             f"variance {moved.var():.6f}, only {moved.var() - best.var():.1g} above the least.",
-            "The paper's Theorem 9 counts the outer steps from i = 0, which would give the first of them the "
-            "height of the centre; its variance formula, its d and its figures start at e^-epsilon.",
+            "The paper's Theorem 9 counts the outer steps from i = 0, which would give the first outer step "
+            "the height of the centre. Its variance formula, its d and its figures start at e^-epsilon.",
         ],
     )
 
@@ -260,7 +261,7 @@ def _figure_3(_full: bool, _progress: Progress) -> Outcome:
         [printed("d of the shortest interval", "0.993", best.half_step)],
         [
             f"Only d from {below.min():.4f} to {below.max():.4f} (to the grid of the curve) gives an "
-            f"interval shorter than Laplace noise; d of least variance gives "
-            f"{_size(_least_variance(1.0)):.4f}, Laplace {laplace:.4f}, the best {_size(best):.4f}."
+            f"shorter interval than Laplace noise. The sizes are {_size(_least_variance(1.0)):.4f} for the d "
+            f"of least variance, {laplace:.4f} for Laplace noise, and {_size(best):.4f} for the best d."
         ],
     )

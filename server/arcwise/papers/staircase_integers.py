@@ -17,11 +17,11 @@ from arcwise.papers.staircase_noise import SOURCE
 _VALUES = ((1.0, 2), (2.0, 3), (3.0, 2))
 _PERIODS = (1, 2, 3, 5)
 _CYCLE = 48
-"""Outputs lie on a cycle of this many integers, for a finite program; at most e^-8 of a tail is lost."""
+"""For a finite program, outputs lie on a cycle of this many integers. At most e^-8 of a tail is lost."""
 
 
 def _least_of_values(epsilon: float, sensitivity: int, period: int) -> float:
-    """Return the least worst-case ``E|noise|`` of noise that may depend on the value, with a period.
+    """Return the least worst-case ``E|noise|`` of noise that may depend on the value with this period.
 
     A linear program over the masses P_i(n) of the noise n at the values i, i + period, ...; values i and i +
     d with ``|d|`` up to the sensitivity have ``P_i(n) <= e^epsilon P_(i+d)(n - d)``.
@@ -83,8 +83,9 @@ def _of_values(_full: bool, progress: Progress) -> Outcome:
         checks,
         [
             "Noise that depends on the value, with any of these periods, has no smaller worst case than "
-            "noise that does not: shifted by every value and averaged, it has one law, which is no worse "
-            "(Theorem 10). With steps of the reals as integers this is Theorem 2."
+            "noise that does not depend on it. If it is shifted by every value and averaged, the result is "
+            "noise with one law, which is no worse (Theorem 10). With steps of the reals as integers this is "
+            "Theorem 2."
         ],
     )
 
@@ -106,8 +107,8 @@ def _mass(_full: bool, _progress: Progress) -> Outcome:
         Picture([[Panel(marks, "$n$", "$P(X = n)$", title, xlim=(-16.5, 16.5))]]),
         [],
         [
-            f"At sensitivity 5 and epsilon 1 the best r for |x| is {noise.r}; the staircase has E|X| = "
-            f"{noise.abs_moment(1):.4f}, geometric noise {geometric.abs_moment(1):.4f}."
+            f"At sensitivity 5 and epsilon 1 the best r for |x| is {noise.r}. The staircase has E|X| = "
+            f"{noise.abs_moment(1):.4f}, and geometric noise has {geometric.abs_moment(1):.4f}."
         ],
     )
 
@@ -140,7 +141,7 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
             mark("semilogx", sensitivities, shares, "os^v"[k], color=COLOURS[k], markersize=2.4),
             mark("axhline", gamma, linewidth=1.0, **look(k, 1)),
         ]
-        # Place the labels outside the frame, where the lines end.
+        # Put the labels outside the frame, at the ends of the lines.
         outside = {"offset": (4, 0), "va": "center", "annotation_clip": False}
         left.append(note(sensitivities[-1], gamma, rf"$\varepsilon$ = {e:g}", COLOURS[k], **outside))
     right = [
@@ -167,8 +168,8 @@ def _optimal_r(full: bool, progress: Progress) -> Outcome:
         [
             f"At sensitivity {sensitivities[-1]} the staircase gains over geometric noise for |x| by "
             f"{listed(table[:, -1, 4], '.3f')} (epsilon {listed(_EPSILONS)}).",
-            f"At sensitivity {_LARGE} its E|X| / sensitivity is that of the continuous staircase except for "
-            f"{deviation:.1g} relative.",
+            f"At sensitivity {_LARGE} the E|X| / sensitivity of the staircase equals that of the continuous "
+            f"staircase, up to a relative difference of {deviation:.1g}.",
         ],
     )
 
@@ -180,7 +181,7 @@ def _geometric_check(epsilon: float, power: int) -> Check:
 
 
 def _gamma_check(epsilon: float, power: int) -> Check:
-    """Return the check of r at a large sensitivity: a whole number, within 1 of gamma times it."""
+    """Return the check that r at a large sensitivity is within 1 of gamma times the sensitivity."""
     what = f"r / sensitivity at sensitivity {_LARGE} and epsilon {epsilon:g}, gamma"
     gamma = optimal_gamma(epsilon, power)
     return formula(what, gamma, optimal_r(epsilon, _LARGE, power) / _LARGE, 1.0 / (_LARGE * gamma))

@@ -1,7 +1,7 @@
 """Geng and Viswanath, "The optimal mechanism in differential privacy": the continuous staircase.
 
-The errors of a test between two inputs, equations 3 to 11 and 15; Figures 1 and 2, Corollaries 5 and 7; the
-gamma of the staircase: Figure 4, Theorem 8, and the heuristic of section V-B.
+The errors of a test between two inputs: equations 3 to 11 and 15. Densities and costs: Figures 1 to 3,
+Corollaries 5 and 7. The gamma of the staircase: Figure 4, Theorem 8, and the heuristic of section V-B.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ALARMS = np.linspace(0.0, 1.0, 201)
 
 
 def _laplace_missed_detection() -> FloatArray:
-    """Return equation 15: the missed detection of the best test under Laplace noise."""
+    """Return the missed detection of the best test under Laplace noise, by equation 15."""
     a, b = _ALARMS, np.exp(-_EPSILON)
     middle = b / (4.0 * np.maximum(a, 0.5 * b))
     missed: FloatArray = np.where(a < 0.5 * b, 1.0 - a / b, np.where(a <= 0.5, middle, b * (1.0 - a)))
@@ -43,10 +43,10 @@ def _laplace_missed_detection() -> FloatArray:
 
 
 def _noise_missed_detection(noise: ContinuousNoise, edges: FloatArray) -> FloatArray:
-    """Return the least missed detection under noise between 0 and 1, by Neyman and Pearson.
+    """Return the least missed detection of a test between 0 and 1 under noise, by Neyman and Pearson.
 
-    The noise is constant between the ascending edges, or nearly so; the parts beyond the first and the last
-    edge are one cell each.
+    The density of the noise is constant, or nearly constant, between the ascending edges. The parts beyond
+    the first and the last edge are one cell each.
     """
     places = np.concatenate([[-np.inf], edges, [np.inf]])
     masses = [np.diff(noise.cdf(places - by)) for by in (0.0, 1.0)]
@@ -123,12 +123,12 @@ def _testing(_full: bool, progress: Progress) -> Outcome:
         Picture([panels], (8.0, 4.2), {"sharey": True}),
         [formula(what, 0.0, float(np.abs(numeric - by_laplace).max()), 1e-3)],
         [
-            "The least sum of both errors, for which privacy alone sets the bound "
-            f"{2.0 / (1.0 + np.exp(_EPSILON)):.4f} at epsilon {_EPSILON:g}: {sums}. Exact, from the integers "
-            "of the samplers.",
+            "The least sums of both errors are exact, from the integers of the samplers. Privacy alone "
+            f"bounds them by {2.0 / (1.0 + np.exp(_EPSILON)):.4f} from below at epsilon {_EPSILON:g}: "
+            f"{sums}.",
             f"Staircase noise reaches the bound in {np.mean(by_staircase < bound + 1e-9):.0%} of all false "
-            f"alarms, Laplace noise in {np.mean(by_laplace < bound + 1e-9):.0%}: it protects more between, "
-            "and that costs accuracy.",
+            f"alarms, and Laplace noise in {np.mean(by_laplace < bound + 1e-9):.0%}. At other false alarms "
+            "Laplace noise protects more than required, which costs accuracy.",
         ],
     )
 
@@ -151,7 +151,7 @@ def _density(_full: bool, _progress: Progress) -> Outcome:
             "laplace_density (per sensitivity)": laplace.pdf(x),
             "staircase_density (per sensitivity)": noise.pdf(x),
         }
-        # Draw the steps as they are, with edges at whole periods and gamma further.
+        # Draw the steps exactly, with edges at whole periods and at gamma beyond each whole period.
         right = np.concatenate([[0.0], np.arange(4) + noise.gamma])
         edges = np.concatenate([-right[:0:-1], right[1:]])
         levels = noise.pdf((edges[1:] + edges[:-1]) / 2.0)
@@ -189,7 +189,7 @@ def _gain(_full: bool, _progress: Progress) -> Outcome:
     marks = []
     for k, name in enumerate((r"$|x|$", r"$x^2$")):
         gain, by_rule = columns[f"gain_{k + 1}"], columns[f"heuristic_gain_{k + 1}"]
-        style: dict[str, Any] = {"method": "semilogy", "linewidth": 1.3 + k}  # apart in grey too
+        style: dict[str, Any] = {"method": "semilogy", "linewidth": 1.3 + k}  # distinct in grey too
         marks += [
             line(epsilons, gain, f"{name}, optimal $\\gamma$", k, **style),
             line(epsilons, by_rule, rf"{name}, $\gamma = e^{{-\varepsilon}}/2$", k, 1, **style),
@@ -203,13 +203,13 @@ def _gain(_full: bool, _progress: Progress) -> Outcome:
         {"": Table.of(columns)},
         Picture([[Panel(marks, EPSILON, y, xlim=(0.0, 10.0), plain="y")]]),
         [
-            # "About 15-fold and 23-fold": the second is truncated, not rounded.
+            # The paper says "about 15-fold and 23-fold". The second number is truncated, not rounded.
             printed("gain in amplitude at epsilon 10, about", "15", first),
             printed("gain in power at epsilon 10, about", "23", second, units=1.0),
         ],
         [
-            f"The gains at epsilon 10 are {first:.4f} and {second:.4f}: about 15 and, rounded, 24, where "
-            "the paper says 23."
+            f"The gains at epsilon 10 are {first:.4f} and {second:.4f}. They are rounded 15 and 24; the "
+            "paper says 23 for the second."
         ],
     )
 
@@ -288,8 +288,8 @@ def _gamma(_full: bool, _progress: Progress) -> Outcome:
         Picture([[Panel(marks, EPSILON, r"$\gamma$", xlim=(0.0, 10.0), ylim=(0.0, 0.5))]]),
         checks,
         [
-            "The larger the power, the more slowly gamma falls, like e^(-epsilon / (power + 1)); the "
-            "heuristic falls like e^-epsilon, faster than any."
+            "Gamma falls like e^(-epsilon / (power + 1)), so it falls more slowly for a larger power. The "
+            "heuristic gamma falls like e^-epsilon, faster than the optimal gamma for any power."
         ],
     )
 
@@ -330,7 +330,7 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
     left = Panel(marks, EPSILON, y, xlim=(0.0, 15.0), ylim=(0.0, 0.4), legend=legend)
     marks = []
     for k, name in enumerate((r"$|x|$", r"$x^2$")):
-        style: dict[str, Any] = {"method": "semilogy", "linewidth": 1.3 + k}  # apart in grey too
+        style: dict[str, Any] = {"method": "semilogy", "linewidth": 1.3 + k}  # distinct in grey too
         ours, theirs = over[f"heuristic_over_optimal_{k + 1}"], over[f"laplace_over_optimal_{k + 1}"]
         marks.append(line(epsilons, ours, f"{name}, heuristic", k, **style))
         marks.append(line(epsilons, theirs, f"{name}, Laplace", k, 1, **style))
@@ -341,10 +341,11 @@ def _heuristic(_full: bool, _progress: Progress) -> Outcome:
         Picture([[left, right]], (7.2, 3.4)),
         [formula(what, 1.0 / 3.0, _mass_near_0(far, far.gamma), 1e-9)],
         [
-            "The paper says wrongly that the heuristic does reasonably well at large epsilon: a third "
-            "of its mass is next to 0, but the other two thirds spread over the whole sensitivity, so that "
-            f"E|X| tends to {far.abs_moment(1):.4f} and E X^2 to {far.abs_moment(2):.4f} of it, as "
-            "epsilon grows.",
-            f"It is worse than Laplace noise from epsilon {even[0]:.3f} (|x|) and {even[1]:.3f} (x^2) on.",
+            "The paper says wrongly that the heuristic does reasonably well at large epsilon. A third "
+            "of its mass is next to 0, but the other two thirds spread over the whole sensitivity. So as "
+            f"epsilon grows, E|X| tends to {far.abs_moment(1):.4f} of the sensitivity, and E X^2 to "
+            f"{far.abs_moment(2):.4f} of its square.",
+            f"The heuristic is worse than Laplace noise from epsilon {even[0]:.3f} (|x|) and "
+            f"{even[1]:.3f} (x^2) on.",
         ],
     )

@@ -1,6 +1,6 @@
 """Geng, Ding, Guo and Kumar, "Tight analysis of privacy and utility tradeoff in approximate DP".
 
-The poster's figures print no numbers; its limits and its sentence on Gaussian noise are checked.
+The figures of the poster print no numbers. So its limits and its sentence on Gaussian noise are checked.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _gaussian_ratio(epsilon: float, delta: float, power: int) -> float:
 
 
 def _worst_ratio(delta: float, power: int) -> tuple[float, float]:
-    """Return the epsilon with the largest ratio at this delta, and the ratio."""
+    """Return the epsilon with the largest `_gaussian_ratio` at this delta, and this ratio."""
     found = optimize.minimize_scalar(
         lambda t: -_gaussian_ratio(math.exp(t), delta, power),
         bounds=(math.log(0.1), math.log(20.0)),
@@ -81,7 +81,7 @@ def _improvement_check(what: str, power: int) -> Check:
         1.0,
         ratio,
         0.0,
-        erratum="Gaussian noise is better at delta = 1/2 and this epsilon; the poster bounds neither of them",
+        erratum="Gaussian noise is better at delta = 1/2 and this epsilon; the poster bounds neither number",
     )
 
 
@@ -115,7 +115,8 @@ def _gaussian(full: bool, progress: Progress) -> Outcome:
         [_improvement_check("amplitudes", 1), _improvement_check("powers", 2)],
         [
             f"Up to delta = {_even_delta(1):.4f} (amplitude) and {_even_delta(2):.4f} (power) truncated "
-            "Laplace noise is the better of the two at every epsilon; above, Gaussian noise is at some.",
+            "Laplace noise is better than Gaussian noise at every epsilon. At a larger delta, Gaussian noise "
+            "is better at some epsilon.",
             "The poster's problem formulation prints the constraint without the factor e^epsilon, and its "
             "mechanism needs a delta of at most 1/2, which it does not say.",
         ],
@@ -125,7 +126,7 @@ def _gaussian(full: bool, progress: Progress) -> Outcome:
 def _limit_checks() -> list[Check]:
     """Return the checks of the limits of the lower bound over the upper bound, V_low / V_upp."""
     cases = []
-    for delta in (0.01, 0.05, 0.25):  # 1 / (2 delta) is an integer, as the poster assumes
+    for delta in (0.01, 0.05, 0.25):  # deltas at which 1 / (2 delta) is an integer, as the poster assumes
         limits = 1.0 - 2.0 * delta, (1.0 - delta) * (1.0 - 2.0 * delta)
         cases.append((f"epsilon goes to 0, delta {delta:g}", TruncatedLaplace(1e-7, delta), limits, 1e-5))
     for e in (0.1, 1.0, 4.0):
@@ -142,7 +143,7 @@ def _limit_checks() -> list[Check]:
 
 
 def _overtaken(delta: float, power: int) -> float:
-    """Return the epsilon from which on staircase noise, with delta = 0, has the smaller cost."""
+    """Return the epsilon from which on staircase noise, with delta = 0, is the cheaper noise."""
 
     def excess(t: float) -> float:
         epsilon = math.exp(t)
@@ -193,12 +194,13 @@ def _tightness(full: bool, progress: Progress) -> Outcome:
         Picture([panels], (7.2, 3.7), {"sharey": True}),
         _limit_checks(),
         [
-            "If 1 / (2 delta) is no integer, the limit of V1_low / V1_upp for epsilon to 0 is more than 1 "
-            f"- 2 delta: {odd.lower_bound(1) / odd.abs_moment(1):.4f} at delta 0.3.",
-            "The upper bound is far from tight at larger epsilon, and truncation is not the reason to spend "
-            "delta there: staircase noise with delta = 0 has less amplitude from epsilon "
-            f"{first} on and less power from {second} on (delta 1e-9, 1e-6, 1e-3).",
-            f"At epsilon {last['epsilon']:g} and delta 1e-09 the amplitudes' bounds differ by a factor of "
-            f"{1.0 / last['ratio_1']:.3g}, with the staircase of {1.0 / last['ratio_with_staircase_1']:.3g}.",
+            "If 1 / (2 delta) is not an integer, V1_low / V1_upp has a limit above 1 - 2 delta as epsilon "
+            f"goes to 0: {odd.lower_bound(1) / odd.abs_moment(1):.4f} at delta 0.3.",
+            "The upper bound is far from tight at larger epsilon, where spending a delta on truncation does "
+            "not pay. Staircase noise with delta = 0 has less amplitude than truncated Laplace noise from "
+            f"epsilon {first} on, and less power from {second} on (delta 1e-9, 1e-6, 1e-3).",
+            f"At epsilon {last['epsilon']:g} and delta 1e-09 the bounds of the amplitude differ by a factor "
+            f"of {1.0 / last['ratio_1']:.3g}. With staircase noise as a second upper bound, the factor is "
+            f"{1.0 / last['ratio_with_staircase_1']:.3g}.",
         ],
     )

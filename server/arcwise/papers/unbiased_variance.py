@@ -1,8 +1,8 @@
-"""The fewest users for a mean: the worst-case variance of unbiased mechanisms, with a bound for all of them.
+"""The fewest users for a mean: the worst-case variance of unbiased mechanisms, with a bound for all.
 
-No source shows this figure. It compares the published mechanisms of the piecewise family and of few outputs
-with the optimum over all mechanisms. Linear programming gives a lower bound on this optimum, and designs come
-close to it.
+No source shows this figure. It compares the published mechanisms, those of the piecewise family and those
+with few outputs, with the optimum over all mechanisms. Linear programming gives a lower bound on this
+optimum, and designs come close to it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.closed_forms.piecewise import PiecewiseMember
 
 DESIGNED = (0.1, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0)
-"""Epsilons at which designs and bounds are computed; in full size, those of `_FULL`."""
+"""The epsilons at which designs and bounds are computed; the full size uses `_FULL` instead."""
 
 _FULL = (0.1, *(0.25 * i for i in range(1, 33)))
 _TABLE = (0.5, 1.0, 2.0, 4.0)
@@ -74,7 +74,7 @@ def _variance(full: bool, progress: Progress) -> Outcome:
     curves = {name: np.array([line.variance(float(e)) for e in EPSILONS]) for name, line in _LINES.items()}
     bounds, designs = np.array([row.bound for row in rows]), np.array([row.worst for row in rows])
     at = np.array(epsilons)
-    # Between the computed points, interpolate in proportion to PM-OPT, which is never far.
+    # Between the computed points, interpolate the ratio to PM-OPT, whose variance is never far away.
     share = PchipInterpolator(np.log(at), bounds / [_LINES["PM-OPT"].variance(e) for e in epsilons])
     between = curves["PM-OPT"] * share(np.log(EPSILONS))
 
@@ -106,7 +106,7 @@ def _variance(full: bool, progress: Progress) -> Outcome:
 
 
 def _summary(rows: list[Row]) -> Table:
-    """Return the worst-case variances at a few epsilons, one line for each mechanism."""
+    """Return a table of the worst-case variances at a few epsilons, with one line for each mechanism."""
     at = {row.epsilon: row for row in rows}
     lines: list[tuple[float | str, ...]] = [
         ("LP bound, all mechanisms", *(at[epsilon].bound for epsilon in _TABLE)),
@@ -128,7 +128,7 @@ def _findings(rows: list[Row]) -> list[str]:
     most = max(savings, key=savings.__getitem__)
     return [
         f"The design's worst-case variance is above the bound for every epsilon-LDP mechanism by {shown}.",
-        "The best published mechanism, mixtures of PM and three outputs with free parameters included, needs "
-        f"{savings[least]:.3f} (epsilon {least:g}) to {savings[most]:.3f} (epsilon {most:g}) times as many "
-        "users as the design.",
+        "The best published mechanism (including mixtures of PM and three outputs with free parameters) "
+        f"needs {savings[least]:.3f} (epsilon {least:g}) to {savings[most]:.3f} (epsilon {most:g}) times as "
+        "many users as the design.",
     ]

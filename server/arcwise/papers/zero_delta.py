@@ -1,7 +1,7 @@
 """Geng, Ding, Guo and Kumar, "The optimal mechanism in additive differential privacy": (0, delta) noise.
 
-The poster prints formulas and no numbers. They are checked against two searches that do not use them: a
-linear program over mixtures of uniform densities, and a minimisation over alpha.
+The poster prints formulas and no numbers. The formulas are checked against two searches that do not use them:
+a linear program over mixtures of uniform densities, and a minimisation over alpha.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def _programmed_cost(delta: float, power: float) -> float:
     """Return the least ``E|X|^power`` of symmetric densities that fall with ``|x|``, also with an atom at 0.
 
     Such a law is a mixture of uniform laws on [-h, h]. Each of these has the mass ``t = min(1, 1 / (2 h))``
-    inside [-1/2, 1/2] and the cost ``h^power / (power + 1)``; the atom has t = 1 and no cost. The condition
-    for (0, delta)-DP, with sensitivity 1, is that the mass inside is at most delta.
+    inside [-1/2, 1/2] and the cost ``h^power / (power + 1)``; the atom has t = 1 and no cost. With
+    sensitivity 1, the noise is (0, delta)-DP if the mass inside is at most delta.
     """
     inside = np.arange(1, 6001) / 6000.0
     cost = (0.5 / inside) ** power / (power + 1.0)
@@ -39,7 +39,7 @@ def _programmed_cost(delta: float, power: float) -> float:
 
 
 def _printed_cost(delta: float, power: int) -> float:
-    """Return the cost by the two corollaries as printed, at sensitivity 1."""
+    """Return the cost according to the two corollaries as printed, at sensitivity 1."""
     if power == 1:
         return 1.0 / (4.0 * delta) if delta <= 0.5 else 1.0 - delta
     return 1.0 / (12.0 * delta**2) if delta <= 2.0 / 3.0 else 9.0 / 16.0 * (1.0 - delta)
@@ -73,7 +73,7 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
     for power, cost in ((1, r"$E|X|\;/\;\Delta$"), (2, r"$E X^2/\,\Delta^2$")):
         knee = power / (power + 1.0)
         costs, ratios = [], []
-        for k, width in ((2, 1.4), (1, 1.4), (0, 2.0)):  # the optimum is drawn last, over the others
+        for k, width in ((2, 1.4), (1, 1.4), (0, 2.0)):  # the optimum is drawn last, over the other lines
             optimal, values = table[:, 3 * power - 2], table[:, 3 * power - 2 + k]
             costs.append(line(_DELTAS, values, names[k], k, k, method="semilogy", linewidth=width))
             ratios.append(line(_DELTAS, values / optimal, "", k, k, linewidth=width))
@@ -93,12 +93,13 @@ def _cost(_full: bool, progress: Progress) -> Outcome:
         checks,
         [
             f"Gaussian noise costs {small.abs_moment(1) / first.abs_moment(1):.4f} times the optimum for |x| "
-            f"and {small.abs_moment(2) / second.abs_moment(2):.4f} times for x^2 as delta goes to 0 (4/pi "
-            "and 6/pi).",
-            f"The atom pays only above delta = p / (p + 1); at delta {last[0]:.3f} the uniform density "
-            f"without one costs {last[2] / last[1]:.0f} and {last[5] / last[4]:.0f} times as much.",
-            "Optimal means: among all symmetric noise with a density that falls with |x|. A linear program "
-            "over that whole class finds nothing better.",
+            f"and {small.abs_moment(2) / second.abs_moment(2):.4f} times the optimum for x^2, as delta goes "
+            "to 0 (4/pi and 6/pi).",
+            f"An atom pays only above delta = p / (p + 1). At delta {last[0]:.3f} the uniform density "
+            f"without an atom costs {last[2] / last[1]:.0f} times (|x|) and {last[5] / last[4]:.0f} times "
+            "(x^2) as much as the optimum.",
+            "The noise is optimal among all symmetric noise with a density that falls with |x|. A linear "
+            "program over this whole class finds nothing better.",
         ],
     )
 
@@ -116,7 +117,7 @@ def _alpha(_full: bool, _progress: Progress) -> Outcome:
             line([-h, -h, h, h], [0, top, top, 0], rf"$|x|^{power:g}$: $\alpha$ = {noise.alpha:g}", k, k)
         )
         if noise.alpha:
-            # Side by side, so that one arrow does not hide the other; both mean atoms at 0.
+            # Both arrows mean atoms at 0. They are drawn side by side, so that neither hides the other.
             at, arrow = 0.05 * k - 0.025, {"arrowstyle": "-|>", "color": COLOURS[k], "lw": 1.5}
             left.append(mark("annotate", "", (at, noise.alpha), (at, 0), arrowprops=arrow))
     right = [line(deltas, curve, f"$p = {p:g}$", k, k) for k, (p, curve) in enumerate(curves.items())]

@@ -1,6 +1,7 @@
 """Mechanisms: they turn a value into a code on the device, and a code into a value on the server.
 
-A name is imported on first use, so a device that samples from one mechanism loads one file.
+Each mechanism's file is imported on first use, so a device that samples from one mechanism loads only its
+file.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ __all__ = [
     "optimal_levels",
 ]
 
-if not TYPE_CHECKING:  # a type checker would let every name pass
+if not TYPE_CHECKING:  # a type checker that sees this code would accept every name
     _places = {
         "base": ("Mechanism",),
         "closed_forms.optimal": (

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class Mechanism(ABC):
-    """A domain, an epsilon, and a finite kernel with integer weights.
+    """A mechanism for local privacy: a domain, an epsilon, and a finite kernel with integer weights.
 
-    A value maps to a real-valued node, the node is rounded stochastically (up with probability equal to the
-    fraction), and the row of the rounded node gives the code. A row for a real input is therefore a mixture
-    of two rows of the kernel. A mixture does not exceed the largest ratio of weights, so float errors in the
-    map to nodes can cost accuracy, but never privacy.
+    A value maps to a real-valued node. The node is rounded up with a probability equal to its fraction, and
+    otherwise down. The code is drawn from the row of the rounded node. A row for a real input is therefore a
+    mixture of two rows of the kernel. Ratios of mixtures do not exceed the largest ratio of weights. So float
+    errors in the map to nodes can cost accuracy, but never privacy.
 
     On a lattice of at most 1,024 values nothing is rounded: every value has its node (`place_node`). A larger
     lattice is treated as a continuous domain.
@@ -72,7 +72,7 @@ class Mechanism(ABC):
     _values: FloatArray | None
 
     def __init_subclass__(cls) -> None:
-        if "__init__" in vars(cls):  # only a constructor of its own
+        if "__init__" in vars(cls):  # a constructor that is not inherited
             cls.__init__ = explained(cls.__init__)  # type: ignore[method-assign]
 
     @property
@@ -127,11 +127,11 @@ class Mechanism(ABC):
         """
 
     def place_node(self, place: float) -> float:
-        """Return the node of the value number `place` of the lattice: an integer map.
+        """Return the node of the lattice's value number `place`; integers map to integers.
 
-        It is ``k`` for "inset" and ``(k - W // 2) mod K`` for "wrap" (W is 0 for a circulant). For "clamp" it
-        is ``k - W // 2``, limited to 0 to N-1. A place between two values, which the rounding "stochastic"
-        allows, maps to a position between their nodes.
+        The place k has the node ``k`` for "inset" and ``(k - W // 2) mod K`` for "wrap" (W is 0 for a
+        circulant). For "clamp" it has the node ``k - W // 2``, moved into the range from 0 to N-1. A place
+        between two values, which the rounding "stochastic" allows, maps to a position between their nodes.
         """
         node = place - self._centre
         kernel = self.kernel
@@ -180,7 +180,7 @@ class Mechanism(ABC):
         return self.lattice is None or self.domain.rounding == "stochastic"
 
     def certificate(self) -> Certificate:
-        """Return the exact bound that the kernel's integers satisfy.
+        """Return the exact privacy bound that the kernel's integers satisfy.
 
         Raises
         ------
@@ -201,7 +201,7 @@ class Mechanism(ABC):
         value
             A real number in the domain.
         randomness
-            The operating system's CSPRNG. Anything else is for tests.
+            The source of random bytes: the operating system's CSPRNG. Use another source only in tests.
 
         Raises
         ------
@@ -216,7 +216,7 @@ class Mechanism(ABC):
         return self.kernel.sample(_rounded(position, r), u)
 
     def locate(self, value: Any) -> float:
-        """Return the position of a value among the nodes, from 0 to N: n at node n, else between two nodes.
+        """Return the real-valued node of a value, from 0 to N; between two nodes it has a fraction.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class Mechanism(ABC):
     def node(self, value: Any, r: int) -> int:
         """Return the node in [0, N) to which the half draw `r` rounds a value.
 
-        With one `r` for all values, the node is a function of the value, as memoisation needs.
+        With the same `r` for all values, the node is a function of the value, as memoisation needs.
 
         Parameters
         ----------
@@ -294,9 +294,10 @@ class Mechanism(ABC):
     def decode(self, codes: ArrayLike) -> FloatArray:
         """Return the decoded value of each code, in the unit of the domain, in the shape of `codes`.
 
-        If the mechanism is `unbiased`, the expectation of the decoded value is the input. The decoded value
-        can lie far outside the domain, so it is for averaging. Otherwise it is the mechanism's own output:
-        close to the input in a single report, but biased when averaged.
+        If the mechanism is `unbiased`, the expectation of the decoded value is the input. Such a value can
+        lie far outside the domain, so use it only in averages. If the mechanism is not unbiased, the decoded
+        value is the mechanism's own output. It is close to the input in a single report, but averages of it
+        are biased.
 
         Raises
         ------
@@ -377,7 +378,7 @@ class Mechanism(ABC):
             self._check_lattice(self.lattice.size)
 
     def _check_lattice(self, size: int) -> None:
-        """Refuse a kernel with other nodes than the values, which would be decoded as other values."""
+        """Refuse a kernel with more or fewer nodes than values, which would decode to wrong values."""
         kernel = self.kernel
         count, what = (kernel.codes, "codes") if self.end_zones else (kernel.nodes, "nodes")
         if count != size:
@@ -394,7 +395,7 @@ class Mechanism(ABC):
 
 
 def _rounded(position: float, r: int) -> int:
-    """Return one of the two nodes next to a position, the upper one with the fraction's probability."""
+    """Return one of the two nodes next to a position; the fraction is the probability of the upper node."""
     node = int(position)
     return node + ((r >> 11) * 2.0**-53 < position - node)
 

@@ -1,4 +1,4 @@
-"""Mechanisms on a circle that sample from one row of integer weights, turned with the input."""
+"""Mechanisms on a circle that sample from one row of integer weights, which turns with the input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class CirculantMechanism(CircularMechanism):
-    """A mechanism with one row, turned with the input: node s is at s/K and code j at j/K of the circle.
+    """A mechanism on a circle with one row of weights, which turns with the input.
+
+    Node s is at s/K of the circle, and code j at j/K.
 
     A subclass has a constructor that computes the row of node 0 and calls `_init`.
     """
@@ -67,7 +69,7 @@ class CirculantMechanism(CircularMechanism):
         return np.arange(self.kernel.codes) / self.kernel.codes
 
     def attenuation(self, order: int = 1) -> float:
-        """Return rho_k of the integer rows: ``sum_j weights[j] cos(2 pi k j / K) / 2**64``.
+        """Return rho_k, the shrinkage of the k-th moment: ``sum_j weights[j] cos(2 pi k j / K) / 2**64``.
 
         The row of every named mechanism is symmetric up to rounding to integers: the sine part is below
         2**-50. A `DesignedCircular` with an asymmetric row also turns its reports, which this number does not

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class CircularMechanism(Mechanism):
-    """A mechanism on a `Circle` that commutes with turning: K nodes, K codes, moments that only shrink."""
+    """A mechanism on a `Circle` that treats all directions alike, with K nodes and K codes.
+
+    Turning the input turns the distribution of the code. Moments only shrink.
+    """
 
     __slots__ = ("_shift",)
 
@@ -21,7 +24,7 @@ class CircularMechanism(Mechanism):
 
     domain: Circle
     _shift: float
-    """The number of codes, off a lattice, from a node's first code to its value."""
+    """Without a lattice: the distance from the first code of a node to the node's value, in codes."""
 
     @property
     def placement(self) -> str:
@@ -58,7 +61,7 @@ class CircularMechanism(Mechanism):
         return np.where(t >= codes, 0.0, t)  # a tiny negative number plus K rounds to K
 
     def attenuation(self, order: int = 1) -> float:
-        """Return rho_k of the integer rows, the factor for ``E exp(2 pi i k x)`` of the decoded reports."""
+        """Return rho_k of the integer rows: decoded reports shrink ``E exp(2 pi i k x)`` by this factor."""
         raise NotImplementedError
 
 

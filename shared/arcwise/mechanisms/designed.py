@@ -1,7 +1,7 @@
-"""Mechanisms designed elsewhere: any certified table on an interval, any turned row on a circle.
+"""Mechanisms designed elsewhere: any certified table on an interval, and any row on a circle.
 
-`arcwise.analysis.design.minimax` makes them by linear programming. Nothing is solved here. A device gets the
-integers with its task, checks their certificate and samples from them.
+`arcwise.analysis.design.minimax` makes such mechanisms by linear programming. This file solves nothing: a
+device gets the integers with its task, checks their certificate and samples from them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DesignedTable(TableMechanism):
     epsilon
         From 0.01 to 20; `certificate` checks that the rows satisfy it.
     rows
-        N rows of K integers, each with the sum 2**64; the input node s is at s/(N-1) of the interval.
+        N rows of K integers; each row has the sum 2**64. Row s is for the node at s/(N-1) of the interval.
     units
         The K output values on the unit interval; they may lie outside it.
 

@@ -1,4 +1,4 @@
-"""Two directional mechanisms on the circle as one turned integer row: von Mises-Fisher and Purkayastha."""
+"""Two mechanisms on the circle, each with one integer row: von Mises-Fisher and Purkayastha."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class VonMises(CirculantMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 65,536. The default is 128, or on a lattice one node for each value.
+        The number of nodes and of codes (N = K), from 2 to 65,536. The default is 128, or on a lattice one
+        node for each value.
 
     Raises
     ------

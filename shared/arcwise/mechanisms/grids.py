@@ -1,7 +1,8 @@
-"""Sizes of grids for which a continuous window is close to a whole number of codes, and a window's table.
+"""Grid sizes at which a continuous window is close to a whole number of codes, and the table of a window.
 
-For N nodes, a window of W codes is W/(N-1) of the distance that it slides. Rounding W for a given N changes
-this by up to half a code, which is much of a narrow window. So N is chosen for the window, and not before it.
+With N nodes, the length of a window of W codes is W/(N-1) of the distance that it slides. If N is fixed,
+rounding W changes the length by up to half a code, which is a large part of a narrow window. So N is chosen
+to fit the window.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _MOST_WINDOW_NODES = 16_384
 """Limit of `optimal_nodes` on an interval: two-byte codes, counts of 128 kB an epoch."""
 
 _WIDE_ENOUGH = 1.375
-"""Times the least window of `optimal_nodes`; from there on the default grid is fine enough for every W."""
+"""The default grid is fine enough if its window has this many times the least codes of `optimal_nodes`."""
 
 _FEWEST, _MOST, _WEIGHTS = 40, 160, 20_000
-"""Bounds of `table_nodes`: on nodes, and on weights in the table, of nine bytes each in a task."""
+"""Bounds of `table_nodes`: fewest nodes, most nodes, most weights (nine bytes each in a task)."""
 
 
 def fitted_nodes(share: float) -> int:
-    """Return a number of nodes near 128 for which an inset window of the share W/K is close to whole codes.
+    """Return a number of nodes near 128 at which an inset window with the share W/K is close to whole codes.
 
-    It is larger only if the window would be narrower than a code, and at most 4,096.
+    The number is larger only if the window would be narrower than a code. It is at most 4,096.
     """
     ratio = share / (1.0 - share)  # W / (N - 1)
     window = max(1, round((DEFAULT_NODES - 1) * ratio))
@@ -47,12 +48,13 @@ def optimal_nodes(share: float, power: float, *, circular: bool) -> int:
     `share` is the window's share of the codes, 2 C of `closed_forms.optimal.optimal_levels`, and `power` is
     the exponent of the loss. If `circular`, the window wraps and K = N; otherwise K = N + W - 1.
 
-    The grid adds about ``power / (3 W^2)`` of the error to it. It adds less if W is even and is the share of
-    a whole number of codes without rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes, 4 for
-    ``|y-x|`` and 6 for its square, and the number of codes follows. 128 codes are enough up to epsilon 6.2
-    for ``|y-x|`` and 8.3 for its square. On a circle, two-byte codes are enough up to epsilon 19.4; above,
-    windows have 3 codes or 2, and the error is up to 1.0625 times the closed form. On an interval the limit
-    of 16,384 codes is enough up to epsilon 16.6; above, the error is up to 1.083 times the closed form.
+    The grid increases the error by a share of about ``power / (3 W^2)``. The increase is smaller if W is even
+    and the number of codes needs no rounding. So the window gets ``2 ceil(2 sqrt(power))`` codes: 4 for
+    ``|y-x|`` and 6 for its square. The total number of codes follows from `share`. 128 codes are enough up to
+    epsilon 6.2 for ``|y-x|`` and 8.3 for its square. On a circle, two-byte codes are enough up to epsilon
+    19.4; above, windows have 3 codes or 2, and the error is up to 1.0625 times the closed form. On an
+    interval the limit of 16,384 codes is enough up to epsilon 16.6; above, the error is up to 1.083 times the
+    closed form.
     """
     most = MAX_CODES if circular else _MOST_WINDOW_NODES
     least = 2 * math.ceil(2.0 * math.sqrt(power))
@@ -75,8 +77,8 @@ def table_nodes(window: float, span: float, variance: float) -> int:
 
     The result minimises the sum of three relative errors of the variance, at first order: twice the error of
     rounding the window, four times the error of rounding the output range, and the error of rounding values.
-    The factor four is because, for small epsilon, the variance is that range to the power of 4 over the
-    window's square.
+    The factor is four because, for small epsilon, the variance is proportional to the fourth power of the
+    output range over the square of the window.
     """
 
     def error(nodes: int) -> float:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 TOO_COARSE = 1.02
-"""From this ratio of a grid's error to the closed form's on, users are warned."""
+"""Users are warned if a grid's error is more than this many times the error of the closed form."""
 
 _BLOCK = 1 << 21
-"""Number of probabilities that are held together."""
+"""The most probabilities that are held in memory together."""
 
 
 class _Sampled(Protocol):
@@ -68,8 +68,8 @@ def worst_error(mechanism: _Sampled, power: float) -> float:
     """Return the largest ``E|y - x|^power`` of a report on the unit domain.
 
     On a circle, all steps between nodes are alike. On an interval, the error of the background falls from the
-    ends to the middle, and the error of the window is the same in all steps except the first ones. The inputs
-    are therefore the ends, the quarters of the first steps, and a few of the rest.
+    ends to the middle, and the error of the window is the same in all steps except the first ones. So it is
+    enough to evaluate the ends, the quarters of the first steps, and a few inputs in other steps.
     """
     if mechanism.domain.circular:
         units = np.linspace(0.0, 1.0, 17) / mechanism.kernel.nodes

@@ -45,16 +45,17 @@ class OptimalPiecewise(WindowMechanism):
         "inset" (default): the window's start moves from the first code to the last possible one as the value
         moves from low to high, so every value has its own distribution and `decode` is unbiased. "clamp": the
         window is centred on the value and pushed inside at the ends. This has the least worst-case error of a
-        single report among the paper's densities: those on the domain that vary by at most a factor e^epsilon
-        (other mechanisms, such as designed tables, have less: `arcwise compare`). It makes all values within
-        C of an end indistinguishable, so no estimator can recover a mean or a distribution there.
+        single report among the paper's densities, which are those on the domain that vary by at most a factor
+        e^epsilon. (Other mechanisms, such as designed tables, have a smaller error: see `arcwise compare`.)
+        It makes all values within C of an end indistinguishable, so no estimator can recover a mean or a
+        distribution there.
     nodes
-        N, from 2 to 32,768. By default 128 for "inset", and `grids.optimal_nodes` for "clamp": 128 up to
-        epsilon 6.2 for `power` 1, and above the number that keeps the error within 2 % of the closed form, at
-        most 16,384. On a lattice it is one node for each value (for "clamp" one code), and no other number is
-        accepted.
+        The number N of nodes, from 2 to 32,768. The default is 128 for "inset", and `grids.optimal_nodes` for
+        "clamp". For `power` 1 the latter is 128 up to epsilon 6.2. At larger epsilon it is the number of
+        nodes that keeps the error within 2 % of the closed form, at most 16,384. On a lattice there is one
+        node for each value (for "clamp", one code for each value), and no other number is accepted.
     power
-        The window is optimal for the loss ``|y-x|^power``, at least 1.
+        The exponent, at least 1, of the loss ``|y-x|^power`` for which the window is optimal.
 
     Raises
     ------
@@ -110,12 +111,12 @@ class OptimalCircular(CircularMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 65,536. By default `grids.optimal_nodes`: 128 up to epsilon 6.2 for `power` 1, and
-        above the number that keeps the error within 2 % of the closed form, which is possible up to epsilon
-        19.4. With a `width` it is 128. On a lattice it is one node for each value, and no other number is
-        accepted.
+        The number of nodes and of codes (N = K), from 2 to 65,536. The default is `grids.optimal_nodes`, or
+        128 with a `width`. For `power` 1, `grids.optimal_nodes` is 128 up to epsilon 6.2. At larger epsilon
+        it is the number that keeps the error within 2 % of the closed form, which is possible up to epsilon
+        19.4. On a lattice there is one node for each value, and no other number is accepted.
     power
-        The window is optimal for the loss ``d(y, x)^power``, at least 1.
+        The exponent, at least 1, of the loss ``d(y, x)^power`` for which the window is optimal.
     width
         The width of the window, as a share of the circle, between 0 and 1; by default the optimal one, 2 C. A
         task for a distribution uses `closed_forms.optimal.distribution_width`.
@@ -129,9 +130,9 @@ class OptimalCircular(CircularMechanism):
     -----
     ``W = max(1, round(width K))``, where the optimal width is 2 C with C of `optimal_levels`. The real-valued
     node of a position x is ``(K x - W/2) mod K``; code j is the cell from j/K to (j+1)/K of the circle. On a
-    lattice of K values the node of the value k is ``(k - W // 2) mod K``. There, W is a number next to
-    ``width K`` that has no divisor in common with K. Otherwise the rows would be linearly dependent, and some
-    distributions would be indistinguishable.
+    lattice of K values the node of the value k is ``(k - W // 2) mod K``. On a lattice, W is a number close
+    to ``width K`` that has no divisor in common with K. Otherwise the rows would be linearly dependent, and
+    some distributions would be indistinguishable.
 
     Examples
     --------
@@ -212,8 +213,8 @@ class OptimalCircular(CircularMechanism):
     def code_units(self) -> FloatArray:
         """Return the centres of the K cells on the circle of circumference 1.
 
-        On a lattice, these are the values if W is odd, and the middles between them if it is even. The centre
-        of a window is then the value of its node.
+        On a lattice, the codes are the values if W is odd, and the midpoints between values if W is even. The
+        centre of a window is then the value of its node.
         """
         import numpy as np
 
@@ -223,8 +224,8 @@ class OptimalCircular(CircularMechanism):
     def attenuation(self, order: int = 1) -> float:
         """Return rho_k of the integer rows, by which ``E exp(2 pi i k code/K)`` shrinks.
 
-        ``rho_k = g sin(pi k W/K) / sin(pi k/K) / 2**64``. At multiples of K every cell has the same phase:
-        there the factor is 1, and the moment carries no information.
+        ``rho_k = g sin(pi k W/K) / sin(pi k/K) / 2**64``. If k is a multiple of K, every cell has the same
+        phase. Then the factor is 1, and the moment carries no information.
         """
         kernel = self.kernel
         if order % kernel.codes == 0:
@@ -245,7 +246,7 @@ def _coprime_window(codes: int, best: float, epsilon: float, power: float) -> in
     gain = math.expm1(epsilon)
 
     def error(window: int) -> float:
-        """Return the mean of ``d^power`` of a report, d in codes from the centre of its window."""
+        """Return the mean of ``d^power``; d is a report's distance in codes from its window's centre."""
         centre = (window - 1) / 2
         far: list[float] = [min(abs(j - centre), codes - abs(j - centre)) ** power for j in range(codes)]
         return (sum(far) + gain * sum(far[:window])) / (codes + gain * window)

@@ -1,8 +1,8 @@
 """Mechanisms of other packages, registered as entry points of the group ``arcwise.mechanisms``.
 
 An entry point is named ``NAME.VERSION`` and points to the class. Installed packages are searched when a name
-is unknown or all mechanisms are listed, but never for arcwise's own names, so nobody can take over one of
-these.
+is unknown or all mechanisms are listed, but never for arcwise's own names, so no other package can take over
+such a name.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _OURS = (
     "randomize_at",
     "randomize_many",
 )
-"""The methods that draw, check and serialise the integers, which every mechanism must leave to arcwise."""
+"""The methods that draw, check and serialise the integers. Every mechanism must leave them to arcwise."""
 
 
 @cache
 def installed() -> Mapping[tuple[str, int], tuple[EntryPoint, ...]]:
-    """Return the entry points by name and version; they are looked up once, and none is loaded.
+    """Return the entry points by name and version; they are looked up once, and not loaded.
 
     An entry point that is not named NAME.VERSION has version 0, which no task has.
     """

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from arcwise.domains import Interval
 
 _TRUNCATED_NODES = 65
-"""At most 4,500 weights of nine bytes each in a task."""
+"""Default nodes of `TruncatedPiecewise`: the table then has at most 4,500 weights, nine bytes each."""
 
 _NOTHING = 2.0**-33
-"""A probability below this has an integer weight below 2**31, and its output is left out."""
+"""An output with a probability below this is left out: its integer weight would be below 2**31."""
 
 
 class PiecewiseTransformation(TableMechanism):
@@ -46,11 +46,11 @@ class PiecewiseTransformation(TableMechanism):
         The window has the share 1/(s+1) of the output range, s > 0. The default has the least worst-case
         variance.
     half_range
-        A: inputs in [-1, 1] have outputs in [-A, A]. At least the default,
-        `closed_forms.piecewise.least_half_range`.
+        A: inputs in [-1, 1] have outputs in [-A, A]. The default, `closed_forms.piecewise.least_half_range`,
+        is the least possible A.
     nodes
-        N, from 2 to 1,024. None (default): at most 160, chosen so that the worst-case variance is within 1 %
-        of the continuous mechanism's up to epsilon 8 and a task is below 200 KB.
+        The number N of nodes, from 2 to 1,024. The default is at most 160. It keeps the worst-case variance
+        within 1 % of that of the continuous mechanism up to epsilon 8, and a task below 200 KB.
 
     Raises
     ------
@@ -107,9 +107,10 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
     """The unbiased variant of "Optimal Piecewise-based Mechanism" (Zheng, Mishra and Hu), its Theorem 5.
 
     Use it for comparisons only. Its worst-case variance is 3 times (large epsilon) to 4 times (small epsilon)
-    that of `Piecewise`, and an even larger multiple of that of `PiecewiseOpt`. It needs that many times as
-    many reports for the same error. It is PM with the same share of the window on a larger output range, [-C,
-    1+C] of the unit interval with C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1). The margins are pure loss.
+    that of `Piecewise`, and an even larger multiple of that of `PiecewiseOpt`. For the same error, it needs
+    more reports than these mechanisms by the same factor. It is PM with the same share of the window on a
+    larger output range, [-C, 1+C] of the unit interval with C = (e^(epsilon/2) + 1) / (e^(epsilon/2) - 1).
+    The additional margins of the output range only add variance.
 
     Parameters
     ----------
@@ -118,8 +119,8 @@ class UnbiasedOptimalPiecewise(PiecewiseTransformation):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 1,024. The default is as in `PiecewiseTransformation`, within 1.3 % of the continuous
-        mechanism's worst-case variance up to epsilon 8.
+        The number N of nodes, from 2 to 1,024. The default is as in `PiecewiseTransformation`. It keeps the
+        worst-case variance within 1.3 % of that of the continuous mechanism up to epsilon 8.
 
     Raises
     ------
@@ -157,7 +158,7 @@ class TruncatedPiecewise(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 32,768. By default 65, or on a lattice one node for each value.
+        The number N of nodes, from 2 to 32,768. The default is 65, or on a lattice one node for each value.
 
     Raises
     ------
@@ -167,7 +168,8 @@ class TruncatedPiecewise(TableMechanism):
     Notes
     -----
     The rows are those of `Piecewise`, with the weights of all outputs at or beyond an end added up in the
-    code of that end. Its epsilon is the same, as for anything computed from a report alone.
+    code of that end. This does not change epsilon, because the output is computed from a report of
+    `Piecewise` alone.
 
     Examples
     --------
@@ -204,8 +206,8 @@ class Hybrid(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 1,024. None (default): at most 160, chosen so that the worst-case variance is within 1 %
-        of the continuous mechanism's up to epsilon 8 and a task is below 200 KB.
+        The number N of nodes, from 2 to 1,024. The default is at most 160. It keeps the worst-case variance
+        within 1 % of that of the continuous mechanism up to epsilon 8, and a task below 200 KB.
 
     Raises
     ------
@@ -214,9 +216,9 @@ class Hybrid(TableMechanism):
 
     Notes
     -----
-    With the probability alpha = 1 - e^(-epsilon/2) the code is one of `Piecewise`; otherwise it is one of the
-    last two, which are the codes of `Duchi`. Up to epsilon 0.609 alpha is 0: two nodes and two codes, exactly
-    `Duchi`.
+    With the probability alpha = 1 - e^(-epsilon/2) the code is one of `Piecewise`. Otherwise it is one of the
+    last two codes, which are those of `Duchi`. Up to epsilon 0.609 alpha is 0, and the mechanism is exactly
+    `Duchi`, with two nodes and two codes.
 
     Examples
     --------
@@ -247,7 +249,8 @@ class Hybrid(TableMechanism):
         node = np.arange(nodes)[:, None]
         place = 2 * node / (nodes - 1) - 1
         tilt = math.tanh(epsilon / 2)  # (e^epsilon - 1) / (e^epsilon + 1)
-        # At an end the likelier output has 1 / (1 + e^-epsilon), the other 1 / (1 + e^epsilon).
+        # At an end, the likelier output has the probability 1 / (1 + e^-epsilon), the other 1 / (1 +
+        # e^epsilon).
         high = 0.5 * (1 + place) / (1 + math.exp(-epsilon)) + 0.5 * (1 - place) / (1 + math.exp(epsilon))
         duchi, ends = np.hstack([high[::-1], high]), [0.5 - 0.5 / tilt, 0.5 + 0.5 / tilt]
         if not alpha:
@@ -277,8 +280,8 @@ class ThreeOutputs(TableMechanism):
     -----
     The nodes are the ends and the middle. The mechanism's own formula makes the probabilities affine between
     them, so the kernel is exact, without a grid error. Up to epsilon = log 2 the best probability of the
-    middle output is 0 and it is left out, which leaves `Duchi`. Above log((3 + sqrt(65))/2) it is randomised
-    response on three nodes.
+    middle output is 0. This output is then left out, which leaves `Duchi`. Above log((3 + sqrt(65))/2) the
+    mechanism is randomised response on three nodes.
 
     Examples
     --------

@@ -29,8 +29,9 @@ class Piecewise(WindowMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 32,768. None (default): near 128, chosen so that the window is close to a whole number of
-        codes. This keeps the worst-case variance within 1 % of the continuous mechanism's up to epsilon 8.
+        The number N of nodes, from 2 to 32,768. The default is a number near 128 at which the window is close
+        to a whole number of codes. This keeps the worst-case variance within 1 % of that of the continuous
+        mechanism up to epsilon 8.
 
     Raises
     ------
@@ -39,9 +40,10 @@ class Piecewise(WindowMechanism):
 
     Notes
     -----
-    An inset window with the share 1/(s+1) of the codes, s = e^(epsilon/2) (`closed_forms.piecewise`). The
-    integers are those of `OptimalPiecewise` with the inset placement and the same nodes, since the two
-    mechanisms differ by an affine map of their output. `PiecewiseOpt` needs fewer reports for the same error.
+    The kernel is an inset window with the share 1/(s+1) of the codes, s = e^(epsilon/2)
+    (`closed_forms.piecewise`). The integers are those of `OptimalPiecewise` with the inset placement and the
+    same nodes, since the two mechanisms differ by an affine map of their output. `PiecewiseOpt` needs fewer
+    reports for the same error.
 
     Examples
     --------
@@ -108,9 +110,9 @@ class SquareWave(WindowMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 32,768. None (default): at least about 85, chosen so that the window is close to a whole
-        number of codes. This keeps the squared error within 1 % of the continuous mechanism's up to epsilon
-        8.
+        The number N of nodes, from 2 to 32,768. The default is a number, at least about 85, at which the
+        window is close to a whole number of codes. This keeps the squared error within 1 % of that of the
+        continuous mechanism up to epsilon 8.
 
     Raises
     ------
@@ -119,9 +121,9 @@ class SquareWave(WindowMechanism):
 
     Notes
     -----
-    An inset window with the share 2b/(1+2b) of the codes (`closed_forms.piecewise`). `decode` returns the
-    output of the paper's mechanism, a number in [-b, 1+b] of the unit interval around the value. It is biased
-    when averaged; `unbiased_units` corrects that.
+    The kernel is an inset window with the share 2b/(1+2b) of the codes (`closed_forms.piecewise`). `decode`
+    returns the output of the paper's mechanism, a number in [-b, 1+b] of the unit interval around the value.
+    Averages of this output are biased; `unbiased_units` corrects the bias.
 
     Examples
     --------
@@ -181,8 +183,9 @@ class RandomizedResponse(_OneCode):
     epsilon
         From 0.01 to 20.
     nodes
-        k, from 2 to 32,768. None (default): the k with the least worst-case variance over all inputs,
-        including the rounding to nodes: 2, which is `Duchi`, up to epsilon 1, 3 at 2, 5 at 4, 17 at 8.
+        The number k of nodes, from 2 to 32,768. The default is the k with the least worst-case variance over
+        all inputs, including the rounding to nodes. It is 2 up to epsilon 1 (then the mechanism is `Duchi`),
+        3 at epsilon 2, 5 at epsilon 4, and 17 at epsilon 8.
 
     Raises
     ------
@@ -191,8 +194,8 @@ class RandomizedResponse(_OneCode):
 
     Notes
     -----
-    A window of one code. A value is rounded stochastically to one of the k nodes, and `decode` is affine, so
-    means are exactly unbiased. `closed_forms.finite` has the variance.
+    The kernel is a window of one code. A value is rounded stochastically to one of the k nodes, and `decode`
+    is affine, so means are exactly unbiased. `closed_forms.finite` has the variance.
 
     Examples
     --------
@@ -229,10 +232,10 @@ class Duchi(_OneCode):
 
     Notes
     -----
-    Randomised response on the two ends. The value is rounded to one of them so that its mean is preserved.
-    Stochastic rounding between two nodes is the mechanism's own formula, so the kernel is exact, without a
-    grid error. It reveals the mean of a distribution and nothing else. Up to epsilon 0.6 no other published
-    mechanism has a smaller worst-case variance (`closed_forms.published.best_mixture`).
+    This is randomised response on the two ends. The value is first rounded to one end so that the mean is
+    preserved. Stochastic rounding between two nodes is the mechanism's own formula, so the kernel is exact,
+    without a grid error. The reports reveal the mean of a distribution and nothing else. Up to epsilon 0.6 no
+    other published mechanism has a smaller worst-case variance (`closed_forms.published.best_mixture`).
 
     Examples
     --------

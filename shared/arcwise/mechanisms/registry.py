@@ -1,8 +1,9 @@
 """The mechanisms by name and version, and their conversion to and from the fields of a task.
 
-The meaning of a name with its version never changes, and it is never removed; a change gets a new version. A
-new mechanism is one class and one line in `PLACES` below (docs/contributing/adding-a-mechanism.md). Other
-packages add theirs as entry points, see `arcwise.mechanisms.plugins`.
+The meaning of a name with its version never changes, and the pair is never removed. A changed mechanism gets
+a new version. A new mechanism is one class and one line in `PLACES` below
+(docs/contributing/adding-a-mechanism.md). Other packages add theirs as entry points, see
+`arcwise.mechanisms.plugins`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PLACES: dict[tuple[str, int], str] = {
     ("von-mises", 1): "directional:VonMises",
     ("purkayastha", 1): "directional:Purkayastha",
 }
-"""The class of each name and version, as its module in this package and its name there."""
+"""For each name and version, the module of the class in this package and the name of the class."""
 
 
 class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
@@ -78,7 +79,7 @@ class _Mechanisms(Mapping[tuple[str, int], "type[Mechanism]"]):
     def _others(self) -> list[tuple[str, int]]:
         from arcwise.mechanisms.plugins import installed
 
-        # Our names are ours in every version, so that nobody else can take a future version.
+        # Our names are reserved in every version, so that no other package can take a future version.
         ours = {name for name, _ in PLACES}
         return [(name, version) for name, version in installed() if version and name not in ours]
 

@@ -96,9 +96,9 @@ class TableMechanism(IntervalMechanism):
 
     @property
     def unbiased(self) -> bool:
-        """Whether the integers and the output values are unbiased at every node, to 1e-9 of the range.
+        """Whether the mean of a decoded report is the input, to within 1e-9 of the range, at every node.
 
-        Between two nodes, the distribution is a mixture of their rows, so the bias is no larger there.
+        Between two nodes the bias is no larger, because the distribution is a mixture of the two rows.
         """
         if self._unbiased is None:
             import numpy as np

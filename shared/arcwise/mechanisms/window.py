@@ -1,4 +1,4 @@
-"""The base classes of mechanisms on an interval, and of those that sample from a window."""
+"""Two base classes: one for mechanisms on an interval, one for those that sample from a window."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_NODES = 128
-"""Gives one-byte codes at every epsilon, for windows up to half of the codes."""
+"""Default nodes: codes fit into one byte at every epsilon, for windows up to half of the codes."""
 
 
 class IntervalMechanism(Mechanism):
@@ -84,7 +84,8 @@ class WindowMechanism(IntervalMechanism):
     ) -> None:
         """Choose the integers for a window with the share W/K of the codes.
 
-        Without `nodes`, the number is that of a lattice's values, or `otherwise` on a continuous domain.
+        Without `nodes`, there is one node for each value of a lattice, or `otherwise` nodes on a continuous
+        domain.
         """
         if placement == "clamp" and domain.discrete:
             self._fit_lattice(domain, epsilon, share, nodes)
@@ -100,9 +101,9 @@ class WindowMechanism(IntervalMechanism):
         self._init(domain, epsilon, placement, kernel)
 
     def _fit_lattice(self, domain: Interval, epsilon: float, share: float, nodes: int | None) -> None:
-        """Choose the integers for a window that is centred on the values of a lattice, with a code for each.
+        """Choose the integers for a window on a lattice, centred on the value, with one code for each value.
 
-        The window is odd, so that its value is in its middle.
+        The window has an odd number of codes, so that the value is in its middle.
         """
         codes = lattice_nodes(domain, None, otherwise=0)
         window = min(2 * round((share * codes - 1) / 2) + 1, codes - 1 - codes % 2)
@@ -157,9 +158,11 @@ class WindowMechanism(IntervalMechanism):
         return not self.end_zones
 
     def node_units(self, nodes: FloatArray) -> FloatArray:
-        """Return the positions of nodes: inset ``s / (N-1)``, clamp ``(s + W/2) / K``, the window's centre.
+        """Return the positions of nodes.
 
-        For clamp on a lattice of K values it is ``(s + W // 2) / (K-1)``, a value.
+        This is ``s / (N-1)`` for inset, and the window's centre ``(s + W/2) / K`` for clamp.
+
+        For clamp on a lattice of K values, the position is that of a value, ``(s + W // 2) / (K-1)``.
         """
         if not self.end_zones:
             return nodes / (self.kernel.nodes - 1)
@@ -170,7 +173,7 @@ class WindowMechanism(IntervalMechanism):
     def code_units(self) -> FloatArray:
         """Return the decoded codes on the unit interval: `unbiased_units` for inset, cell centres for clamp.
 
-        For clamp on a lattice they are the values.
+        For clamp on a lattice, the decoded codes are the lattice's values.
         """
         import numpy as np
 
@@ -181,7 +184,7 @@ class WindowMechanism(IntervalMechanism):
         return self.unbiased_units()
 
     def unbiased_units(self) -> FloatArray:
-        """Return a number for each code whose mean is the node's place s/(N-1), for inset.
+        """Return decoded codes for inset: at node s their mean is the node's position s/(N-1).
 
         The mean code of node s is ``a + m s`` (`mean_code`), so ``(code - a) / (m (N-1))`` has mean s/(N-1).
         """

@@ -1,9 +1,10 @@
 """Distributions of additive noise for differential privacy, with methods like those of scipy.stats.
 
-They are frozen objects for any sensitivity. They have a density or mass, a distribution function, quantiles,
-moments of any order, entropy, the optimal parameter for a loss, and samples for experiments. For privacy, use
-`GridNoise` for numbers and `BoxGridNoise`, `BodyGridNoise` and `IndependentGridNoise` for vectors. These are
-noise on a grid with integer weights, an exact certificate and the operating system's randomness.
+The distributions are frozen objects for any sensitivity. They have a density or mass, a distribution
+function, quantiles, moments of any order, entropy, the optimal parameter for a loss, and samples for
+experiments. To protect data, use `GridNoise` for numbers, and `BoxGridNoise`, `BodyGridNoise` or
+`IndependentGridNoise` for vectors. These four classes are noise on a grid with integer weights, an exact
+certificate and the operating system's randomness.
 
 Importing this package loads numpy; scipy is loaded only where it is needed.
 """

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
 
 
 class AbstractStaircase:
-    """Output r for input d with a probability proportional to ``base[r] f(cost[d, r])``; f is a staircase.
+    """Chooses output r for input d with a probability proportional to ``base[r] f(cost[d, r])``.
 
-    f falls by the factor e^-decay at the costs ``(k + gamma) sensitivity``, k = 0, 1, 2, .... The sensitivity
-    is the largest change of the cost of one output between neighbouring inputs.
+    f is a staircase function. It falls by the factor e^-decay at the costs ``(k + gamma) sensitivity``, k =
+    0, 1, 2, .... The sensitivity is the largest change of the cost of one output between neighbouring inputs.
 
     Parameters
     ----------
     costs
-        Shape (inputs, outputs), finite, non-negative: the cost of each output for each input.
+        The cost of each output for each input, shape (inputs, outputs); finite and non-negative.
     decay
         The epsilon of f, more than 0, at most 50. The mechanism is ``2 decay``-DP, see the notes.
     gamma
         The end of the first step of f, as a fraction of the sensitivity, from 0 to 1.
     base
-        The base measure: one positive number for each output. The default is 1 for all.
+        The base measure: one positive number for each output. The default is 1 for all outputs.
     neighbours
         Pairs of inputs that must be indistinguishable. The default is all pairs, as in local privacy.
 
@@ -53,11 +53,12 @@ class AbstractStaircase:
 
     Notes
     -----
-    Between neighbours f changes by at most e^decay, and so does the sum over outputs by which it is divided.
-    In all this is ``2 decay`` (section VII, Definition 4 and Theorem 13). It is only `decay` if that sum is
-    the same for all inputs, as for noise on the line. `for_epsilon` takes the epsilon of the whole mechanism;
-    `privacy_loss` returns the actual loss. The steps are placed in rational arithmetic, because a float on
-    the wrong side of an edge would cost another e^decay.
+    Between neighbours, f changes by at most the factor e^decay. The sum over outputs, by which f is divided,
+    also changes by at most e^decay. So the mechanism is ``2 decay``-DP (section VII, Definition 4 and Theorem
+    13). If that sum is the same for all inputs, as for noise on the line, the mechanism is `decay`-DP.
+    `for_epsilon` takes the epsilon of the whole mechanism; `privacy_loss` returns the actual loss. The steps
+    are placed in rational arithmetic, because a float on the wrong side of a step's edge would change the
+    ratio by another factor e^decay.
 
     Examples
     --------
@@ -116,9 +117,9 @@ class AbstractStaircase:
         base: ArrayLike | None = None,
         neighbours: Iterable[tuple[int, int]] | None = None,
     ) -> AbstractStaircase:
-        """Return the mechanism that is epsilon-DP as a whole: ``decay = epsilon / 2``, minus a billionth.
+        """Return the mechanism that is epsilon-DP as a whole; `decay` is a billionth less than epsilon / 2.
 
-        The billionth is room for rounding the probabilities to integers, see `certificate`.
+        The billionth leaves room for rounding the probabilities to integers, see `certificate`.
         """
         decay = checked_epsilon(epsilon) / 2.0 * (1.0 - 1e-9)
         return cls(costs, decay, gamma, base=base, neighbours=neighbours)
@@ -165,8 +166,8 @@ class AbstractStaircase:
         Raises
         ------
         CertificateError
-            When the ratio exceeds e^epsilon, or a weight is 0 and a neighbour's is not: costs that are very
-            many steps apart have probabilities below the range of a float.
+            When the ratio exceeds e^epsilon, or a weight is 0 and the same weight of a neighbour is not. The
+            latter happens if costs are so many steps apart that a probability is below the range of a float.
         """
         epsilon = checked_real("epsilon", epsilon, least=0, most=2.0 * NOISE_EPSILON_MAX)
         rows = self.kernel().rows

@@ -47,7 +47,7 @@ def checked_delta(delta: object, most: float) -> float:
 
 
 def elementwise(function: Callable[[FloatArray], Any], x: Any) -> Any:
-    """Return `function` of the numbers x as float64: a float for a scalar, else an array of its shape."""
+    """Return `function` of the numbers x in float64: a float for a scalar, else an array shaped like x."""
     try:
         array = np.asarray(x)
     except ValueError as error:  # lists of unequal lengths
@@ -69,9 +69,10 @@ def checked_shape(size: Size | None, generator: object) -> tuple[int, ...]:
 def least_whole(
     enough: Callable[[FloatArray], BoolArray], guess: FloatArray, *, least: float | None = None
 ) -> FloatArray:
-    """Return for each place the least whole number that is enough, by doubling brackets and bisection.
+    """Return the least whole number that is enough at each place, by doubling brackets and bisection.
 
-    `enough` takes a whole number for each place and is true from some number on. It is false below `least`.
+    `enough` takes a whole number for each place and is true from some number on. Numbers below `least` are
+    never enough.
     """
     low, high = guess.copy() if least is None else np.full(guess.shape, least - 1.0), guess.copy()
     step = 1.0
@@ -139,7 +140,7 @@ class Noise(ABC):
     @property
     @abstractmethod
     def support(self) -> tuple[float, float]:
-        """The ends of the smallest closed interval that contains all the mass."""
+        """The ends of the smallest closed interval that contains all of the noise."""
 
     @overload
     def cdf(self, x: float) -> float: ...
@@ -180,7 +181,7 @@ class Noise(ABC):
     def abs_moment(self, power: float) -> float:
         """Return ``E|X|^power`` for any real power > 0; infinite beyond the range of a float.
 
-        This is the expected cost of the noise under the loss ``|x|^power``.
+        This is the expected loss of the noise if the loss is ``|x|^power``.
         """
         with np.errstate(over="ignore"):
             return float(self._abs_moment(checked_real("power", power, above=0)))
@@ -191,11 +192,12 @@ class Noise(ABC):
         Parameters
         ----------
         function
-            A function of an array of shape (n,), in the unit of the noise, which returns n real numbers. Its
-            values at noise with a probability below 1e-24 matter only if it grows.
+            A function of an array of shape (n,), in the unit of the noise, which returns n real numbers.
+            Where the noise has a probability below 1e-24, the values matter only if the function grows.
         points
-            Places where the function jumps or has a kink. Other such places are searched for, but a jump very
-            near the edge of a step may be missed. On the integers nothing is searched for or missed.
+            Places where the function jumps or has a kink. The method searches for other such places, but a
+            jump very near the edge of a step may be missed. For noise on the integers, no search is needed
+            and no jump is missed.
 
         Raises
         ------
@@ -239,7 +241,7 @@ class Noise(ABC):
     def interval(self, level: float) -> tuple[float, float]:
         """Return the ends of the central interval with this probability.
 
-        On a lattice it is the smallest central interval with at least this probability.
+        For noise on the integers, it is the smallest central interval with at least this probability.
         """
         low = self.ppf((1.0 - checked_real("level", level, above=0, below=1)) / 2.0)
         return low, 0.0 - low
@@ -251,10 +253,10 @@ class Noise(ABC):
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> Any:
         """Return samples for experiments, of shape `size`, or one number without a size.
 
-        Do not use them for privacy. A numpy generator can be predicted from its outputs. Also, the possible
-        floats of a sum of a value and float noise depend on the value (Mironov 2012, "On significance of the
-        least significant bits for differential privacy"). To release numbers, draw from a `GridNoise`, or use
-        a local mechanism of `arcwise.mechanisms`.
+        Do not use them for privacy. A numpy generator can be predicted from its outputs. Also, if float noise
+        is added to a value, the floats that can occur as the sum depend on the value (Mironov 2012, "On
+        significance of the least significant bits for differential privacy"). To release numbers, draw from a
+        `GridNoise`, or use a local mechanism of `arcwise.mechanisms`.
         """
         shape = checked_shape(size, generator)
         if size is None:
@@ -270,8 +272,8 @@ class Noise(ABC):
 class ContinuousNoise(Noise):
     """Noise with a symmetric density (and, for `UniformAtom`, an atom at 0).
 
-    A family gives the density, the survival function of ``|X|`` and its inverse. Both sides share one
-    computation, and both tails keep their relative precision.
+    Each subclass gives the density, the survival function of ``|X|`` and its inverse. Both sides of 0 share
+    one computation, and both tails keep their relative precision.
     """
 
     __slots__ = ()
@@ -317,7 +319,7 @@ class ContinuousNoise(Noise):
         return integral(weighted, self._pieces(), points, endless=math.isinf(self.support[1]))
 
     def _pieces(self) -> Iterator[tuple[float, float]]:
-        """Yield pieces of ``|X|``, at first with a small fall of the density, up to its end."""
+        """Yield pieces of the range of ``|X|``; in the first pieces the density falls only a little."""
         low, high, end = 0.0, self.abs_moment(1.0) / 8.0, float(self._abs_isf(np.array([1e-300]))[0])
         while low < end:
             yield low, min(high, end)
@@ -402,8 +404,8 @@ class DiscreteNoise(Noise):
         return self._tail(np.where(n < 0.0, -n, n + 1.0)), n < 0.0
 
     def _ppf(self, q: FloatArray) -> FloatArray:
-        # The guess is from the mean decay. The result is the least n for which the computed cdf(n) is at
-        # least q. For 0 and 1 it may not exist, so 1/2 replaces them.
+        # The first guess comes from the mean decay. The result is the least n for which the computed cdf(n)
+        # is at least q. If q is 0 or 1, such an n may not exist, so 1/2 replaces q.
         inside = np.where((q > 0.0) & (q < 1.0), q, 0.5)
         s = np.clip(np.where(inside < 0.5, inside, 1.0 - inside), 1e-300, None)
         guess = np.floor(np.log(2.0 * s) / self._decay)

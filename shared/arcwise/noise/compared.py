@@ -1,4 +1,4 @@
-"""Noise to compare the optimal distributions with: Laplace noise, truncated Laplace noise and Gaussian noise.
+"""Laplace, truncated Laplace and Gaussian noise, for comparison with the optimal distributions.
 
 The truncated noise and the lower bound of the cost of any noise are from Geng, Ding, Guo and Kumar, "Tight
 analysis of privacy and utility tradeoff in approximate differential privacy" (arXiv 1810.00877). Gaussian
@@ -105,7 +105,7 @@ class TruncatedLaplace(ContinuousNoise):
     epsilon
         More than 0, at most 50.
     delta
-        More than 0, at most 1/2 (above, A would be less than the sensitivity).
+        More than 0, at most 1/2. With a larger delta, A would be less than the sensitivity.
     sensitivity
         The largest change of the protected value, in its unit; positive.
 
@@ -117,8 +117,8 @@ class TruncatedLaplace(ContinuousNoise):
     Notes
     -----
     With ``c = (e^epsilon - 1) / (2 delta)`` and ``scale = sensitivity / epsilon``: ``A = scale log(1 + c)``
-    and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its constraint as that of (0,
-    delta), without the factor e^epsilon.
+    and ``B = (1 + 1/c) / (2 scale)`` (Theorem 1). The slides of the paper print its constraint without the
+    factor e^epsilon, which is the constraint of (0, delta)-DP.
     """
 
     epsilon: float
@@ -161,7 +161,7 @@ class TruncatedLaplace(ContinuousNoise):
     def lower_bound(self, power: float = 1.0) -> float:
         """Return a lower bound of ``E|X|^power`` of any (epsilon, delta)-DP additive noise.
 
-        See `approximate_lower_bound`; for powers 1 and 2 it is V1_low and V2_low of the paper.
+        See `approximate_lower_bound`. For the powers 1 and 2 the bounds are V1_low and V2_low of the paper.
         """
         return approximate_lower_bound(self.epsilon, self.delta, self.sensitivity, power=power)
 
@@ -176,7 +176,8 @@ class TruncatedLaplace(ContinuousNoise):
         return 0.0 + np.expm1(-beyond) / self._c
 
     def _abs_isf(self, s: FloatArray) -> FloatArray:
-        # The tail is measured from the end of the support; near the centre from 0, where 1 - s is exact.
+        # The tail is measured from the end of the support. Near the centre, z is measured from 0, where 1 - s
+        # is exact.
         tail = self.half_support - self.scale * np.log1p(self._c * s)
         inner = -self.scale * np.log1p((np.maximum(s, 0.25) - 1.0) / (1.0 + 1.0 / self._c))
         return np.where(s < 0.5, tail, 0.0 + inner)
@@ -212,28 +213,30 @@ def approximate_lower_bound(
     delta
         More than 0, at most 1/2.
     sensitivity
-        Positive; the bound is in its unit, to the given power.
+        Positive. The bound is in the unit of the sensitivity, to the given power.
     power
         Any real number > 0.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or so small that the sum below has more than 2**28 terms.
+        When an argument is out of its bounds, or epsilon and delta are so small that the sum below has more
+        than 2**28 terms.
 
     Notes
     -----
-    Let X be such noise in units of the sensitivity, ``G_k = P(X >= k)``. It is symmetric without loss of
-    generality, since averaging with its mirror image keeps both privacy and cost. Then ``G_0 >= 1/2``, and
-    privacy for the half line from k gives ``G_k <= e^epsilon G_(k+1) + delta``. By induction
+    Let X be such noise in units of the sensitivity, ``G_k = P(X >= k)``. We may assume that X is symmetric,
+    since averaging its distribution with the mirror image keeps both privacy and cost. Then ``G_0 >= 1/2``,
+    and the privacy condition for the half line from k gives ``G_k <= e^epsilon G_(k+1) + delta``. By
+    induction
 
         G_k >= g_k = max(0, 1/2 - a (1 + b + ... + b^(k-1))),   b = e^-epsilon,   a = (1-b)/2 + b delta,
 
     and the cost is at least ``2 sum_{k >= 1} (k^power - (k-1)^power) g_k``. This is from "Tight analysis of
     privacy and utility tradeoff in approximate differential privacy" (Geng, Ding, Guo, Kumar; Theorems 4 and
-    5). The paper assumes an integer n with ``a (1 + ... + b^(n-1)) = 1/2``, and then gives the same number.
-    The argument above needs no such n: the rest of the half mass is at the last point. So the bound holds,
-    continuously, at every epsilon and delta.
+    5). The paper assumes that there is an integer n with ``a (1 + ... + b^(n-1)) = 1/2``, and gives the same
+    number for this case. The argument above needs no such n, because the last point takes the rest of the
+    half mass. So the bound holds at every epsilon and delta, and is continuous in them.
     """
     epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 0.5)
     sensitivity = checked_real("sensitivity", sensitivity, above=0)
@@ -292,7 +295,7 @@ def _log_delta(sigma: float, epsilon: float) -> float:
     from scipy import special
 
     u, v = 0.5 / sigma, epsilon * sigma
-    if v - u < -5.0:  # delta is near 1, and R of a large negative number overflows
+    if v - u < -5.0:  # delta is near 1, and R overflows for a large negative number
         return math.log1p(-float(special.ndtr(v - u)) - math.exp(epsilon + float(special.log_ndtr(-u - v))))
     root = math.sqrt(math.pi / 2.0)
     if u > 0.1:
@@ -322,7 +325,7 @@ def _calibrated(epsilon: float, delta: float) -> float:
     while excess(low) <= 0.0:
         low -= 1.0
     sigma = math.exp(optimize.brentq(excess, low, high, xtol=1e-15, rtol=1e-15))
-    # The root is accurate to a few units in the last place; end on its private side.
+    # The root is accurate to a few units in the last place; return a sigma on the private side of the root.
     while _log_delta(sigma, epsilon) > target:
         sigma = math.nextafter(sigma, math.inf)
     return sigma

@@ -1,8 +1,9 @@
-"""The partial order of noise by concentration about 0, with comparisons in it.
+"""Comparison of noise by concentration about 0, which is a partial order.
 
 Soria-Comas and Domingo-Ferrer 2013, Definitions 3 to 5: noise is smaller than other noise if every interval
-between 0 and a point contains at least as much of its mass. The smaller one costs less for every loss that
-grows with ``|x|``. The order is partial: each of two may have more mass somewhere.
+between 0 and a point contains at least as much of its mass. Smaller noise has a smaller expected loss for
+every loss that grows with ``|x|``. The order is partial: each of two kinds of noise may have more mass in
+some interval.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _QUANTILES = 4096
 _MOST_INTEGERS = 2_000_000
 _MOST_STEPS = 100_000
 _TAIL = 1e-12
-"""Differences of mass beyond a point are ignored below this."""
+"""Differences between two masses beyond a point are ignored if the masses are below this."""
 _EXACT = 1e-13
 """Differences of this size, relative to the mass beyond the point, count as rounding."""
 
@@ -36,11 +37,11 @@ class Concentration(NamedTuple):
     Attributes
     ----------
     relation
-        "smaller" if the first has at least as much mass between 0 and every point, and more for some;
-        "larger" for the reverse; "equal"; or "incomparable" if each has more for some point.
+        "smaller" if the first noise has at least as much mass between 0 and every point, and more mass for
+        some point; "larger" for the reverse; "equal"; or "incomparable" if each has more mass for some point.
     first_more_at
-        The distance from 0 up to which the first leads by most, in the unit of the noise; None if it never
-        leads.
+        The distance from 0 within which the first noise has the largest surplus of mass, in the unit of the
+        noise; None if it never has more mass.
     second_more_at
         The same for the second.
     """
@@ -51,12 +52,13 @@ class Concentration(NamedTuple):
 
 
 def compare_concentration(first: Noise, second: Noise) -> Concentration:
-    """Return whether noise is smaller than other noise: more concentrated about 0 at every distance.
+    """Compare two kinds of noise: the smaller noise has more mass within every distance from 0.
 
     Parameters
     ----------
     first, second
-        Both on the reals, or both on the integers; an atom at 0 counts on the reals.
+        Two kinds of noise, both on the reals or both on the integers. Noise with an atom at 0 counts as noise
+        on the reals.
 
     Raises
     ------
@@ -65,14 +67,14 @@ def compare_concentration(first: Noise, second: Noise) -> Concentration:
 
     Notes
     -----
-    All noise here is symmetric, so the mass between 0 and a point x is ``P(X >= 0) - P(X > x)``, and it is
-    enough to compare distances. The masses are compared at 4,096 quantiles of each and at their steps, up to
-    a tail of 1e-12. Relative differences below 1e-13 count as equal. On the integers every number is
-    compared.
+    All noise here is symmetric, so the mass between 0 and a point x is ``P(X >= 0) - P(X > x)``, and only
+    distances from 0 need to be compared. The masses are compared at 4,096 quantiles of each noise and at the
+    steps of both, up to a tail of 1e-12. Relative differences below 1e-13 count as equal. On the integers,
+    the masses are compared at every number.
 
     For one epsilon and sensitivity each staircase is minimal: no staircase with another gamma is smaller.
-    Laplace noise is larger than the staircase with steps that have Laplace's mass (Figure 1), and not
-    comparable with others. `compare_vector_concentration` is the order of vectors.
+    Laplace noise is larger than the staircase that has the same mass as Laplace noise in every step (Figure
+    1). It is not comparable with other staircases. For vectors, use `compare_vector_concentration`.
 
     Examples
     --------
@@ -112,19 +114,20 @@ def compare_concentration(first: Noise, second: Noise) -> Concentration:
 
 
 def compare_vector_concentration(first: Sequence[Noise], second: Sequence[Noise]) -> Relation:
-    """Return whether a vector of independent noise is smaller than another: more concentrated about 0.
+    """Compare two vectors of independent noise: the smaller vector is more concentrated about 0.
 
     Parameters
     ----------
     first, second
-        The independent components of each vector; the same number in both, at least one.
+        The independent components of each vector. Both vectors have the same number of components, at least
+        one.
 
     Returns
     -------
     str
-        "smaller" if the first has at least as much mass in every set that contains, with each of its points,
-        the box between 0 and that point (Definition 4), and more in some such set; "larger" for the reverse;
-        "equal"; or "incomparable".
+        "smaller" if the first vector has at least as much mass in every set of Definition 4, and more mass in
+        some such set. These are the sets that contain, with each of their points, the box between 0 and that
+        point. The other results are "larger" for the reverse, "equal", and "incomparable".
 
     Raises
     ------
@@ -133,10 +136,10 @@ def compare_vector_concentration(first: Sequence[Noise], second: Sequence[Noise]
 
     Notes
     -----
-    Slabs, where one component is bounded, are such sets, so the components of smaller noise are smaller.
-    Conversely, let all components be smaller. Since components are independent, noise of the first kind can
-    be drawn together with the second so that no component is farther from 0 and none has the other sign. Then
-    the first is in every such set that contains the second.
+    Slabs, in which one component is bounded, are such sets. So each component of a smaller vector is smaller.
+    Conversely, let all components of the first vector be smaller. Since components are independent, both
+    vectors can be drawn together such that each component of the first is at most as far from 0 as that of
+    the second, and has the same sign. Then the first vector is in every such set that contains the second.
 
     Examples
     --------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 SENSITIVITY_MAX = 2**20
-"""A bound, because moments need one series for each integer below the sensitivity."""
+"""The largest sensitivity. It is limited because moments need one series for each integer below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Geometric(DiscreteNoise):
         More than 0, at most 50.
     sensitivity
         The largest change of the protected integer, at least 1. At 1 this is the optimal noise for every loss
-        that grows with ``|n|`` (Geng and Viswanath, Theorem 11). Above, `DiscreteStaircase` is better.
+        that grows with ``|n|`` (Geng and Viswanath, Theorem 11). For a larger sensitivity,
+        `DiscreteStaircase` is better.
 
     Raises
     ------
@@ -72,7 +73,8 @@ class Geometric(DiscreteNoise):
 
     def entropy(self) -> float:
         """Return the entropy in nats: ``rate E|X| - log P(X = 0)``."""
-        # -log P(X = 0) by the odds of the rest, the only part with digits left at large epsilon.
+        # -log P(X = 0) comes from the odds of other numbers, the only part that keeps its digits at large
+        # epsilon.
         return self._decay * self.abs_moment(1.0) + math.log1p(2.0 / math.expm1(self._decay))
 
     def _abs_pmf(self, n: FloatArray) -> FloatArray:
@@ -93,8 +95,8 @@ class Geometric(DiscreteNoise):
 def _r_for_loss(epsilon: float, sensitivity: int, loss: Values) -> int:
     """Return the r with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    As in `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. 0 has only one sign, so ``loss(0)``
-    is subtracted from the compared costs.
+    The search is that of `optimal_r`, with ``T_i = sum_k b^k loss(k sensitivity + i)``. The number 0 has only
+    one sign, so ``loss(0)`` is subtracted from the compared costs.
     """
     epsilon = checked_epsilon(epsilon)
     sensitivity = checked_integer("sensitivity", sensitivity, 1, SENSITIVITY_MAX)
@@ -113,9 +115,10 @@ def _least_r(epsilon: float, sums: FloatArray, at_zero: float = 0.0) -> int:
 def optimal_r(epsilon: float, sensitivity: int, power: float = 1.0) -> int:
     """Return the r with the least ``E|X|^power`` of a `DiscreteStaircase`.
 
-    There is no closed form. All r from 1 to the sensitivity are compared in one pass; of equal ones the
-    smallest is taken. The cost is ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))``
-    up to a constant, with ``T_i = sum_k b^k (k sensitivity + i)^power``.
+    There is no closed form. All r from 1 to the sensitivity are compared in one pass. If several r are
+    equally good, the smallest is taken. The cost is
+    ``a(r) ((1-b) (T_0 + ... + T_(r-1)) + b (T_0 + ... + T_(sensitivity-1)))`` up to a constant, with
+    ``T_i = sum_k b^k (k sensitivity + i)^power``.
 
     Parameters
     ----------
@@ -145,7 +148,7 @@ class DiscreteStaircase(DiscreteNoise):
     sensitivity
         The largest change of the protected integer, from 1 to 2**20.
     r
-        The number of the integers 0, 1, ... on the highest step, from 1 to `sensitivity`.
+        How many of the integers 0, 1, ... are on the highest step, from 1 to `sensitivity`.
 
     Raises
     ------
@@ -187,9 +190,10 @@ class DiscreteStaircase(DiscreteNoise):
         epsilon, sensitivity
             As in `DiscreteStaircase`.
         power
-            More than 0; the default is the mean of ``|X|``.
+            More than 0. The default, 1, minimises the mean of ``|X|``.
         loss
-            Replaces the power: a function of an array of sizes ``|x|``, whole floats, shape (n,).
+            The loss to minimise instead of a power: a function of an array, shape (n,), of sizes ``|x|``. The
+            sizes are whole numbers as floats.
 
         Raises
         ------
@@ -223,7 +227,8 @@ class DiscreteStaircase(DiscreteNoise):
         b, above = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         lower = b * (self.sensitivity - self.r)
         steps = 2.0 * self.peak * (self._weight * b / above**2 + lower / above)
-        # -log P(X = 0) by the odds of the rest, the only part with digits left at large epsilon.
+        # -log P(X = 0) comes from the odds of other numbers, the only part that keeps its digits at large
+        # epsilon.
         return self.epsilon * steps + math.log1p(2.0 * (self.r - 1 + lower + b) / above)
 
     def _abs_pmf(self, n: FloatArray) -> FloatArray:
@@ -248,7 +253,7 @@ class DiscreteStaircase(DiscreteNoise):
 
     def _rvs(self, count: int, generator: np.random.Generator) -> NDArray[Any]:
         x = self._two_sided(count, generator)
-        # 0 occurs with both signs, twice as often as it should, so half of the zeros are drawn again.
+        # 0 occurs with both signs, and so twice as often as it should. Half of the zeros are drawn again.
         again = np.flatnonzero((x == 0.0) & np.signbit(x))
         while again.size:
             part = self._two_sided(again.size, generator)

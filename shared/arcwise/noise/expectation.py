@@ -1,7 +1,7 @@
-"""Expectations of any function of noise, by adaptive quadrature and by sums with a check of the rest.
+"""Expectations of any function of noise, by adaptive quadrature and by sums with a check of their tails.
 
-Values of a function do not show how it behaves farther out. An expectation is accepted if its parts become
-negligible before the probabilities end; otherwise it is refused.
+Computed values of a function do not show how it behaves farther out. An expectation is accepted if its parts
+become negligible before the probabilities become too small for a float. Otherwise it is refused.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     Values: TypeAlias = Callable[[FloatArray], FloatArray]
 
 _TERMS_MAX = 2**28
-"""The most function values in a sum: some seconds."""
+"""The most function values in a sum, which takes some seconds."""
 
-_NEGLIGIBLE = 1e-17  # a sum ends when a part is below this share of the sum of all in absolute values
+_NEGLIGIBLE = 1e-17  # a sum ends when a part is below this share of the sum of absolute values
 _REST = 1e-12  # of the last part where probabilities end; for more, the function grows as fast as they fall
-_PROBABLE = 56.0  # e^-56 is 5e-25: up to there every value of a function counts
+_PROBABLE = 56.0  # e^-56 is 5e-25: every value at a larger probability counts
 _WEIGHTS_END = 690.0  # e^-690 is 1e-300
 _RELATIVE = 1e-14
 _NOWHERE = np.zeros(0)
 _PARTS = 8  # initial parts of a piece
-_NODES = 16  # of Gauss's rule on a stretch, which is halved until both halves agree with it
+_NODES = 16  # nodes of Gauss's rule on a stretch; a stretch is halved until both halves agree with the whole
 _HALVINGS = 50
-_STRETCHES = 2**14  # the most in one pass
+_STRETCHES = 2**14  # the most stretches in one pass
 _BLOCK = 2**16
 _TOO_FAST = "function must grow more slowly: its expectation does not converge within the range of a float"
 _TOO_MANY = f"its sum would have more than {_TERMS_MAX:,} terms"
@@ -68,7 +68,7 @@ def checked_function(name: str, function: Any) -> Values:
 def checked_loss(loss: Any, power: float) -> Values:
     """Return a loss as a function of ``|x|`` that raises `ParameterError` if its values decrease.
 
-    Only the places where it is evaluated are compared. A power other than 1 must not be given as well.
+    Only the values at the evaluated places are compared. Callers must not also give a power other than 1.
     """
     if power != 1.0:
         raise ParameterError("give either power or loss: each of them is a loss")
@@ -109,9 +109,9 @@ def integral(
     """Return the sum of a function's integrals over pieces of the line, from 0 outwards.
 
     The function takes an array of shape (n,). It is smooth except for a few kinks and for jumps, which are at
-    `points`. With `endless`, the last piece ends with the probabilities of noise without an end, and its
-    integral must be negligible. Raises `ParameterError` if it is not, or if the error of an integral exceeds
-    a billionth of the sum of all in absolute values.
+    `points`. With `endless`, the noise has no end, and the last piece ends where its probabilities become too
+    small. The integral over this piece must then be negligible. Raises `ParameterError` if it is not, or if
+    the error of an integral exceeds a billionth of the sum of the absolute values of all integrals.
     """
     low, high = np.array([stretch for piece in pieces for stretch in _cut(*piece, points)]).T
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
@@ -149,16 +149,16 @@ def integral(
 
 
 def _cut(low: float, high: float, points: FloatArray) -> Iterable[tuple[float, float]]:
-    """Return a piece as stretches, by cutting it into a few equal ones and at some points."""
+    """Return a piece as stretches: it is cut into a few equal parts, and also at some points."""
     inside = points[(points > low) & (points < high)]
     ends = np.unique(np.concatenate((np.linspace(low, high, _PARTS + 1), inside))).tolist()
     return pairwise(ends)
 
 
 def series_sum(blocks: Iterable[tuple[FloatArray, bool]]) -> float:
-    """Return the sum of terms in blocks; a flag with each block says whether the sum may end there.
+    """Return the sum of blocks of terms; the flag of each block says whether the sum may end after it.
 
-    Raises `ParameterError` if the terms end, or are too many, before they are negligible.
+    Raises `ParameterError` if the terms end before they are negligible, or if too many would be needed.
     """
     total = size = part = 0.0
     terms = 0
@@ -178,7 +178,7 @@ class Folded:
     """The function ``G(t) = sum over k >= 0 of e^(-rate k) f(k period + t)`` for t in [0, period].
 
     `function` is f and takes an array of shape (n,). Raises `ParameterError` if the terms are not negligible
-    before the weights end, or are too many.
+    before the weights end, or if too many would be needed.
     """
 
     def __init__(self, function: Values, rate: float, period: float) -> None:
@@ -200,7 +200,7 @@ class Folded:
             periods = min(2 * periods, most)
 
     def _sizes(self) -> tuple[FloatArray, FloatArray]:
-        """Return sums of absolute terms at four places of the period, of all terms and of the last ones."""
+        """Return sums of absolute terms at four places of the period: of all terms and of the last terms."""
         k = np.arange(self._weights.size)
         sums = []
         for t in self._period * np.array([0.25, 0.5, 0.75, 1.0]):

@@ -37,31 +37,31 @@ _HALF = np.uint64(32)
 
 
 class GridNoise:
-    """Noise ``k * step`` with the probability ``weight[k] / 2**64``, k from `first` on.
+    """Noise on a grid with integer weights: it is ``k * step`` with the probability ``weight[k] / 2**64``.
 
-    The floats of a sum ``value + noise`` depend on the value in their last bits, and so reveal it (Mironov
-    2012, "On significance of the least significant bits for differential privacy"). Here nothing is a float
-    before it is private: bring the value to the grid as an integer, add the integer from `draw`, and multiply
+    The last bits of a float sum ``value + noise`` depend on the value, and so reveal it (Mironov 2012, "On
+    significance of the least significant bits for differential privacy"). Here, no number is a float before
+    the noise is added: bring the value to the grid as an integer, add the integer from `draw`, and multiply
     the sum by `step`. The certificate is exact, regardless of how the weights were made (`certificate`).
 
-    A finite table cannot be pure epsilon-DP, because a shifted copy of it reaches points that the other does
-    not. The certificate therefore has a delta of at least the total weight of the last points, as many as the
-    sensitivity. For the tables of `from_noise` it is about ``e^epsilon 2**-64``. If pure epsilon is needed,
-    use a `BoxGridNoise`, for one number or for several, which has no end.
+    A finite table cannot be pure epsilon-DP, because a shifted copy of it reaches points that the table does
+    not reach. With a sensitivity of s, the delta of the certificate is therefore at least the total weight of
+    the last s points. For the tables of `from_noise`, delta is about ``e^epsilon 2**-64``. If you need pure
+    epsilon-DP, for one number or for several, use a `BoxGridNoise`, which has no last point.
 
     Parameters
     ----------
     weights
         At least two non-negative integers with the sum 2**64.
     first
-        The k of the first weight.
+        The k of the first weight; k increases by 1 from weight to weight.
     step
         The distance between two grid points, in the unit of the value; positive.
 
     Raises
     ------
     ParameterError
-        When the weights are not such integers, or there are more than 2**22 of them.
+        When the weights are not such integers, or there are more than 2**22 weights.
 
     Examples
     --------
@@ -89,7 +89,8 @@ class GridNoise:
             raise ParameterError(f"weights must sum to 2**64 = {UNIT}, got {total}")
         weights.flags.writeable = False
         self._weights, self._first, self._step = weights, first, checked_real("step", step, above=0)
-        # The running sums below 2**64, which uint64 cannot hold: the last point with weight needs no entry.
+        # The running sums below 2**64. The sum of all weights, 2**64, does not fit into uint64 and is not
+        # needed.
         last = int(np.flatnonzero(weights)[-1])
         self._ends = np.cumsum(weights[:last], dtype=np.uint64)
         self._inversion = None
@@ -98,15 +99,15 @@ class GridNoise:
     def from_noise(cls, noise: Noise, *, step: float = 1.0) -> GridNoise:
         """Return the grid version of a distribution, in which each point has the mass of the cell around it.
 
-        It is the noise rounded to the grid, so it keeps (epsilon, delta) for values on the grid. Rounding the
-        masses to integers can exceed e^epsilon by a last digit, which the certificate counts as delta. Start
-        from a distribution with a slightly smaller epsilon, such as ``epsilon * (1 - 1e-9)``; then only the
-        tail remains in delta.
+        The result is the noise rounded to the grid, so it keeps (epsilon, delta) for values on the grid. When
+        the masses are rounded to integers, a ratio can exceed e^epsilon in its last digit, which the
+        certificate counts as delta. To avoid this, start from a distribution with a slightly smaller epsilon,
+        such as ``epsilon * (1 - 1e-9)``. Then only the tail contributes to delta.
 
         Parameters
         ----------
         noise
-            A distribution of this package. For noise on the integers a point is an integer.
+            A distribution of this package. For noise on the integers, each grid point is an integer.
         step
             The distance between two grid points, in the unit of the noise. For noise on the integers the unit
             is one integer, and the step only scales the result.
@@ -135,7 +136,7 @@ class GridNoise:
         else:
             tails = noise.sf(np.append(k - 0.5, k[-1] + 0.5) * step)
             masses, middle = tails[:-1] - tails[1:], 1.0 - 2.0 * tails[0]
-        # A float times 2**64 is exact and is rounded to an integer; 0 gets the rest.
+        # A float times 2**64 is exact and is rounded to an integer; the point 0 gets the remaining weight.
         side = np.rint(np.ldexp(np.maximum(masses, 0.0), 64)).astype(np.uint64)
         side = np.trim_zeros(side, "b")
         if not side.size:
@@ -162,8 +163,8 @@ class GridNoise:
         Parameters
         ----------
         epsilon, delta, sensitivity, power, loss
-            As in `IntegerNoise.optimal`. This is its grid version, made at a slightly smaller epsilon and
-            delta, which leave room for rounding the masses to integers.
+            As in `IntegerNoise.optimal`. The result is the grid version of that noise. It is made at a
+            slightly smaller epsilon and delta, to leave room for rounding the masses to integers.
 
         Raises
         ------
@@ -226,8 +227,8 @@ class GridNoise:
         -------
         Certificate
             Its delta is ``max over shifts d of sum_k max(0, w[k] - e^epsilon w[k + d])`` in units of 2**-64,
-            rounded up, with a rational lower bound of e^epsilon. The work is `sensitivity` passes over the
-            table.
+            rounded up, computed with a rational lower bound of e^epsilon. The computation takes `sensitivity`
+            passes over the table.
         """
         epsilon = checked_epsilon(epsilon, zero=True)
         sensitivity = checked_integer("sensitivity", sensitivity, 1)
@@ -237,8 +238,8 @@ class GridNoise:
     def draw(self, *, randomness: Randomness = SYSTEM) -> int:
         """Return one k, the noise in grid steps, as an exact integer to be added to an integer.
 
-        It takes one draw of 16 bytes ``(r, u)``. r is not used, and u selects the k with the interval of the
-        running sums of weights that contains it.
+        It takes one draw of 16 bytes ``(r, u)`` and does not use r. The running sums of the weights divide
+        the range of u into intervals, one for each k. The result is the k of the interval that contains u.
         """
         _, u = randomness.draw()
         return self._first + int(np.searchsorted(self._ends, np.uint64(u), side="right"))
@@ -279,12 +280,12 @@ class GridNoise:
 def largest_delta(weights: NDArray[np.uint64], epsilon: float, reach: int) -> int:
     """Return ``max over 0 < |d| <= reach of sum_k max(0, w[k] - e^epsilon w[k + d])``, rounded up.
 
-    The n weights have the sum 2**64 and are 0 outside the table, so shifts of n or more all give 2**64. For
-    e^epsilon its rational lower bound is used, which makes the result larger.
+    The n weights have the sum 2**64 and are 0 outside the table, so shifts of n or more all give 2**64. In
+    place of e^epsilon, its rational lower bound is used, which can only make the result larger.
 
     The computation is exact. A term counts if ``w[k] > floor(E w[k + d])``, a comparison of integers. The
-    counted terms add up to ``sum w[k] - E sum w[k + d]``. Both sums are of integers, and are computed from
-    halves of 32 bits because a sum can be 2**64.
+    counted terms add up to ``sum w[k] - E sum w[k + d]``. Both are sums of integers. They are computed from
+    32-bit halves, because a sum can be 2**64.
     """
     if reach >= weights.size:
         return UNIT

@@ -1,9 +1,10 @@
 """The best noise on the integers for (epsilon, delta), with a bounded support.
 
-In closed form it is a staircase that is cut off, with smaller masses towards its ends; at sensitivity 1 no
-distribution is better. At larger sensitivities a linear program finds the best, and a second one proves it.
-Geng and Viswanath, "Optimal noise adding mechanisms for approximate differential privacy" (IEEE Transactions
-on Information Theory 2016), bound the cost on the integers.
+The closed form is a staircase that is cut off, with smaller masses towards its ends. At sensitivity 1 no
+distribution is better. At larger sensitivities a linear program finds the best distribution, and a second
+program proves that it is nearly optimal. Geng and Viswanath, "Optimal noise adding mechanisms for approximate
+differential privacy" (IEEE Transactions on Information Theory 2016), give bounds for the expected loss on the
+integers.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
 
 SENSITIVITY_MAX = 2**10
 
-_PROGRAM_MOST = 2**17  # sensitivity times support: a program of some seconds
-_STAIRCASES_MOST = 2**24  # sensitivity times support: a second
-_LEAST_DELTA = 1e-7  # below, a program's tolerance exceeds the possible gain of another distribution
-_SPARES = (1e-9, 1e-8)  # of delta, left to the program's tolerance
-_EXCESS = 2e-5  # of the least loss, beyond that of 0: the proved distance from the optimum
-_PERIODS = 8  # beyond the support, with a loss that counts for the bound
+_PROGRAM_MOST = 2**17  # sensitivity times support, for a program that takes some seconds
+_STAIRCASES_MOST = 2**24  # sensitivity times support, for about a second
+_LEAST_DELTA = 1e-7  # below this delta, a program's tolerance exceeds its possible gain
+_SPARES = (1e-9, 1e-8)  # shares of delta that are left for the program's tolerance
+_EXCESS = 2e-5  # the proved distance from the optimum, as a share of the least loss minus the loss of 0
+_PERIODS = 8  # periods beyond the support in which the loss counts for the bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class IntegerNoise(DiscreteNoise):
     Parameters
     ----------
     masses
-        P(X = 0), P(X = 1), ..., P(X = N): non-negative, the first and the last one positive, with the sum 1
-        over both signs.
+        The probabilities P(X = 0), P(X = 1), ..., P(X = N). They are non-negative, and the first and the last
+        are positive. The sum over both signs is 1.
 
     Raises
     ------
@@ -78,13 +79,14 @@ class IntegerNoise(DiscreteNoise):
         power: float = 1.0,
         loss: Function | None = None,
     ) -> IntegerNoise:
-        """Return the (epsilon, delta)-DP noise with the least ``E|X|^power``, or expectation of a loss.
+        """Return the (epsilon, delta)-DP noise with the least ``E|X|^power``, or the least expected loss.
 
-        At sensitivity 1 it is `truncated_staircase`, which is optimal. Otherwise it is the solution of a
-        linear program over symmetric distributions on a bounded support. The support is widened until a
-        second program proves that it is nearly optimal: no distribution on any support has a loss, beyond
-        that of 0, that is smaller by more than 2e-5 of it. With a delta below 1e-7, where a program's
-        tolerance is too coarse, it is `truncated_staircase` without a proof.
+        At sensitivity 1 the result is `truncated_staircase`, which is optimal. At a larger sensitivity it is
+        the solution of a linear program over symmetric distributions on a bounded support. The support is
+        widened until a second program proves that the solution is nearly optimal. Let L be its expected loss
+        minus the loss of 0. Then no distribution on any support has an L that is smaller by more than a share
+        of 2e-5. If delta is below 1e-7, a program's tolerance is too coarse, and the result is
+        `truncated_staircase` without a proof.
 
         Parameters
         ----------
@@ -95,10 +97,10 @@ class IntegerNoise(DiscreteNoise):
         sensitivity
             The largest change of the protected integer, from 1 to 1024.
         power
-            More than 0; the default is the mean of ``|X|``.
+            More than 0. The default, 1, minimises the mean of ``|X|``.
         loss
-            Replaces the power: a function of an array of sizes ``|x|``, whole floats, shape (n,), that does
-            not decrease.
+            The loss to minimise instead of a power: a function of an array, shape (n,), of sizes ``|x|``. The
+            sizes are whole numbers as floats. The loss must not decrease.
 
         Raises
         ------
@@ -113,7 +115,7 @@ class IntegerNoise(DiscreteNoise):
         most = len(near.masses) - 1 + 2 * sensitivity
         best = near
         while most * sensitivity <= _PROGRAM_MOST:
-            # The loss beyond that of 0, in units of the staircase's.
+            # The loss minus the loss of 0, as a multiple of that of the staircase.
             weights = values(np.arange(most + 1.0 + sensitivity * _PERIODS))
             weights = weights - weights[0]
             unit = near._cost(weights)
@@ -143,27 +145,28 @@ class IntegerNoise(DiscreteNoise):
         power: float = 1.0,
         loss: Function | None = None,
     ) -> IntegerNoise:
-        """Return the best of the staircases that are cut off, with smaller masses towards both ends.
+        """Return the best cut-off staircase, with smaller masses towards both ends.
 
-        Parameters and errors are those of `optimal`, except for the size of the program.
+        Parameters and errors are those of `optimal`, except that no program can be too large.
 
         Notes
         -----
-        With b = e^-epsilon and ``G(n) = P(X >= n)``, privacy for half lines is
+        With b = e^-epsilon and ``G(n) = P(X >= n)``, the privacy condition for half lines is
         ``G(n) <= e^epsilon G(n + D) + delta`` at the sensitivity D. The masses of 0, ..., D are those of a
-        `DiscreteStaircase`: a for n < r and b a from r on. The following masses are the least that half lines
-        allow:
+        `DiscreteStaircase`: a for n < r and b a from r on. The following masses are the least that this
+        condition allows:
 
             G(n + D) = max(0, b (G(n) - delta)),   a = (1 - b + 2 b delta) / (2 (r + b (D - r)) - (1 - b)),
 
-        The latter follows from ``P(X >= 0) = e^epsilon G(D) + delta``. So each mass is b times the mass D
-        before it, except for the last D. If G(1) would be below delta, nothing is beyond D, 0 has
-        ``delta - G(1)`` more, and ``a = (1 - delta) / (r + b (D - r + 1))``. In both cases
-        ``H(n) = G(n) - e^epsilon G(n + D)`` rises up to n = 0, where it is delta, and does not rise again, so
-        no set gains more than a half line. Masses decrease with ``|n|``, so shorter shifts gain less.
+        The formula for a follows from ``P(X >= 0) = e^epsilon G(D) + delta``. So each mass, except for the
+        last D masses, is b times the mass at the number smaller by D. If G(1) would be below delta, there is
+        no mass beyond D, the mass of 0 is larger by ``delta - G(1)``, and
+        ``a = (1 - delta) / (r + b (D - r + 1))``. In both cases ``H(n) = G(n) - e^epsilon G(n + D)`` rises up
+        to n = 0, where it is delta, and does not rise again. So no set has a larger privacy loss than a half
+        line. Masses decrease with ``|n|``, so shorter shifts have a smaller loss.
 
         At D = 1 no distribution is better, for any loss: ``G(1) >= (1 - delta) / (1 + e^epsilon)`` by
-        symmetry, and by induction every other G is as small as half lines allow. These are the values at the
+        symmetry. By induction, every other G is as small as half lines allow. These are the values at the
         integers of the canonical noise of Awan and Vadhan (arXiv 2108.04303).
         """
         epsilon, delta = checked_epsilon(epsilon), checked_delta(delta, 1.0)
@@ -278,7 +281,7 @@ def _cut_staircase(epsilon: float, delta: float, sensitivity: int, r: int) -> Fl
 def _program(epsilon: float, delta: float, sensitivity: int, weights: FloatArray) -> tuple[float, ...]:
     """Return the masses of 0, 1, ..., N with the least expected weight, from a linear program.
 
-    The variables are the masses, and for each shift d and each n the positive part of
+    The variables are the masses and, for each shift d and each n, the positive part of
     ``P(n) - e^epsilon P(n + d)``.
     """
     _, solved = _solved(epsilon, delta, sensitivity, weights, np.zeros(0))
@@ -291,21 +294,21 @@ def _bound(epsilon: float, delta: float, sensitivity: int, weights: FloatArray, 
     """Return a lower bound of the expected weight of every distribution, on any support.
 
     `weights` are those of 0, 1, ..., N, and `beyond` are those of N + 1, N + 1 + D, N + 1 + 2 D, ..., with
-    the sensitivity D. Farther out weights are no less.
+    the sensitivity D. Weights farther out are no smaller.
 
-    Of the masses beyond N the program has only the tails ``G_k = P(X >= N + 1 + k D)``. Of privacy there it
-    has two conditions, which every distribution satisfies. One is ``G_k <= e^epsilon G_(k+1) + delta``. The
-    other is that the positive parts that end beyond N are together at least
-    ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. The solver's multipliers are made non-negative and
-    limited to that of their shift's delta. Then they prove a bound, for any tolerance of the solver:
-    ``cost >= least of the remaining costs - delta sum of the multipliers of deltas``.
+    For masses beyond N, the program has only the tails ``G_k = P(X >= N + 1 + k D)`` as variables. It has two
+    conditions for their privacy, which every private distribution satisfies. One condition is
+    ``G_k <= e^epsilon G_(k+1) + delta``. The other is that the positive parts that end beyond N add up to at
+    least ``sum_(N-d < n <= N) P(n) - (e^epsilon - 1) G_0``. The solver's multipliers are made non-negative,
+    and each is limited to the multiplier of the delta of its shift. Then they prove a bound, regardless of
+    the solver's tolerance: ``cost >= least of the remaining costs - delta sum of the multipliers of deltas``.
     """
     (costs, twice, gains, halves, owner), solved = _solved(epsilon, delta, sensitivity, weights, beyond)
     prices = np.maximum(-solved.ineqlin.marginals, 0.0)
     of_gains, of_shifts, of_halves = np.split(prices, [owner.size, owner.size + sensitivity])
     left = costs + gains.T @ np.minimum(of_gains, of_shifts[owner]) + halves.T @ of_halves
-    # The sum of masses and G_0, each times its multiple in `twice`, is 1; the other tails are at most 1/2
-    # each.
+    # The masses and G_0, each multiplied by its number in `twice`, have the sum 1. The other tails are at
+    # most 1/2 each.
     counted = twice > 0.0
     least = (left[counted] / twice[counted]).min() + np.minimum(left[~counted], 0.0).sum() / 2.0
     return float(least - delta * (of_shifts.sum() + of_halves.sum()))

@@ -35,16 +35,16 @@ def gamma_moment(scale: float, power: float) -> float:
 def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -> FloatArray:
     """Return ``sum_{k >= 0} e^(-rate k) (unit (k + offset))^power`` for each offset, nearly exactly.
 
-    It is Lerch's transcendent at a negative order; every term is positive, so nothing cancels. The rate is
-    positive and the power at least 0, with ``0**0`` as 1. Offsets are non-negative, at most a few units.
-    `unit` is positive and inside the power, so that nothing overflows unless the sum does; then the result is
-    infinite.
+    The sum is Lerch's transcendent at a negative order. Every term is positive, so nothing cancels. The rate
+    is positive and the power at least 0, with ``0**0`` as 1. Offsets are non-negative, at most a few units.
+    `unit` is positive. It is inside the power, so that no term overflows unless the sum does. If the sum
+    overflows, the result is infinite.
 
-    From rate 0.5 on, terms are added up until they are negligible. Below, this would take about ``1 / rate``
-    terms. There the first N are added, and the Euler-Maclaurin formula gives the rest. Its integral is an
-    incomplete gamma function, and its derivatives are Taylor coefficients of
-    ``e^(-rate h) (1 + h / (N + offset))^power``. With N = power + 20 each further order gains a factor of 4
-    or more.
+    From rate 0.5 on, terms are added up until they are negligible. At a smaller rate, this would take about
+    ``1 / rate`` terms. So only the first N terms are added, and the Euler-Maclaurin formula gives the sum of
+    the remaining terms. Its integral is an incomplete gamma function, and its derivatives are Taylor
+    coefficients of ``e^(-rate h) (1 + h / (N + offset))^power``. With N = power + 20 each further order
+    reduces the error by a factor of 4 or more.
     """
     from scipy import special
 
@@ -52,7 +52,8 @@ def lerch_sum(rate: float, power: float, offset: ArrayLike, unit: float = 1.0) -
     total = np.zeros(v.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         if rate >= _EULER_MACLAURIN_BELOW:
-            # The tail of the gamma density with this shape, less than 1e-20 of it, bounds the omitted terms.
+            # The tail of the gamma density with this shape bounds the omitted terms; it is a share below
+            # 1e-20.
             terms = math.ceil(float(special.gammainccinv(power + 1.0, 1e-20)) / rate) + 3
         else:
             terms = math.ceil(power) + 20
@@ -105,7 +106,7 @@ def box_sum(epsilon: float, constants: Sequence[Any], slopes: Sequence[float]) -
 def binomial_coefficients(constants: Sequence[Any], slopes: Sequence[float]) -> list[Any]:
     """Return the a_k with ``prod_l (c_l + i s_l) = sum_k a_k C(i, k)`` for all i.
 
-    It handles one factor at a time: ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
+    The function handles one factor at a time, with ``i C(i, k) = (k+1) C(i, k+1) + k C(i, k)``.
     """
     coefficients: list[Any] = [1]  # integers stay integers
     for c, s in zip(constants, slopes, strict=True):
@@ -118,8 +119,8 @@ def excess_box_sum(
 ) -> float:
     """Return ``sum_{i >= 0} b^i (prod_l (h_l + (gap + i) s_l) - prod_l h_l)``, all in positive terms.
 
-    It uses ``P h' - H h = (P - H) h' + H u s`` for ``h' = h + u s`` and ``u = gap + i``, where P and H are
-    the products so far, H of the h alone.
+    The function uses ``P h' - H h = (P - H) h' + H u s`` for ``h' = h + u s`` and ``u = gap + i``. P is the
+    product of all h' so far, and H is the product of all h so far.
     """
     excess: list[Any] = [0.0]
     product = 1.0
@@ -136,8 +137,8 @@ def offset_sum(
 ) -> float:
     """Return ``sum_i b^i (unit (i + offset))^power prod_l (i + others_l)`` for offsets from 0 to 1.
 
-    From epsilon 0.5 on the terms are added up. Below, the other factors are expanded around `offset`. The
-    many i that count are then large compared with the differences, so nothing cancels.
+    From epsilon 0.5 on the terms are added up. At a smaller epsilon, the other factors are expanded around
+    `offset`. Then many i count, and most of them are large compared with the differences, so nothing cancels.
     """
     if epsilon >= 0.5:
         from scipy import special
@@ -163,8 +164,8 @@ def box_index(
 ) -> FloatArray:
     """Return indices, whole floats, with probabilities in proportion to ``b^i prod_l (z_l + i s_l)``.
 
-    In the basis of binomials this is a mixture over k, with positive weights, of k plus k + 1 geometric
-    numbers.
+    In the basis of binomials this is a mixture over k with positive weights. For each k, the index is k plus
+    the sum of k + 1 geometric numbers.
     """
     ratio = 1.0 / math.expm1(epsilon)
     coefficients = binomial_coefficients(core, slopes)

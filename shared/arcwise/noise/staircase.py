@@ -1,9 +1,10 @@
 """The staircase distribution: the optimal epsilon-DP noise on the line.
 
-It was found twice. Soria-Comas and Domingo-Ferrer ("Optimal data-independent noise for differential privacy",
-Information Sciences 2013) use the half width d of the first step as the parameter. Geng and Viswanath ("The
-optimal mechanism in differential privacy", arXiv 1212.1186) use ``gamma = d / sensitivity``. One class serves
-both. The functions return the best gamma for a purpose; it does not depend on the sensitivity.
+Two papers found it independently. Soria-Comas and Domingo-Ferrer ("Optimal data-independent noise for
+differential privacy", Information Sciences 2013) use the half width d of the first step as the parameter.
+Geng and Viswanath ("The optimal mechanism in differential privacy", arXiv 1212.1186) use
+``gamma = d / sensitivity``. One class serves both. The functions return the best gamma for a purpose; this
+gamma does not depend on the sensitivity.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ class Staircase(EndlessNoise):
     Notes
     -----
     With ``b = e^-epsilon``, ``D = gamma + b (1 - gamma)`` and z in units of the sensitivity, the density is
-    ``b^k (1 - b) / (2 D sensitivity)`` for z from k to k + gamma and b times that up to k + 1 (Geng and
-    Viswanath, equations 37 and 38). By summation by parts
+    ``b^k (1 - b) / (2 D sensitivity)`` for z from k to k + gamma, and b times as high for z from k + gamma to
+    k + 1 (Geng and Viswanath, equations 37 and 38). By summation by parts
 
         E|X|^p = sensitivity^p (1 - b)^2 / ((p + 1) D) * sum_k b^k (k + gamma)^(p+1).
 
-    Soria-Comas and Domingo-Ferrer print their Theorem 9 with the index i from 0 in the outer steps. This
-    would give the first outer step the height of the centre. Their variance, their d and ours start at
-    e^-epsilon.
+    Soria-Comas and Domingo-Ferrer print their Theorem 9 with an index i that starts at 0 in the outer steps.
+    This would give the first outer step the same height as the centre. Their variance and their d, as well as
+    this class, start the outer steps at e^-epsilon.
 
     Examples
     --------
@@ -85,9 +86,10 @@ class Staircase(EndlessNoise):
         epsilon, sensitivity
             As in `Staircase`.
         power
-            More than 0; the default is the mean of ``|X|``.
+            More than 0. The default, 1, minimises the mean of ``|X|``.
         loss
-            Replaces the power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
+            The loss to minimise instead of a power: a function of an array, shape (n,), of sizes ``|x|`` in
+            the noise's unit.
 
         Raises
         ------
@@ -112,18 +114,19 @@ class Staircase(EndlessNoise):
     def shortest_interval(cls, epsilon: float, sensitivity: float = 1.0, *, level: float = 0.95) -> Staircase:
         """Return the member with the shortest symmetric confidence interval of this level.
 
-        The paper's Table 2 truncates its sizes where it should round them: 11.97 is 11.978, 5.98 is 5.987.
+        Table 2 of the paper truncates its sizes instead of rounding them: it prints 11.97 for 11.978, and
+        5.98 for 5.987.
         """
         return cls(epsilon, sensitivity, interval_gamma(epsilon, level))
 
     @classmethod
     def heuristic(cls, epsilon: float, sensitivity: float = 1.0) -> Staircase:
-        """Return the member with ``gamma = e^-epsilon / 2``, good for every loss at large epsilon."""
+        """Return the staircase with ``gamma = e^-epsilon / 2``, good for every loss at large epsilon."""
         return cls(epsilon, sensitivity, heuristic_gamma(epsilon))
 
     @classmethod
     def from_half_step(cls, epsilon: float, sensitivity: float, half_step: float) -> Staircase:
-        """Return the member with a highest step from -d to d, in the unit of the sensitivity.
+        """Return the staircase with its highest step from -d to d, in the unit of the sensitivity.
 
         Raises
         ------
@@ -152,7 +155,7 @@ class Staircase(EndlessNoise):
     def entropy(self) -> float:
         """Return the differential entropy in nats: ``-log peak + epsilon E[number of steps down]``.
 
-        The number of steps down is geometric plus one for the lower part of a period.
+        The number of steps down has a geometric distribution, plus one step in the lower part of a period.
         """
         b = math.exp(-self.epsilon)
         steps = b / -math.expm1(-self.epsilon) + b * (1.0 - self.gamma) / self._spread
@@ -195,7 +198,7 @@ class Staircase(EndlessNoise):
 
     def _abs_moment(self, power: float) -> float:
         above = -math.expm1(-self.epsilon)
-        # The unit to the power of the terms, power + 1, is the sensitivity to the given power.
+        # The terms have the power + 1. The unit is chosen such that its power + 1 is sensitivity^power.
         unit = self.sensitivity ** (power / (power + 1.0))
         total = lerch_sum(self.epsilon, power + 1.0, self.gamma, unit)
         return float(above**2 / ((power + 1.0) * self._spread) * total)
@@ -241,11 +244,11 @@ def optimal_gamma(epsilon: float, power: float = 1.0) -> float:
     Geng and Viswanath: ``1 / (1 + e^(epsilon/2))`` for power 1 (Theorem 4). For power 2 their Theorem 6 is,
     with b = e^-epsilon and after factoring, ``(((b + b^2) / 2)^(1/3) - b) / (1 - b)``, written in the code so
     that nothing cancels as epsilon goes to 0. For any other power the cost is ``S(gamma) / D(gamma)`` up to
-    constants, where S = sum_k b^k (k + gamma)^(power+1) is convex and D is linear. It is quasi-convex, and
-    the sign of ``S' D - S D'`` changes once, from negative at 0 to positive at 1. There gamma is accurate to
-    about 1e-15 / epsilon, and its cost is much more accurate, since the optimum is flat.
+    constants, where S = sum_k b^k (k + gamma)^(power+1) is convex and D is linear. The cost is quasi-convex,
+    and the sign of ``S' D - S D'`` changes once, from negative at 0 to positive at 1. For such a power, gamma
+    is accurate to about 1e-15 / epsilon. Its cost is much more accurate, since the optimum is flat.
 
-    All tend to 1/2 as epsilon goes to 0 and to 0 as it grows (Theorem 8).
+    For every power, gamma tends to 1/2 as epsilon goes to 0, and to 0 as epsilon grows (Theorem 8).
     """
     epsilon, power = checked_epsilon(epsilon), checked_real("power", power, above=0)
     b, above = math.exp(-epsilon), -math.expm1(-epsilon)
@@ -271,10 +274,10 @@ def _gamma_for_loss(epsilon: float, sensitivity: float, loss: Values) -> float:
     """Return the gamma with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
     Let ``G(t) = sum_k b^k loss((k + t) sensitivity)``, D as in `Staircase`, and ``A(gamma)`` the integral of
-    G up to gamma plus b times the integral from there to 1. The expectation is A / D up to constants, and its
-    slope has the sign of ``G D - A``. That rises with gamma, since G does, from at most 0 at 0 to at least 0
-    at 1. If G is constant, as for a step at a multiple of the sensitivity, every gamma costs the same, and
-    the slope is only rounding errors of either sign.
+    G up to gamma plus b times the integral from gamma to 1. The expectation is A / D up to constants, and its
+    slope has the sign of ``G D - A``. Since G rises, ``G D - A`` rises with gamma, from at most 0 at gamma =
+    0 to at least 0 at gamma = 1. If G is constant, as for a step at a multiple of the sensitivity, every
+    gamma costs the same, and the computed slope consists only of rounding errors.
     """
     from scipy import optimize
 
@@ -309,12 +312,12 @@ def interval_gamma(epsilon: float, level: float = 0.95) -> float:
     Notes
     -----
     Let the interval end in period k at the position t, both in units of the sensitivity. While t is in the
-    upper part of the period, a larger gamma moves the end outwards. While t is in the lower part, it moves
-    the end inwards. The end is nearest where the two meet, t = gamma:
+    upper part of the period, a larger gamma moves the end outwards. While t is in the lower part, a larger
+    gamma moves the end inwards. The end is nearest to 0 at the border of the two parts, t = gamma:
 
         gamma = b (1 - v) / ((1 - b) v),   v = (1 - level) e^(epsilon k) in (b, 1],
 
-    and the half width is ``(k + gamma) sensitivity``. Soria-Comas and Domingo-Ferrer find the same by a
+    and the half width is ``(k + gamma) sensitivity``. Soria-Comas and Domingo-Ferrer find the same gamma by a
     numerical search (their Figure 3 and Table 2).
     """
     epsilon = checked_epsilon(epsilon)
@@ -327,8 +330,8 @@ def interval_gamma(epsilon: float, level: float = 0.95) -> float:
 def heuristic_gamma(epsilon: float) -> float:
     """Return ``e^-epsilon / 2``, which does not depend on a loss (Geng and Viswanath, equation 62).
 
-    It has the right limits, and the probability of noise below ``gamma * sensitivity`` tends to 1/3 as
-    epsilon grows.
+    This gamma has the right limits, and the probability of noise below ``gamma * sensitivity`` tends to 1/3
+    as epsilon grows.
 
     Parameters
     ----------

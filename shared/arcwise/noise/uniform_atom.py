@@ -1,4 +1,4 @@
-"""Noise for (0, delta)-DP: uniform with an atom at 0.
+"""Noise for (0, delta)-DP: a uniform distribution with an atom at 0.
 
 Geng, Ding, Guo and Kumar, "The optimal mechanism in additive differential privacy" (arXiv 1809.10224).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from arcwise.noise.expectation import Function, Values
     from arcwise.typing import FloatArray
 
-_DOUBLINGS = 30  # of the support, while searching for the best
+_DOUBLINGS = 30  # how often the support is doubled in the search for the best
 
 
 def optimal_alpha(delta: float, power: float = 1.0) -> float:
@@ -40,10 +40,11 @@ def optimal_alpha(delta: float, power: float = 1.0) -> float:
 def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
     """Return the atom with the least expectation of a loss, a non-decreasing function of ``|x|``.
 
-    Raises `ParameterError` if the expectation falls for ever longer noise, as for a loss with a low bound.
+    Raises `ParameterError` if the expectation keeps falling as the noise gets longer, as for a loss with a
+    low upper bound.
 
     With s the sensitivity and F(h) the integral of ``loss - loss(0)`` up to h, the expectation is
-    ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h from ``s / (2 delta)`` on; at this h there is no atom. F
+    ``loss(0) + (1 - delta) F(h) / (h - s/2)`` for h >= ``s / (2 delta)``. At the least h there is no atom. F
     is convex, and the slope has the sign of ``(loss(h) - loss(0)) (h - s/2) - F(h)``, which does not
     decrease.
     """
@@ -55,7 +56,8 @@ def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
 
     def slope(h: float) -> float:
         end = float(loss(np.array([h]))[0])
-        # h loss(h) is subtracted on both sides; with a bounded loss only rounding errors would remain of it.
+        # h loss(h) is subtracted on both sides, because with a bounded loss only its rounding errors would
+        # remain.
         return integral(lambda z: end - loss(z), [(0.0, h)]) - (end - zero) * half
 
     low = high = half / delta
@@ -71,7 +73,9 @@ def _alpha_for_loss(delta: float, sensitivity: float, loss: Values) -> float:
 
 @dataclass(frozen=True, slots=True)
 class UniformAtom(ContinuousNoise):
-    """Probability alpha at 0, the rest uniform on [-h, h]; (0, delta)-DP, and optimal with the best alpha.
+    """Noise that is 0 with probability alpha, and otherwise uniform on [-h, h]; (0, delta)-DP.
+
+    With the best alpha it is optimal.
 
     Parameters
     ----------
@@ -91,8 +95,9 @@ class UniformAtom(ContinuousNoise):
     -----
     The density outside the atom is ``(delta - alpha) / sensitivity`` and
     ``h = (1 - alpha) / (delta - alpha) * sensitivity / 2``. A shift by the whole sensitivity uncovers the
-    atom and a part of mass ``delta - alpha``: exactly delta. The density `pdf` omits the atom, and `cdf`
-    jumps by alpha at 0. With an atom there is no differential entropy.
+    atom and a part of mass ``delta - alpha``. Together they have exactly the mass delta. The density `pdf`
+    omits the atom, and `cdf` jumps by alpha at 0. If there is an atom, the differential entropy is minus
+    infinity.
 
     With the best alpha the cost is ``(sensitivity / (2 delta))^p / (p + 1)`` up to ``delta = p / (p + 1)``
     and ``((p + 1) sensitivity / (2 p))^p (1 - delta)`` above.
@@ -115,24 +120,25 @@ class UniformAtom(ContinuousNoise):
     ) -> UniformAtom:
         """Return the member with the least ``E|X|^power``, or the least expectation of any other loss.
 
-        It is the best of all (0, delta)-DP additive noise with a density that decreases with ``|x|``, by
-        Theorem 3 for powers, and by the main result for every symmetric loss that does not decrease with
-        ``|x|``.
+        It is the best of all (0, delta)-DP additive noise with a density that decreases with ``|x|``. Theorem
+        3 shows this for powers, and the main result of the paper for every symmetric loss that does not
+        decrease with ``|x|``.
 
         Parameters
         ----------
         delta, sensitivity
             As in `UniformAtom`.
         power
-            More than 0; the default is the mean of ``|X|``.
+            More than 0. The default, 1, minimises the mean of ``|X|``.
         loss
-            Replaces the power: a function of an array of sizes ``|x|``, shape (n,), in the noise's unit.
+            The loss to minimise instead of a power: a function of an array, shape (n,), of sizes ``|x|`` in
+            the noise's unit.
 
         Raises
         ------
         ParameterError
             When an argument is out of its bounds, both a power and a loss are given, or the loss decreases
-            somewhere or has such a low bound that no member is the best.
+            somewhere or has such a low upper bound that no atom is the best.
         """
         if loss is None:
             return cls(delta, sensitivity, optimal_alpha(delta, power))

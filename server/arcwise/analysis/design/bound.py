@@ -1,7 +1,7 @@
 """A lower bound on the worst case of *every* epsilon-LDP mechanism on the interval, with a dual certificate.
 
-As a relaxation, take the least worst case at finitely many inputs x_i only, with outputs anywhere. By linear
-duality, for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i let
+The relaxation is the least worst case at finitely many inputs x_i, with outputs anywhere. By linear duality,
+for any weights ``lambda_i >= 0`` with the sum 1 and any mu_i, nu_i let
 
     c_i(y) = lambda_i |y - x_i|^power - mu_i y - nu_i,      G(y) = sum_i min(c_i(y), e^epsilon c_i(y)).
 
@@ -10,15 +10,14 @@ The laws P_i of the outputs have ``m <= P_i <= e^epsilon m`` for one measure m o
     max_i loss_i >= sum_i lambda_i loss_i = sum_i (nu_i + mu_i x_i) + sum_i int c_i dP_i
                  >= sum_i (nu_i + mu_i x_i) + int G dm >= sum_i (nu_i + mu_i x_i) - max(0, -min_y G(y)),
 
-where ``mu_i = 0`` unless the mechanism must be unbiased. No grid of outputs is involved: between the roots of
-the c_i, G is convex, and its minimum is found there. The right side is a bound regardless of the solver's
-answer.
+where ``mu_i = 0`` unless the mechanism must be unbiased. This needs no grid of outputs: between the roots of
+the c_i, G is convex, so its minimum is found on each piece. The right side is a valid bound for any
+multipliers, even if the solver's answer is inaccurate.
 
 The multipliers come from cutting planes. A program over (lambda, mu, nu) has one constraint for each pair of
-an output and a set of rows that are high there. New constraints are added where G is negative, at a point
-between the program's optimum and the best multipliers found so far. This in-out separation (Ben-Ameur and
-Neto 2007) needs few rounds. Coordinates: the interval is [-1, 1]; by symmetry one half of the multipliers is
-enough.
+an output and a set of rows that are high at this output. New constraints are added where G is negative, at a
+point between the program's optimum and the best multipliers found so far. This in-out separation (Ben-Ameur
+and Neto 2007) needs few rounds. The interval is [-1, 1]. By symmetry, one half of the multipliers is enough.
 """
 
 from __future__ import annotations
@@ -39,19 +38,19 @@ if TYPE_CHECKING:
     Pattern = tuple[float, BoolArray]
 
 _RTOL = 2e-6
-"""The bound found is at most this far below the best bound for its inputs."""
+"""The computed bound is at most this far below the best bound for its inputs."""
 
 
 _PATIENCE = 10
-"""Number of rounds for which a cut that does not bind is kept."""
+"""A cut is dropped if it has not been binding for this many rounds."""
 
 
 _BOX = 100.0
-"""While there are few cuts, the solver's multipliers stay within this, in their units."""
+"""The solver's multipliers stay within this bound, in their units, while there are few cuts."""
 
 
 class Multipliers(NamedTuple):
-    """One for each input, shape (N,): of the loss (non-negative, sum 1), of the mean, of the sum."""
+    """Multipliers for each input, shape (N,): of the loss (non-negative, sum 1), of the mean, of the sum."""
 
     loss: FloatArray
     mean: FloatArray
@@ -68,7 +67,7 @@ def certified_bound(
     multipliers = Multipliers(loss / share, multipliers.mean / share, multipliers.total / share)
     value = float(multipliers.total.sum() + multipliers.mean @ inputs)
     _, depth = _valleys(multipliers, inputs, math.exp(epsilon), power, unbiased=unbiased)
-    # Rounding: a sum of N terms, each known to a few units in the last place.
+    # Subtract the rounding error of a sum of N terms, each accurate to a few units in the last place.
     size = float(np.abs(multipliers.total).sum() + np.abs(multipliers.mean).sum())
     return value - max(0.0, -float(depth.min())) - 1e-14 * size * math.exp(epsilon)
 
@@ -80,7 +79,8 @@ def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool)
     bound. If `unbiased`, only unbiased mechanisms are considered, with outputs anywhere, and `power` must be
     2.
     """
-    # From coarse to fine: the patterns that mattered for half of the inputs are a good start for all.
+    # Go from coarse to fine: the patterns that mattered for half of the inputs are a good start for all
+    # inputs.
     patterns: list[Pattern] = []
     count = inputs
     ladder = [count]
@@ -95,14 +95,14 @@ def interval_bound(epsilon: float, power: float, inputs: int, *, unbiased: bool)
 
 
 def _refine(high: BoolArray, count: int) -> BoolArray:
-    """Return a set of inputs on the finer grid; an input between two is in it if both are."""
+    """Return a set of inputs on the finer grid; an input between two others is in the set if both are."""
     place = np.linspace(0.0, len(high) - 1.0, count)
     fine: BoolArray = high[np.floor(place).astype(int)] & high[np.ceil(place).astype(int)]
     return fine
 
 
 class _Dual:
-    """The program over the multipliers of the inputs ``x >= 0``; the others are their mirror images."""
+    """The program over the multipliers of the inputs ``x >= 0``; inputs below 0 have mirrored multipliers."""
 
     def __init__(self, epsilon: float, power: float, inputs: int, *, unbiased: bool) -> None:
         self.epsilon, self.power, self.unbiased = epsilon, power, unbiased
@@ -115,7 +115,7 @@ class _Dual:
         self.sign = np.sign(self.x)
         self.weight = np.where(self.half == 0.0, 1.0, 2.0)
         self.reach = 1.2 / math.tanh(epsilon / 2) if unbiased else 1.0
-        # Multipliers of means and sums are in units of their possible size, and so are the cuts.
+        # Multipliers of means and sums, and the coefficients of cuts, are in units of their possible size.
         self.units = np.array([1.0, self.reach ** (power - 1.0), self.reach**power])
         mean = self.weight * self.half if unbiased else np.zeros(self.count)
         self.value = np.outer(self.units, np.ones(self.count)).ravel() * np.concatenate(
@@ -127,7 +127,7 @@ class _Dual:
         return Multipliers(loss, self.sign * mean, total)
 
     def cut(self, y: float, high: BoolArray) -> FloatArray:
-        """Return the coefficients of ``sum_i h_i c_i(y)`` in the half's multipliers."""
+        """Return the coefficients of ``sum_i h_i c_i(y)`` for the multipliers of the half."""
         h = np.where(high, self.growth, 1.0)
         terms = np.stack([h * np.abs(y - self.x) ** self.power, -h * self.sign * y, -h])
         folded: FloatArray = np.zeros((self.count, 3))
@@ -146,7 +146,7 @@ class _Dual:
         return patterns
 
     def solve(self, known: list[Pattern]) -> tuple[float, list[Pattern]]:
-        """Return the best bound, at most `_RTOL` below the best for these inputs, and its patterns."""
+        """Return a bound at most `_RTOL` below the best bound for these inputs, and its patterns."""
         patterns = self.first_patterns() + known
         cuts = [self.cut(*pattern) for pattern in patterns]
         idle = [0] * len(cuts)
@@ -172,7 +172,8 @@ class _Dual:
             binding = result.ineqlin.marginals < -1e-9
             if upper - best <= _RTOL * best or not fresh:
                 return best, [patterns[index] for index in np.flatnonzero(binding)]
-            # Cuts that have not mattered for a while slow the solver down; any that matter are added again.
+            # Cuts that have not mattered for a while slow the solver down. If such a cut matters later, it is
+            # added again.
             idle = [0 if bind else count + 1 for bind, count in zip(binding, idle, strict=True)]
             kept = [index for index, count in enumerate(idle) if count < _PATIENCE]
             patterns = [patterns[index] for index in kept] + fresh
@@ -182,7 +183,7 @@ class _Dual:
     def optimum(self, cuts: FloatArray, limits: Sequence[tuple[float, float | None]]) -> Any:
         """Return HiGHS's answer, at a coarser tolerance if its numerics fail at the finest.
 
-        This affects the size of the bound, not its validity.
+        The coarser tolerance can make the bound smaller, but never invalid.
         """
         for tolerance in (1e-10, 1e-8, 1e-7):
             result = linprog(

@@ -1,8 +1,8 @@
-"""Designs cached on disk: one JSON file for each, with integers and output values. No content is trusted.
+"""Designs cached on disk: one JSON file for each, with integers and output values, which are not trusted.
 
 The folder is `ARCWISE_CACHE`, or the user's cache folder of the platform. A design is on the unit domain, so
-domains of all sizes share it. A damaged, foreign or wrong file counts as missing: the caller recomputes all
-claims of a file, and replaces it if they fail.
+domains of all sizes share it. A damaged, foreign or wrong file counts as missing: the caller checks all
+claims of a file, and replaces the file if a claim fails.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 class Design(NamedTuple):
     """The content of a file: a design on the unit domain.
 
-    Each row of integers has the sum 2**64; on a circle there is one row, and `units` has no output values.
-    `worst` is the worst case computed when the file was written.
+    Each row of integers has the sum 2**64; on a circle there is one row, and `units` is empty. `worst` is the
+    worst case that was computed when the file was written.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -30,7 +30,7 @@ class Design(NamedTuple):
 
 
 def cache_folder() -> Path:
-    """Return the folder of the designs; it need not exist."""
+    """Return the folder of the designs, which may not exist yet."""
     named = os.environ.get("ARCWISE_CACHE")
     if named:
         return Path(named) / "designs"
@@ -61,9 +61,9 @@ def load(key: dict[str, Any]) -> Design | None:
 
 
 def save(key: dict[str, Any], design: Design) -> None:
-    """Store a design: write a temporary file and move it into place, so that no reader sees half a file.
+    """Store a design: write a temporary file and move it into place, so that no reader sees a partial file.
 
-    If the folder cannot be written, only the next solve is slower, so this is not an error.
+    It is not an error if the folder cannot be written, because the design can be solved again.
     """
     # 64-bit integers are decimal strings in JSON, and the repr of a float reads back as the same float.
     stored = {

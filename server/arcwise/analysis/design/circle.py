@@ -1,16 +1,16 @@
 """Designs on the circle: one row, because the problem is invariant under rotation.
 
-One row is enough. Turn a mechanism P by r: ``P_r(A | x) = P(A + r | x + r)``. P_r keeps the same epsilon and
-has the same worst case. The mean of P_r over all r is at least as good: ratios of means are at most the
-largest ratio, and the worst case is convex in P. That mean is invariant: its law for the input x is one law,
-turned by x. On a grid of K nodes and K codes, turn by multiples of 1/K; the result is a circulant kernel.
-There every code takes every weight of the row as the input goes round, so the ratio is ``max(row) /
-min(row)``. In the same way the row may be symmetric. Inputs between nodes are rounded stochastically, as
-everywhere.
+One row is enough, for the following reason. Turn a mechanism P by r: ``P_r(A | x) = P(A + r | x + r)``. P_r
+keeps the same epsilon and has the same worst case. The mean of P_r over all r is at least as good, because
+ratios of means are at most the largest ratio, and the worst case is convex in P. That mean is invariant: its
+law for the input x is one law, turned by x. On a grid of K nodes and K codes, turn by multiples of 1/K; the
+result is a circulant kernel. In it, every code takes every weight of the row as the input moves around the
+circle, so the ratio is ``max(row) / min(row)``. The same argument with reflections shows that the row can be
+symmetric. Inputs between nodes are rounded stochastically.
 
-Loss on a circle of circumference 1, with d the circular distance: ``d^power`` ("value"), or ``1 - cos(2 pi
-d)`` ("direction"). The latter has the expectation 1 - rho_1, with rho_1 the attenuation of the first
-trigonometric moment.
+The loss is ``d^power`` for the goal "value", or ``1 - cos(2 pi d)`` for the goal "direction", with d the
+circular distance on a circle of circumference 1. The loss for "direction" has the expectation 1 - rho_1,
+where rho_1 is the attenuation of the first trigonometric moment.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CircularLoss(NamedTuple):
 
 
 def _mixtures(codes: int, loss: CircularLoss, fraction: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the losses of each code of node 0 and of node 1 at inputs between them, shape (n, K)."""
+    """Return the losses of each code for node 0 and for node 1, at inputs between them, shape (n, K)."""
     x = fraction[:, None] / codes
     position = np.arange(codes) / codes
     return loss(position - x), loss(position + 1.0 / codes - x)
@@ -66,14 +66,14 @@ def _mixtures(codes: int, loss: CircularLoss, fraction: FloatArray) -> tuple[Flo
 def find_row(epsilon: float, codes: int, loss: CircularLoss, *, rounds: bool = True) -> FloatArray:
     """Return the probabilities of node 0, shape (K,), that minimise the worst-case loss over all inputs.
 
-    Without `rounds`, the inputs are only the K nodes.
+    If `rounds` is false, the K nodes are the only inputs.
     """
     growth = math.exp(epsilon)
     half = codes // 2 + 1
     image = np.minimum(np.arange(codes), codes - np.arange(codes))  # codes j and K-j share a variable
     fold = np.zeros((codes, half))
     fold[np.arange(codes), image] = 1.0
-    cost = np.zeros(half + 2)  # the row, its least weight, the worst case
+    cost = np.zeros(half + 2)  # the variables: the row, its least weight, the worst case
     cost[-1] = 1.0
     one = np.ones((half, 1))
     ratio = np.block(
@@ -108,9 +108,10 @@ def find_row(epsilon: float, codes: int, loss: CircularLoss, *, rounds: bool = T
 
 
 def _pieces() -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return one half of the way from node 0 to node 1; the other half is its mirror image.
+    """Return the first half of the way from node 0 to node 1; the second half is its mirror image.
 
-    No code's distance has a kink inside it, because positions and their antipodes are multiples of 1/(2K).
+    No code's distance has a kink inside this half, because positions and their antipodes are multiples of
+    1/(2K).
     """
     edges = np.linspace(0.0, 0.5, 9)
     return np.zeros(8, np.int64), edges[:-1], edges[1:]
@@ -127,11 +128,12 @@ def _curves(row: FloatArray, loss: CircularLoss) -> Curves:
 def circle_worst(row: FloatArray, loss: CircularLoss, *, rounds: bool = True) -> float:
     """Return the largest expected loss over all inputs, for a row that turns with the input.
 
-    The row, shape (K,), holds the probabilities of node 0 and is symmetric: code j has that of code K-j. With
-    `rounds`, inputs may lie between two nodes.
+    The row, shape (K,), holds the probabilities of node 0 and is symmetric: code j has the probability of
+    code K-j. If `rounds`, inputs may lie between two nodes.
 
-    "direction": along the input, the moment of the mixture has the component ``rho ((1-f) cos(2 pi f/K) + f
-    cos(2 pi (1-f)/K))``. This is least at f = 1/2, where it is ``rho cos(pi/K)``.
+    For "direction", the moment of the mixture has, along the input, the component
+    ``rho ((1-f) cos(2 pi f/K) + f cos(2 pi (1-f)/K))``. This is least at f = 1/2, where it is
+    ``rho cos(pi/K)``.
     """
     codes = len(row)
     if not rounds:
@@ -148,7 +150,7 @@ def circle_bound(epsilon: float, loss: CircularLoss) -> float:
     By invariance the law is one density f with ``m <= f <= e^epsilon m``, and ``m > 0`` constant. For any
     level v, ``E L - v = int (L - v) f >= m (int (L-v)^+ - e^epsilon int (v-L)^+)``, because the best density
     is high exactly where L < v. At the v where the bracket vanishes, ``E L >= v``, with equality for the
-    window {L < v}. So v is both the least expected loss and the loss at the window's edge.
+    window {L < v}. So v is the least expected loss, and also the loss at the edge of the window.
     """
     everywhere = loss.integral(0.5)
     growth = math.expm1(epsilon)

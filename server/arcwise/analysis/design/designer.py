@@ -9,8 +9,8 @@ goal        domain   minimises over all inputs the largest                      
 "direction" Circle   ``1 - rho_1``, rho_1 the attenuation of the first moment         `DesignedCircular`
 =========== ======== ================================================================ ==================
 
-With a population, the goal "mean" minimises the expected variance in it. `figures` compares designs for means
-with a lower bound for all mechanisms.
+With a population, the goal "mean" minimises the expected variance over this population. `figures` compares
+designs for means with a lower bound for all mechanisms.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], None]
 
 LARGEST_BIAS = 1e-9
-"""Largest bias at a node, as a share of the range. Designs are far below; cached files above are not used."""
+"""Largest bias at a node, as a share of the range. Designs have far less; cached files with more fail."""
 
 _MARGINS = (1e-9, 1e-8, 1e-7, 1e-6)
-"""Shares of epsilon left for repairs; each is tried if the one before left no room."""
+"""Shares of epsilon that are left for repairs; the next share is tried if a share leaves too little room."""
 
 _LARGEST = 14.0
-"""Largest epsilon of tables; those for a larger epsilon are the same, and keep it too.
+"""Largest epsilon for which tables are solved; for a larger epsilon, the same table is used.
 
-At this epsilon the low levels are a millionth of the high ones, the smallest that the solver can distinguish
-from zero, and rounding to nodes is the only error that matters.
+At this epsilon, the low levels are a millionth of the high levels, the smallest that the solver can
+distinguish from zero. Rounding to nodes is then the only error that matters.
 """
 
 _Designed: TypeAlias = DesignedTable | DesignedCircular
@@ -77,43 +77,46 @@ def minimax(
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`. With a step of up to 257 values on an interval, or 1,024 on a circle, the
-        nodes are the values, and the worst case is over these values.
+        An `Interval` or a `Circle`. If it has a step, with up to 257 values on an interval or 1,024 on a
+        circle, the nodes are the values, and the worst case is over these values.
     epsilon
         From 0.01 to 20.
     goal
-        "mean" or "value" on an interval, "value" or "direction" on a circle; see the module's table.
+        "mean" or "value" on an interval, "value" or "direction" on a circle; see the table of this module.
     outputs
-        Largest number of codes K: an output without weight is left out. 16 up to epsilon 5, and 32 above. 128
-        on a circle; at epsilon 12 ``E d(y, x)`` is then 3.3 times that of the optimum without a grid, so use
-        more outputs, or `OptimalCircular`. For "value" with a step, the number of values if that is larger.
+        Largest number of codes K; outputs without weight are left out. On an interval, the default is 16 up
+        to epsilon 5, and 32 above. For "value" with a step, it is the number of values if this is larger. On
+        a circle, the default is 128. At epsilon 12, ``E d(y, x)`` is then 3.3 times that of the optimum
+        without a grid, so use more outputs, or `OptimalCircular`.
     nodes
-        Number of input nodes N, at equal distances. Inputs between them are rounded stochastically, which the
-        worst case includes. 17 up to epsilon 5, and 33 above or with a population; on a circle the number of
-        codes. Left out if the domain has a step.
+        Number of input nodes N, at equal distances. Inputs between nodes are rounded stochastically, which
+        the worst case includes. The default is 17 up to epsilon 5, and 33 above or with a population. On a
+        circle it is the number of codes. Leave `nodes` out if the domain has a step.
     power
-        Exponent of the loss of "value", at least 1 (default 1). The other goals have none.
+        Exponent of the loss for "value", at least 1 (default 1). The other goals have no exponent.
     population
-        For goal "mean": minimise the expected variance in this population, not the largest one. A population
-        as for `simulate_counts`, or a list of several, with equal weights. The mean is still unbiased for
-        every population. The minimised variance includes a uniform population with a weight of 5 %.
+        For goal "mean": minimise the expected variance over this population instead of the largest variance.
+        Give a population as for `simulate_counts`, or a list of several with equal weights. The mean is still
+        unbiased for every population. The minimised variance includes a uniform population with a weight of 5
+        %.
     cache
         Whether to look for the design on disk, and to store it there.
     progress
-        Called with the share done, from 0 to 1, and a few words.
+        Called with the finished share of the work, from 0 to 1, and a few words.
 
     Returns
     -------
     DesignedTable or DesignedCircular
-        Its certificate holds exactly. On an interval with goal "mean", its bias at the nodes is below 1e-15
-        of the range. On an interval, rounding to nodes costs up to a quarter of their squared distance in
-        variance, and half of their distance in ``|y-x|``. From epsilon 9 or 6 on, this is more than the
-        program gains, so more nodes, or another mechanism, are better.
+        The designed mechanism; its certificate holds exactly. On an interval with goal "mean", its bias at
+        the nodes is below 1e-15 of the range. On an interval, rounding to nodes adds up to a quarter of the
+        squared distance of nodes to the variance, or up to half of this distance to ``|y-x|``. From epsilon 9
+        on (variance) or 6 on (``|y-x|``), this is more than the program gains. Then use more nodes, or
+        another mechanism.
 
     Raises
     ------
     ParameterError
-        If an argument is out of its bounds, or the domain does not have the goal.
+        If an argument is out of its bounds, or the goal does not exist for the domain.
     ArcwiseError
         If the solver fails.
 
@@ -188,7 +191,7 @@ def _row(request: Request, report: Progress) -> Design:
 
 
 def _measured(request: Request, rows: tuple[tuple[int, ...], ...], units: tuple[float, ...]) -> Design:
-    """Return the design with its worst case on the unit domain, computed from the integers."""
+    """Return the design with its worst case on the unit domain, which is computed from the integers."""
     mechanism = _mechanism(request.unit, request, Design(rows, units, math.nan))
     power = request.power if request.goal == "value" else None
     return Design(rows, units, worst_case(mechanism, goal=request.goal, power=power))
@@ -221,10 +224,10 @@ def _holds(request: Request, design: Design) -> bool:
 class Figure(NamedTuple):
     """The figures of a design for means at one epsilon, on values in [0, 1].
 
-    `bound` is a recomputed `lower_bound` on the worst case of every mechanism; `worst` is that of the design
-    over all inputs, from its integers; `published` is that of the best published mechanism. `bias` is the
-    largest bias at a node, exact. `spent` is the log of the exact largest ratio of weights, at most epsilon.
-    `seconds` is the time that the design took.
+    `bound` is a recomputed `lower_bound` on the worst case of every mechanism. `worst` is the worst case of
+    the design over all inputs, from its integers. `published` is the worst case of the best published
+    mechanism. `bias` is the exact largest bias at a node. `spent` is the logarithm of the exact largest ratio
+    of weights, at most epsilon. `seconds` is the time that the design took.
     """
 
     epsilon: float
@@ -239,7 +242,7 @@ class Figure(NamedTuple):
 
     @property
     def excess(self) -> float:
-        """Share by which the design's worst case is above the bound."""
+        """The share by which the design's worst case is above the bound."""
         return self.worst / self.bound - 1.0
 
     @property
@@ -256,7 +259,7 @@ def figures(
     cache: bool = True,
     progress: Progress | None = None,
 ) -> list[Figure]:
-    """Return a row for each epsilon: the design, its measures, and the lower bound.
+    """Return the measures of the design for each epsilon, and the lower bound.
 
     `inputs` is as for `lower_bound`; `cache` and `progress` are as for `minimax`.
     """

@@ -1,11 +1,11 @@
-"""Round a solved table to integer weights with exact ratios, exact sums, and means to half a unit.
+"""Round a solved table to integer weights with exact ratios, exact sums, and means within half a unit.
 
-HiGHS keeps its constraints to 1e-10 at best. Here each code gets integer bounds, from low to ``floor(low
-e^epsilon)`` with a rational lower bound of e^epsilon, and weights are moved into them. Then each row's sum
-and mean are repaired by moving weight between two codes that have room, in rational arithmetic. The remaining
-bias is half a unit of 2**-64 times the distance of two outputs.
+HiGHS meets its constraints only to 1e-10 at best. Here each code gets integer bounds, a low level and
+``floor(low e^epsilon)`` with a rational lower bound of e^epsilon. Weights are moved into these bounds. Then
+each row's sum and mean are repaired by moving weight between two codes that have room, in rational
+arithmetic. The remaining bias is at most half a unit of 2**-64 times the distance of two outputs.
 
-The room comes from solving at an epsilon slightly below the one of the certificate.
+The room exists because the table is solved at an epsilon slightly below that of the certificate.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ def integer_table(
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return integer rows near `rows` that keep epsilon, or None if the bounds leave no room.
 
-    `rows`, shape (N, K), are probabilities that keep ``epsilon (1 - margin)``: the margin is left for
+    `rows`, shape (N, K), are probabilities that keep ``epsilon (1 - margin)``; the margin leaves room for
     repairs. `top`, shape (K,), holds the largest probability of each code, and `units` the output values on
-    the unit interval. If `unbiased`, the mean at node s is ``s / (N-1)``. If `symmetric`, the rows are
-    symmetric about both middles and the output values about 1/2, and the integer rows are symmetric as well.
+    the unit interval. If `unbiased`, the mean at node s is ``s / (N-1)``. If `symmetric`, the table must be
+    unchanged if the order of both nodes and codes is reversed, and the output values must be symmetric about
+    1/2. The integer rows then have the same symmetry.
     """
     nodes = len(rows)
     growth = exp_lower_bound(epsilon)
@@ -65,10 +66,11 @@ def integer_table(
 def _repair(
     weights: list[int], low: list[int], high: list[int], values: list[Fraction], mean: Fraction
 ) -> list[int] | None:
-    """Return weights within their bounds with the sum 2**64 and the mean, to half a unit.
+    """Return weights within their bounds that have the sum 2**64 and, within half a unit, the mean.
 
-    Two codes a and b absorb the missing sum and mean: ``alpha + beta = sum`` and ``alpha v_a + beta v_b =
-    mean``. Pairs that lie far apart need to move least, so they are tried first.
+    Two codes a and b absorb the missing sum and mean: ``alpha + beta = sum`` and
+    ``alpha v_a + beta v_b = mean``. Pairs that lie far apart need the smallest moves, so they are tried
+    first.
     """
     row = [min(max(weight, least), most) for weight, least, most in zip(weights, low, high, strict=True)]
     total = UNIT - sum(row)
@@ -94,8 +96,8 @@ def exact_bias(rows: Sequence[Sequence[int]], units: Sequence[float]) -> float:
 def symmetric_row(weights: Sequence[int]) -> tuple[int, ...]:
     """Return a row in which code j and its mirror image K-j share their weights, except for an odd unit.
 
-    Rounding gives all missing units of a row to one code; half of them belong to its image. Bounds that held
-    for both still hold, and the sum stays.
+    Rounding gives all missing units of a row to one code; half of these units belong to the code's mirror
+    image. Bounds that held for both codes still hold, and the sum does not change.
     """
     half = len(weights) // 2
     images = [weights[-j % len(weights)] for j in range(len(weights))]

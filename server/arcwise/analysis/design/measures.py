@@ -30,12 +30,12 @@ _LARGEST = 12.0
 def worst_case(mechanism: Mechanism, *, goal: str | None = None, power: float | None = None) -> float:
     """Return the largest expected loss of a table or circulant mechanism over *all* inputs of its domain.
 
-    It is computed from the integer rows, and includes stochastic rounding between nodes. If the domain has a
-    step, and nothing is rounded between its values, the inputs are these values. The default goal is "mean"
-    on an interval and "direction" on a circle; `goal` and `power` are as for `minimax`.
+    The loss is computed from the integer rows, and includes stochastic rounding between nodes. If the domain
+    has a step and its values need no rounding, the inputs are these values. The default goal is "mean" on an
+    interval and "direction" on a circle; `goal` and `power` are as for `minimax`.
 
-    The result is in the unit of the domain: squared for "mean", to the power for "value". For "direction" it
-    is 1 - rho_1.
+    For "mean" the result is in the squared unit of the domain, and for "value" in this unit to the given
+    power. For "direction" it is 1 - rho_1.
     """
     domain = mechanism.domain
     chosen = goal if goal is not None else "direction" if domain.circular else "mean"
@@ -72,16 +72,16 @@ def lower_bound(
 ) -> float:
     """Return a lower bound on the worst case of *every* epsilon-LDP mechanism for a goal, as for `minimax`.
 
-    On an interval it is the least worst case at finitely many inputs, with outputs anywhere, from a dual
-    certificate (`arcwise.analysis.design.bound`). It is a valid bound regardless of the solver's answer; with
-    more inputs it rises towards the least worst case. On a circle it is the least worst case itself. On an
-    interval with a step the inputs are its values, and the bound is the least worst case up to the solver's
-    tolerance.
+    On an interval, the bound is the least worst case at finitely many inputs, with outputs anywhere. It comes
+    from a dual certificate (`arcwise.analysis.design.bound`), which is valid regardless of the solver's
+    answer. With more inputs, the bound rises towards the least worst case. On an interval with a step, the
+    inputs are its values, and the bound is the least worst case up to the solver's tolerance. On a circle,
+    the bound is the least worst case itself.
 
-    On an interval epsilon is at most 12: beyond it the certificate's numbers span more than the solver can
-    distinguish. `inputs` is odd and at least 5; the default is 65 above epsilon 5, for "value" from epsilon 3
-    on, and 33 otherwise. It must be left out if the domain has a step; the interval must then have an odd
-    number of values. No bound is available for a circle with a step. The result is in the unit of
+    On an interval, epsilon is at most 12; at a larger epsilon, the certificate's numbers span more than the
+    solver can distinguish. `inputs` is odd and at least 5. The default is 65 above epsilon 5 (for "value"
+    from epsilon 3 on), and 33 otherwise. Leave `inputs` out if the domain has a step. The interval must then
+    have an odd number of values. No bound is available for a circle with a step. The result is in the unit of
     `worst_case`.
     """
     number = check_epsilon(epsilon)

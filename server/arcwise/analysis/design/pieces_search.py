@@ -1,16 +1,17 @@
-"""The best m-piece density by optimisation, for many epsilon together, without assumptions about its shape.
+"""The best m-piece density by optimisation, for many values of epsilon, without assumptions on its shape.
 
-At the worst input minimise ``sum_i h_i A_i / sum_i h_i w_i`` over the ends of m pieces and their relative
-levels ``1 <= h_i <= e^epsilon``, where w_i is the width of a piece and A_i the integral of the loss over it.
-Two facts make this exact and fast:
+At the worst input, the search minimises ``sum_i h_i A_i / sum_i h_i w_i`` over the ends of m pieces and their
+relative levels ``1 <= h_i <= e^epsilon``, where w_i is the width of a piece and A_i the integral of the loss
+over it. Two facts make this exact and fast:
 
 - The ratio is at most v where ``min sum_i h_i (A_i - v w_i) <= 0`` (Dinkelbach 1967). For given ends this is
   linear in each level separately, so a level is 1 or e^epsilon.
 - With ends on a grid, the minimum over all ends and levels is a shortest path through (grid point, number of
   pieces, level): dynamic programming, with no local minima.
 
-Then every end is moved inside its two cells to the minimum of the same expression. The search does not assume
-where the high levels are: it finds that they form one window, and that more pieces do not help.
+Then every end is moved, within the two grid cells next to it, to the minimum of the same expression. The
+search does not assume where the high levels are. It finds that they form one window, and that more pieces do
+not help.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class FoundPieces(NamedTuple):
     """Densities on the outputs at the worst input, one for each of n values of epsilon.
 
     `error`, shape (n,), is the expected loss; `edges`, shape (n, m+1), are the ends of the pieces, and
-    `levels`, shape (n, m), their densities. Pieces that are not needed have no width.
+    `levels`, shape (n, m), their densities. Pieces that are not needed have the width 0.
     """
 
     error: FloatArray
@@ -78,8 +79,8 @@ def search_pieces(
     """Return the best densities with at most m pieces at the worst input, by optimisation.
 
     `power`, at least 1, is that of the loss. Inputs are in [0, 1], and outputs in the range `outputs`, which
-    contains [0, 1]. The worst input is the end of [0, 1] that is nearer to an end of this range, or 0 if both
-    are equally near. With `circular`, [0, 1] is a circle and the worst input is 1/2.
+    contains [0, 1]. The worst input is the end of [0, 1] with fewer outputs beyond it, or 0 if both ends have
+    equally many. With `circular`, [0, 1] is a circle and the worst input is 1/2.
 
     Examples
     --------
@@ -94,7 +95,7 @@ def search_pieces(
     if low > 0.0 or high < 1.0 or (circular and (low, high) != (0.0, 1.0)):
         raise ParameterError(f"outputs must contain [0, 1], and equal it on a circle, got {outputs!r}")
     length = high - low
-    # An input with fewer outputs nearby has a larger error; at 1/2 the circular distance is |y - 1/2|.
+    # An input with fewer outputs nearby has a larger error. At 1/2 the circular distance is |y - 1/2|.
     x = 0.5 if circular else 0.0 if -low <= high - 1.0 else 1.0
     loss = _Loss(float(power), (x - low) / length)
     parts = [_search(m, numbers[i : i + _CHUNK], loss) for i in range(0, len(numbers), _CHUNK)]
@@ -128,7 +129,7 @@ def _search(m: int, epsilons: FloatArray, loss: _Loss) -> FoundPieces:
 
 
 def _shortest(m: int, error: FloatArray, level: FloatArray, loss: _Loss) -> tuple[IntArray, BoolArray]:
-    """Return the ends (grid indices, shape (n, m+1)) and levels (high or not, (n, m)) of the least sum."""
+    """Return ends (grid indices, shape (n, m+1)) and levels (high or not, shape (n, m)) of the least sum."""
     grid, n = loss.grid, len(error)
     cells = np.diff(loss.integral(grid))[:, None] - np.diff(grid)[:, None] * error
     cost = np.full((m, 2, n), np.inf)
@@ -157,9 +158,10 @@ def _shortest(m: int, error: FloatArray, level: FloatArray, loss: _Loss) -> tupl
 
 
 def _polish(ends: IntArray, high: BoolArray, error: FloatArray, loss: _Loss) -> FloatArray:
-    """Return the ends moved to the least ``sum_i h_i (A_i - v w_i)`` inside the two cells around each.
+    """Return the ends, each moved within its two cells to the least ``sum_i h_i (A_i - v w_i)``.
 
-    The derivative by an end between the levels h and h' is ``(h - h') (L(end) - v)``: bisection on its sign.
+    The derivative by an end between the levels h and h' is ``(h - h') (L(end) - v)``. Bisection finds where
+    its sign changes.
     """
     grid = loss.grid
     inner = (ends > 0) & (ends < len(grid) - 1)

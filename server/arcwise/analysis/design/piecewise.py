@@ -1,4 +1,4 @@
-"""The m-piece framework: the density with the least worst-case error among those with at most m levels.
+"""The m-piece framework: the density with the least worst-case error among densities with m levels or fewer.
 
 The source is "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data under Local
 Differential Privacy" (Zheng, Mishra, Hu). For the input x the report has the density ``p_1, ..., p_m`` on
@@ -7,21 +7,21 @@ the pieces may depend on x.
 
 Three pieces are enough for the following reason. Fix the lowest level q and an input, and let L(y) be the
 loss of the output y. The error ``int L f`` is linear in the density f, with ``q <= f <= e^epsilon q`` and
-mass 1. So the best f is e^epsilon q where the loss is least, and q elsewhere (the bathtub principle): two
-levels, the high one where ``L(y) < v``. For ``|y-x|^k`` that is a window around x, inside a domain: at most
-three pieces. An end of an interval is its worst input, because the values of ``|y - 0|``, sorted, are nowhere
-below those of ``|y - x|``. The best q for it is that of `optimal_levels`, and the same levels do no worse
-elsewhere. With m = 2 the window must touch an end of the domain at every input, which increases the error of
-inputs in the middle.
+mass 1. So the best f is e^epsilon q where the loss is least, and q elsewhere (the bathtub principle). It has
+two levels, the high level where ``L(y) < v``. For ``|y-x|^k`` this is a window around x. Inside a domain, a
+window leaves at most three pieces. The worst input of an interval is an end, because the sorted values of
+``|y - 0|`` are nowhere below those of ``|y - x|``. The best q for the end is that of `optimal_levels`, and
+the error with these levels is no larger at other inputs. With m = 2 the window must touch an end of the
+domain at every input, which increases the error of inputs in the middle.
 
 `pieces_search` finds the same optimum without this argument.
 
-Optimal among densities is not optimal among all mechanisms. Report a if the value is below 1/2 and 1-a
-otherwise, the truth with probability ``e^epsilon / (1 + e^epsilon)``. With ``a = (e^epsilon - 1) / (4
-e^epsilon)`` the worst case of ``|y-x|`` is ``(1 + e^-epsilon) / 4``, reached at 0, 1/2 and 1: 0.342 at
-epsilon 1, where the best density has 0.378. The law has two atoms, which no density has. From epsilon 1.77 on
-the density is better again; `lower_bound` with the goal "value" bounds all mechanisms.
-"value".
+The best density is not the best of all mechanisms. As a counterexample, take a for values below 1/2 and 1-a
+for other values, and report this true output with probability ``e^epsilon / (1 + e^epsilon)``, otherwise the
+other output. With ``a = (e^epsilon - 1) / (4 e^epsilon)`` the worst case of ``|y-x|`` is
+``(1 + e^-epsilon) / 4``, reached at 0, 1/2 and 1. At epsilon 1 this is 0.342, while the best density has
+0.378. The law has two atoms, which no density has. From epsilon 1.77 on, the density is better again.
+`lower_bound` with the goal "value" bounds all mechanisms.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ if TYPE_CHECKING:
 class Pieces(NamedTuple):
     """An optimal m-piece density at its worst input.
 
-    `input` is the lower end of an interval (or its middle), or the point opposite to 0 on a circle. `edges`
+    `input` is the lower end or the middle of an interval, or the point opposite to 0 on a circle. `edges`
     ascend from one end of the domain to the other; `levels` are densities per unit of the domain. `worst` is
-    ``E|y-x|^power`` at that input, the largest of all inputs.
+    ``E|y-x|^power`` at this input, which is the largest error of all inputs.
     """
 
     input: float
@@ -62,10 +62,10 @@ class Pieces(NamedTuple):
 
 @one_thread()
 def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Pieces:
-    """Return the density of least worst-case error among those with at most m pieces, at its worst input.
+    """Return the density with at most m pieces that has the least worst-case error, at its worst input.
 
-    `power`, at least 1, is that of the loss. On a circle pieces are counted along [0, period), as in the
-    source: a window across 0 makes three.
+    `power`, at least 1, is the exponent of the loss. On a circle pieces are counted along [0, period), as in
+    the source, so a window across 0 makes three pieces.
     """
     number = check_epsilon(epsilon)
     m = checked_integer("m", m, 1)
@@ -80,7 +80,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
     elif m == 2:
         uniform = _window_error(0.5 if circular else 0.0, 1.0, 0.0, power, circular=circular)
         x, width, worst = _two_pieces(number, power, circular=circular)
-        if worst >= uniform:  # on a circle, two pieces may be no better than one
+        if worst >= uniform:  # on a circle, two pieces may be no better than one piece
             return optimal_pieces(1, epsilon, power, domain)
         start, high = 0.0, _high_level(width, number)
     else:
@@ -104,7 +104,7 @@ def optimal_pieces(m: int, epsilon: float, power: float, domain: Domain) -> Piec
 
 
 def _high_level(width: float, epsilon: float) -> float:
-    """Return the level inside a window of this width, for mass 1; outside, it is e^-epsilon times as high."""
+    """Return the level inside a window of this width, for mass 1; outside it is e^-epsilon times this."""
     return 1.0 / (width + math.exp(-epsilon) * (1.0 - width))
 
 
@@ -133,7 +133,7 @@ def _two_pieces(epsilon: float, power: float, *, circular: bool) -> tuple[float,
 
 
 def _window_error(x: float, width: float, epsilon: float, power: float, *, circular: bool) -> float:
-    """Return ``E|y-x|^power`` for the window [0, width) on [0, 1], where high is e^epsilon times low."""
+    """Return ``E|y-x|^power`` for the window [0, width) on [0, 1], with the level ratio e^epsilon."""
     k = power + 1.0
 
     def integral(z: float) -> float:
@@ -166,15 +166,15 @@ class TwoAtoms(NamedTuple):
     def worst_case(self) -> float:
         """Return the largest ``E|y-x|`` over all inputs.
 
-        On either side of 1/2 the error is piecewise linear in x, with kinks only at the outputs. So its
-        largest values are at the ends of the pieces: 0, the outputs, 1/2 (from both sides) and 1.
+        On either side of 1/2, the error is piecewise linear in x, with kinks only at the outputs. So its
+        largest value is at an end of a piece: at 0, an output, 1/2 (from either side) or 1.
         """
         below = math.nextafter(0.5, 0.0)
         return max(self.expected_error(x) for x in (0.0, *self.outputs, below, 0.5, 1.0))
 
 
 def randomized_response(epsilon: float) -> TwoAtoms:
-    """Return the counterexample at this epsilon.
+    """Return the randomised response that is better than any density, at this epsilon (see the module).
 
     Examples
     --------

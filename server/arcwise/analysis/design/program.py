@@ -2,14 +2,14 @@
 
 Coordinates: the interval is [-1, 1], the N nodes are at equal distances, the K outputs are symmetric about 0
 (ascending). By symmetry of the problem the table may be symmetric, ``P[i, j] = P[N-1-i, K-1-j]``: the mean of
-a table and its mirror image keeps every constraint and is no worse at any input. So each such pair of cells
-shares a variable, which halves the program. With a prior the problem is not symmetric, and every cell has its
-own variable.
+a table and its mirror image keeps every constraint, and its worst case is no larger. So each such pair of
+cells shares a variable, which halves the program. With a prior the problem is not symmetric, and every cell
+has its own variable.
 
-Variables: the worst case t, or with a prior the expected loss; a level top[j] for each code; the excess of
-each cell over the low level. With ``P[i, j] = e^-epsilon top[j] + excess[i, j]`` and ``0 <= excess[i, j] <=
-(1 - e^-epsilon) top[j]`` the ratio within each column is at most e^epsilon. The program is solved with
-HiGHS's dual simplex through `scipy.optimize.linprog`.
+The variables are the worst case t (with a prior, the expected loss), a level top[j] for each code, and the
+excess of each cell over the low level. With ``P[i, j] = e^-epsilon top[j] + excess[i, j]`` and
+``0 <= excess[i, j] <= (1 - e^-epsilon) top[j]`` the ratio within each column is at most e^epsilon. The
+program is solved with HiGHS's dual simplex through `scipy.optimize.linprog`.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Goal:
     """The goal that a table is designed for, with the loss ``|y-x|^power``.
 
     If `unbiased`, ``E y = x`` at every node, and the loss with power 2 is the variance. `rounds` is False if
-    the nodes are all possible values; otherwise inputs may be between two nodes. With a `prior`, the
-    probability of each node, the expected loss is minimised, without one the worst case.
+    every possible value is a node; otherwise inputs may be between two nodes. `prior` is the probability of
+    each node. With a prior, the expected loss is minimised; without it, the worst case.
     """
 
     epsilon: float
@@ -61,17 +61,18 @@ class Goal:
 
     @property
     def reach(self) -> float:
-        """The smallest possible largest output: (e^epsilon + 1) / (e^epsilon - 1) if unbiased, else 1.
+        """The least value of the largest output: (e^epsilon + 1) / (e^epsilon - 1) if unbiased, else 1.
 
-        The report's mean is 1 at one end and -1 at the other, and ratios are at most e^epsilon; outputs of
-        plus and minus this size attain both (Duchi's mechanism).
+        The report's mean must be 1 at one end and -1 at the other, with ratios of at most e^epsilon. Duchi's
+        mechanism, with outputs of plus and minus this size, attains both.
         """
         return 1.0 / math.tanh(self.epsilon / 2) if self.unbiased else 1.0
 
     def peaks(self, rows: FloatArray, outputs: FloatArray) -> Peaks:
-        """Return the worst case between each two nodes, for half of the pairs by symmetry.
+        """Return the worst case between neighbouring nodes; by symmetry, half of the pairs is enough.
 
-        If no input is between nodes, return the loss at each node; with a prior, the expected loss.
+        If no input is between nodes, it returns the loss at each node. With a prior, it returns the expected
+        loss.
         """
         if self.prior is not None or not self.rounds:
             losses = node_losses(rows, outputs, self.power)
@@ -95,11 +96,12 @@ class Cuts(NamedTuple):
 class Table(NamedTuple):
     """A solved program.
 
-    `worst` is the largest expected loss over all inputs, on [-1, 1], or with a prior the expected loss.
+    `worst` is the largest expected loss over all inputs on [-1, 1]; with a prior, it is the expected loss.
     `rows` are probabilities, shape (N, K); `top` is the largest weight that each code may have, shape (K,).
-    `cuts` are the inputs that were needed. `prices` are the multipliers of the cuts (non-negative; with a
-    prior, of its one row), of the rows' sums and of their means, of the shapes (C,), (N,) and (N,). They are
-    zero for rows left out by symmetry.
+    `cuts` are the inputs that were needed. `prices` are three arrays of multipliers: of the cuts, of the sums
+    of rows, and of the means of rows, with the shapes (C,), (N,) and (N,). Those of the cuts are
+    non-negative; with a prior there is one such multiplier. Multipliers of rows that are left out by symmetry
+    are zero.
     """
 
     worst: float
@@ -111,9 +113,9 @@ class Table(NamedTuple):
 
 
 def _first_cuts(nodes: int, *, rounds: bool = True) -> Cuts:
-    """Return the first inputs: one half of the nodes and of the middles between them.
+    """Return the first inputs: one half of the nodes, and one half of the midpoints between nodes.
 
-    If no input is between nodes, return only the nodes.
+    If no input is between nodes, it returns only the nodes.
     """
     if not rounds:
         return Cuts(np.arange((nodes + 1) // 2), np.zeros((nodes + 1) // 2))
@@ -143,7 +145,7 @@ class _Builder:
         self.scale = self.largest**goal.power
 
     def sums(self, row: IntArray, node: IntArray, factor: FloatArray, columns: int) -> Any:
-        """Return the matrix whose row ``row[r]`` adds up ``sum_j factor[r, j] P[node[r], j]``."""
+        """Return a matrix; its row ``row[r]`` adds up ``sum_j factor[r, j] P[node[r], j]``."""
         k = factor.shape[1]
         at = np.repeat(row, k)
         cell, top = self.cell[node].ravel(), np.tile(1 + self.code, len(row))
@@ -152,12 +154,12 @@ class _Builder:
         return sparse.csr_matrix((data, where), shape=(int(row.max()) + 1, columns))
 
     def moves(self, row: IntArray, node: IntArray, slope: FloatArray, rows: FloatArray, columns: int) -> Any:
-        """Return the derivatives of the same sums by the shift of each pair of outputs.
+        """Return the derivatives of the sums of `sums` by the shift of each pair of outputs.
 
-        With a prior, by the shift of each output.
+        With a prior, the derivatives are by the shift of each single output.
         """
         k = slope.shape[1]
-        # The outputs of a pair move apart together; a single output in the middle stays.
+        # The outputs of a pair move apart together. A single output in the middle does not move.
         sign = np.sign(np.arange(k) - (k - 1) / 2) if self.goal.prior is None else np.ones(k)
         data = (slope * rows[node] * sign).ravel()
         where = np.repeat(row, k), self.first_move + np.tile(self.code, len(row))
@@ -182,7 +184,7 @@ class _Builder:
         return row, node, share * np.tile(loss, (2, 1)), share * np.tile(slope, (2, 1))
 
     def program(self, cuts: Cuts, rows: FloatArray | None) -> dict[str, Any]:
-        """Return the arguments of `linprog`; with `rows`, the outputs may move and the model is linear."""
+        """Return the arguments of `linprog`; with `rows`, outputs may move, to first order."""
         goal, k = self.goal, len(self.outputs)
         columns = self.first_move + (0 if rows is None else self.tops)
         held = self.held
@@ -228,7 +230,7 @@ def _run(program: dict[str, Any], bounds: FloatArray) -> Any:
 def solve(goal: Goal, outputs: FloatArray) -> Table | None:
     """Return the best table with these outputs, or None if none exists (outputs too close to 0).
 
-    Cuts are added between nodes until the worst case over all inputs is the program's.
+    Cuts between nodes are added until the worst case over all inputs equals that of the program.
     """
     builder = _Builder(goal, outputs)
     cuts = _first_cuts(goal.nodes, rounds=goal.rounds)
@@ -251,8 +253,8 @@ def solve(goal: Goal, outputs: FloatArray) -> Table | None:
 def move(goal: Goal, table: Table, limits: FloatArray) -> tuple[FloatArray, float] | None:
     """Return new outputs for a table, and the worst case that a first-order model predicts for them.
 
-    `limits`, shape (K, 2), holds how far each output may go down and up; without a prior only the upper half
-    is used. The result is None if the solver finds none.
+    `limits`, shape (K, 2), holds the largest moves of each output, down and up. Without a prior only the
+    upper half is used. The result is None if the solver finds no new outputs.
     """
     builder = _Builder(goal, table.outputs)
     moving = limits if goal.prior is not None else limits[::-1][: builder.tops]

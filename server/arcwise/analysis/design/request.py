@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
 
 MOST_DESIGNED = 257
-"""Most values of an interval with a step that a design takes, with a node for each.
+"""The most values of an interval with a step for which a design has a node for each value.
 
-The most take 6 seconds of one core for the mean, and half a minute for a value.
+A design with this many values takes 6 seconds of one core for "mean", and half a minute for "value".
 """
 
 _SIZES = {"interval": (2, 257), "circle": (3, 4096)}
 """Least and largest number of nodes and of outputs."""
 
 _VERSION = 1
-"""Version of the search: it rises when the same request would give other integers."""
+"""Version of the search. It increases when the same request would give other integers."""
 
 _SMALL = 5.0
 """Up to this epsilon, 17 nodes and 16 outputs; above it, rounding to 17 nodes would cost too much."""
 
 UNIFORM = 0.05
-"""Share of a design's prior that is uniform.
+"""The share of the uniform population in a design's prior.
 
-If the population is right, it costs 0.05 % at small epsilon and up to 1.5 % at epsilon 4. It halves the
-variance at values where the population has nobody.
+If the population is right, this share increases the variance by 0.05 % at small epsilon, and by up to 1.5 %
+at epsilon 4. It halves the variance at values that do not occur in the population.
 """
 
 
@@ -45,7 +45,8 @@ class Request(NamedTuple):
 
     Designs are on the unit domain, so `domain` is only "interval" or "circle". `power` is the exponent of the
     loss, None for "direction". `rounds` is False if the nodes are the values of a lattice; otherwise inputs
-    may be between two nodes. With a `prior`, the probability of each node, the expected loss is minimised.
+    may be between two nodes. `prior` is the probability of each node; with a prior, the expected loss is
+    minimised.
     """
 
     domain: str
@@ -71,7 +72,7 @@ class Request(NamedTuple):
 
 
 def designable(domain: Domain) -> bool:
-    """Return whether the domain is a lattice with few enough values for a design with a node for each."""
+    """Return whether the domain is a lattice with few enough values for one node for each value."""
     return domain.discrete and (domain.size or 0) <= MOST_DESIGNED
 
 
@@ -142,7 +143,7 @@ def check_request(
 
 
 def node_prior(populations: tuple[Population, ...], unit: Interval, nodes: int) -> tuple[float, ...]:
-    """Return the probability of each of N nodes, averaged over populations; a share of 5 % is uniform.
+    """Return the probability of each of N nodes: 5 % is uniform, the rest is the mean of the populations.
 
     The populations are on the unit interval; `unit` has a step if every value has a node of its own.
     """

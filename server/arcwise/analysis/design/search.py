@@ -1,4 +1,4 @@
-"""Find the output values of a table: first from a program with many outputs, then by moving the kept ones.
+"""Find the output values of a table: start from a program with many outputs, then move the outputs kept.
 
 1. *Many.* Solve the program on a fine grid of outputs, and gather its weight into K clusters.
 2. *Move.* Sequential linear programming: a model to first order in the outputs gives a step inside a trust
@@ -6,8 +6,8 @@
 3. *Relocate.* Move an output without weight to the place where a new output pays most: where the reduced cost
    of its column, by the program's multipliers, is lowest. Then repeat step 2.
 
-Coordinates as in `program`. Every intermediate table is feasible, and the search never makes it worse. With a
-prior, step 3 is skipped, because there step 2 gains less than a thousandth.
+Coordinates are as in `program`. Every intermediate table is feasible, and no step makes the table worse. With
+a prior, step 3 is skipped, because even step 2 then gains less than a thousandth.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _GRID = 60
 """Number of outputs on either side of 0 in the first program."""
 
 _MARGIN = 1.35
-"""Reach of these outputs, over the least feasible one; unbiased tables found at any epsilon stay inside."""
+"""Reach of these outputs, divided by the least feasible reach. No unbiased table found needs more."""
 
 _PRIOR_MARGIN = 2.0
-"""The same with a prior, which moves rarely needed outputs farther out."""
+"""The reach with a prior, which moves rarely needed outputs farther out."""
 
 _ROUNDS = 4
-"""Most relocations."""
+"""The most relocations."""
 
 _USED = 1e-7
-"""An output with a largest weight below this is not used."""
+"""An output counts as unused if its largest weight is below this."""
 
 _QUANTUM = 2.0**-32
 """Outputs are multiples of this, so that their sums with nodes and each other are exact."""
@@ -47,10 +47,11 @@ _QUANTUM = 2.0**-32
 def find_table(goal: Goal, outputs: int, notify: Callable[[float, float], None]) -> Table:
     """Return a table for a goal with at most `outputs` outputs, at least 2.
 
-    `notify` is called with the share done, from 0 to 1, and the worst case so far on [-1, 1].
+    `notify` is called with the finished share of the work, from 0 to 1, and the worst case so far on [-1, 1].
     """
     if not (goal.unbiased or goal.rounds) and goal.power == 1.0 and goal.nodes <= outputs:
-        # For any weights of the inputs, moving an output to its weighted median, a node, loses nothing.
+        # For any weights of the inputs, moving an output to its weighted median, which is a node, loses
+        # nothing.
         notify(0.1, 1.0)
         table = _must(program.solve(goal, goal.positions))
         return _must(program.solve(goal, table.outputs[table.top > _USED]))
@@ -78,7 +79,7 @@ def _must(table: Table | None) -> Table:
 
 
 def _mirror(upper: FloatArray, outputs: int) -> FloatArray:
-    """Return symmetric outputs from the positive ones, ascending, with 0 if their number is odd."""
+    """Return symmetric ascending outputs from the positive outputs, with 0 if their number is odd."""
     middle = np.zeros(outputs % 2)
     return np.concatenate([-upper[::-1], middle, upper])
 
@@ -96,7 +97,7 @@ def _start(goal: Goal, outputs: int) -> FloatArray:
     weight = _must(program.solve(goal, _mirror(grid, 2 * _GRID))).top[_GRID:]
     centres = _clusters(grid, weight, outputs // 2)
     if goal.unbiased:
-        # With this largest output, plus and minus it are feasible alone, regardless of the others.
+        # Plus and minus this largest output are feasible alone, regardless of the other outputs.
         centres[-1] = max(centres[-1], goal.reach * (1 + 1e-9))
     return _mirror(centres, outputs)
 
@@ -116,7 +117,7 @@ def _clusters(points: FloatArray, weight: FloatArray, count: int) -> FloatArray:
         if np.array_equal(moved, centres):
             break
         centres = moved
-    # If there are more centres than points, spread the coinciding ones; the moves improve them.
+    # If there are more centres than points, spread the coinciding centres. The moves improve them.
     return np.sort(centres) + np.arange(count) * 1e-6
 
 
@@ -145,7 +146,7 @@ def _descend(
 
 
 def _limits(goal: Goal, outputs: FloatArray, radius: float) -> FloatArray:
-    """Return how far each output may go down and up: within the radius, and never past another."""
+    """Return how far each output may move down and up: within the radius, and never past another output."""
     gap = 0.45 * np.diff(outputs)
     down = -np.minimum(radius, np.append(np.inf, gap))
     up = np.minimum(radius, np.append(gap, np.inf))
@@ -157,7 +158,7 @@ def _limits(goal: Goal, outputs: FloatArray, radius: float) -> FloatArray:
 
 
 def _relocate(goal: Goal, table: Table) -> FloatArray | None:
-    """Return outputs with the unused ones where new ones pay most, or None if none would pay."""
+    """Return outputs with unused outputs moved to where they pay most, or None if no place pays."""
     k = len(table.outputs)
     upper, top = table.outputs[(k + 1) // 2 :], table.top[(k + 1) // 2 :]
     unused = np.flatnonzero(top < _USED)
@@ -172,7 +173,7 @@ def _relocate(goal: Goal, table: Table) -> FloatArray | None:
     upper = upper.copy()
     upper[unused[: len(places)]] = places
     upper = np.maximum.accumulate(np.sort(upper))
-    # Outputs that coincide would never separate again.
+    # Outputs that coincide would stay together.
     upper = upper + np.arange(len(upper)) * 1e-7
     if not goal.unbiased:
         upper = np.minimum(upper, 1.0)
@@ -180,7 +181,7 @@ def _relocate(goal: Goal, table: Table) -> FloatArray | None:
 
 
 def _reduced_costs(goal: Goal, table: Table, grid: FloatArray) -> FloatArray:
-    """Return the reduced cost of the column of a pair of outputs at plus and minus each point of `grid`.
+    """Return the reduced costs of pairs of outputs, at plus and minus each point of `grid`.
 
     In each row, a column has its high level if the row's price is negative, and its low level otherwise.
     """

@@ -1,8 +1,8 @@
-"""The worst case over *all* inputs of rows with stochastic rounding between nodes, and cuts for it.
+"""The worst case over *all* inputs of rows with stochastic rounding between nodes.
 
-An input between two nodes has the mixture of their rows. So its expected loss is ``(1-f) A(x) + f B(x)``,
-where f is its fraction of the way and A and B are the losses of the two rows. This module maximises such
-mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
+An input between two nodes has the mixture of their rows. So its expected loss is ``(1-f) A(x) + f B(x)``. f
+is its position between the nodes, from 0 to 1, and A and B are the losses of the two rows. This module
+maximises such mixtures. Coordinates: nodes at equal distances on [-1, 1] (see `program`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def node_losses(rows: FloatArray, outputs: FloatArray, power: float) -> FloatArr
 
 
 def variance_peaks(second_moments: FloatArray) -> Peaks:
-    """Return the exact peak of the variance between each two nodes, for rows unbiased at the nodes.
+    """Return the exact peak of the variance between neighbouring nodes, for rows unbiased at the nodes.
 
     `second_moments`, shape (N,), holds ``E y^2`` of each row; node s is at ``-1 + 2s/(N-1)``.
 
-    With v, v' the variances at two nodes at the distance h, the mixture's variance is ``(1-f) v + f v' + f
-    (1-f) h^2``, because the mixture is unbiased too. This is concave in f, so its maximum over [0, 1] is at
-    ``f = 1/2 + (v' - v) / (2 h^2)``, moved into [0, 1].
+    Let v and v' be the variances at two nodes at the distance h. The variance of the mixture is
+    ``(1-f) v + f v' + f (1-f) h^2``, because the mixture is unbiased too. This is concave in f, so its
+    maximum over [0, 1] is at ``f = 1/2 + (v' - v) / (2 h^2)``, moved into [0, 1].
     """
     nodes = np.linspace(-1.0, 1.0, len(second_moments))
     step = 2.0 / (len(nodes) - 1)
@@ -67,8 +67,8 @@ def row_pieces(
 ) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return pieces (pair, left, right) of the first `pairs` gaps between nodes, for `mixture_maximum`.
 
-    Losses ``|y-x|^power`` are convex in x, so any pieces are valid. For power 1, cutting at the outputs makes
-    them linear, and the chords of `mixture_maximum` exact.
+    Losses ``|y-x|^power`` are convex in x, so any pieces are valid. For power 1, pieces that end at the
+    outputs have linear losses, so the chords of `mixture_maximum` are exact.
     """
     position = (outputs + 1.0) * (nodes - 1) / 2.0
     kinks = position[(position > 0.0) & (position < pairs)]
@@ -81,9 +81,9 @@ def row_pieces(
 def _chord_peaks(
     curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return for each piece an upper bound, its fraction, and the mixture's value at this fraction.
+    """Return for each piece an upper bound, the fraction where it is, and the mixture's value there.
 
-    A and B are convex, so they lie below their chords, and the mixture below a parabola.
+    A and B are convex, so they lie below their chords. So the mixture lies below a parabola.
     """
     a0, b0 = curves(pair, left)
     a1, b1 = curves(pair, right)
@@ -100,7 +100,7 @@ def _chord_peaks(
 
 
 def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> Peaks:
-    """Return a peak of each pair found on its pieces: a value that is reached, near the largest."""
+    """Return for each pair the largest value found on its pieces; it is reached, and close to the peak."""
     _, fraction, value = _chord_peaks(curves, pair, left, right)
     order = np.lexsort((value, pair))
     last = np.flatnonzero(np.diff(pair[order], append=pair.max() + 1))
@@ -109,12 +109,12 @@ def mixture_peaks(curves: Curves, pair: IntArray, left: FloatArray, right: Float
 
 
 def mixture_maximum(curves: Curves, pair: IntArray, left: FloatArray, right: FloatArray) -> float:
-    """Return the maximum over all pieces, from above: at most a factor ``1 + 1e-10`` too large.
+    """Return an upper bound of the maximum over all pieces, at most a factor ``1 + 1e-10`` too large.
 
-    Branch and bound: a piece with an upper bound not above the largest value found is done. The others are
-    halved, which quarters the distance between chord and curve. `curves` maps (pair, fraction) to (A, B),
-    each convex in the fraction on every piece. Each of the n pieces goes from `left` to `right`, as fractions
-    within `pair`.
+    The method is branch and bound. A piece is finished if its upper bound is not above the largest value
+    found. Other pieces are halved, which divides the distance between chord and curve by four. `curves` maps
+    (pair, fraction) to (A, B), each convex in the fraction on every piece. Each of the n pieces goes from
+    `left` to `right`, as fractions within `pair`.
     """
     reached = ceiling = 0.0
     while True:

@@ -1,7 +1,7 @@
 """Compare every mechanism that serves a domain: errors, bias, sizes, certificates (`arcwise compare`).
 
-Everything is summed over the integer rows that a device samples from. Nothing is simulated, and no closed
-form of an idealised mechanism replaces its kernel.
+All numbers are sums over the integer rows that a device samples from. Nothing is simulated, and no closed
+form of an idealised mechanism is used in place of its kernel.
 """
 
 from __future__ import annotations

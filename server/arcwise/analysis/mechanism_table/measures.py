@@ -1,4 +1,4 @@
-"""One row of a comparison: the measures of a mechanism, and the inputs that they are over."""
+"""One row of a comparison: the measures of a mechanism, and the inputs for which they are computed."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
 
 _STEPS = 1024
 _BLOCK = 1 << 20
-"""Probabilities in memory together."""
+"""The most probabilities in memory together."""
 
 _MOST = 1 << 27
-"""Most probabilities of one mechanism in total; on finer grids, some quarters between nodes are left out."""
+"""The most probabilities of one mechanism in total. Finer grids leave out some quarters between nodes."""
 
 
 @dataclass(frozen=True)
 class MechanismRow:
     """One mechanism at one epsilon: a row of the table.
 
-    Errors are in the unit of the domain (to the power in question), for the worst of all inputs, and on
-    average over the population's values. Without a population, the average is over inputs that are uniform on
+    Errors are in the unit of the domain, or its square. ``worst_`` is for the worst of all inputs, ``mean_``
+    is the average over the population's values. Without a population, the average is over uniform inputs on
     the domain, or over its values if it has a step. On a circle distances are circular.
 
-    - "absolute" is ``E|decode - x|``, and "squared" ``E(decode - x)^2``, the variance if the mechanism is
-      unbiased.
+    - "absolute" is ``E|decode - x|``. "squared" is ``E(decode - x)^2``, which is the variance if the
+      mechanism is unbiased.
     - "truncated" is ``E|y - x|`` for the decoded report y moved into the domain: the error of a single
       answer. On a circle it equals "absolute".
-    - `worst_variance` is ``Var(decode)``, about its own mean, and `bias` the largest ``|E decode - x|``. Both
-      are NaN on a circle.
-    - `attenuation` is rho_1 on a circle, the length of the mean vector of the decoded reports: a small one
-      makes a mean direction costly. It is NaN on an interval.
+    - `worst_variance` is the largest ``Var(decode)``, and `bias` the largest ``|E decode - x|``. Both are NaN
+      on a circle.
+    - `attenuation` is rho_1 on a circle, the length of the mean vector of the decoded reports. If it is
+      small, a mean direction needs many reports. It is NaN on an interval.
     - `unbiased` means that the expectation of the decoded report is the input, for every input.
     - `label` is the mechanism's name, with the properties that distinguish this member of its family; `name`
       and `version` are as in the registry. `nodes` and `codes` are N and K.
@@ -80,7 +80,7 @@ class MechanismRow:
 
 
 def measure(mechanism: Mechanism, label: str, population: Population | None = None) -> MechanismRow:
-    """Return the row of a mechanism, averaged over a population on the unit domain or over uniform inputs."""
+    """Return the row of a mechanism; averages are over a population on the unit domain or uniform inputs."""
     absolute, squared, truncated, mean, spread = _moments(mechanism, _grid(mechanism))
     if population is None:
         average = [float(each.mean()) for each in _moments(mechanism, _uniform(mechanism))[:3]]
@@ -88,7 +88,7 @@ def measure(mechanism: Mechanism, label: str, population: Population | None = No
         units, mass = _values(mechanism, population)
         average = [float(mass @ each) for each in _moments(mechanism, units)[:3]]
     length = mechanism.domain.length
-    area = length * length  # length**2 raises on overflow, where a product becomes infinite
+    area = length * length  # length**2 raises an error on overflow, but a product becomes infinite
     certificate = mechanism.certificate()
     circular = mechanism.domain.circular
     kernel = mechanism.kernel
@@ -124,15 +124,15 @@ def measure(mechanism: Mechanism, label: str, population: Population | None = No
 def _grid(mechanism: Mechanism) -> FloatArray:
     """Return inputs on the unit domain: every node, the quarters between nodes and both ends.
 
-    On a grid of more than about 5,000 nodes, only every n-th of these: nodes, quarters and halves in turn. On
-    a lattice without rounding the inputs are the values.
+    With more than about 5,000 nodes, only every n-th of these inputs is used, so that nodes, quarters and
+    halves occur in turn. On a lattice without rounding, the inputs are the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
         return np.arange(mechanism.lattice.size) / mechanism.lattice.steps
     nodes = mechanism.kernel.nodes
     if mechanism.domain.circular:
         return np.linspace(0.0, 1.0, _STEPS // 16 + 1) / nodes
-    apart = 2 * (4 * nodes * mechanism.kernel.codes // _MOST // 2) + 1  # odd: includes every quarter in turn
+    apart = 2 * (4 * nodes * mechanism.kernel.codes // _MOST // 2) + 1  # odd: every kind occurs in turn
     inside = mechanism.node_units(np.arange(0, 4 * nodes - 3, apart) / 4.0)
     return np.unique(np.clip(np.concatenate([inside, np.linspace(0.0, 1.0, _STEPS + 1)]), 0.0, 1.0))
 
@@ -140,8 +140,8 @@ def _grid(mechanism: Mechanism) -> FloatArray:
 def _uniform(mechanism: Mechanism) -> FloatArray:
     """Return the inputs to average over for a uniform population.
 
-    They are the middles of many equal parts of the domain (on a circle, of one step between nodes). On a
-    lattice without rounding they are the values.
+    The inputs are the midpoints of many equal parts of the domain (on a circle, of one step between nodes).
+    On a lattice without rounding, the inputs are the values.
     """
     if mechanism.lattice is not None and not mechanism.rounds:
         return _grid(mechanism)
@@ -151,10 +151,10 @@ def _uniform(mechanism: Mechanism) -> FloatArray:
 
 
 def _values(mechanism: Mechanism, population: Population) -> tuple[FloatArray, FloatArray]:
-    """Return the values of a population, and their shares.
+    """Return values that represent a population, and their shares.
 
-    They are exact for atoms, unless these are too many for the grid; other populations are represented by a
-    few thousand equally spaced quantiles.
+    For atoms, the values are exact, unless there are too many atoms for the grid. Other populations are
+    represented by a few thousand equally spaced quantiles.
     """
     most = max(2 * _STEPS, _MOST // mechanism.kernel.codes)
     if isinstance(population, Atoms) and population.places.size <= most:
@@ -169,7 +169,7 @@ def _values(mechanism: Mechanism, population: Population) -> tuple[FloatArray, F
 
 
 def _moments(mechanism: Mechanism, units: FloatArray) -> list[FloatArray]:
-    """Return for each input, on the unit domain: E|y-x|, E(y-x)^2, E|truncated y - x|, bias, variance."""
+    """Return for each input x on the unit domain: E|y-x|, E(y-x)^2, E|truncated y - x|, bias, variance."""
     decoded = mechanism.code_units()
     circular = mechanism.domain.circular
     parts = []

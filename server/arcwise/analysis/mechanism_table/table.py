@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
 
 DEFAULT_DELTA = 1e-6
-"""Default delta that mechanisms that spend one aim for."""
+"""The default delta for mechanisms that spend a delta."""
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with the number of finished mechanisms, their total, and the name of the next one."""
+"""Called with the number of finished mechanisms, the total number, and the name of the next mechanism."""
 
 SORTS = (
     "worst-squared",
@@ -52,7 +52,7 @@ SORTS = (
 class Candidate:
     """One member of a family of mechanisms on a domain, at any epsilon.
 
-    `family` is a class of the registry, or None if linear programming designs the mechanism. `options` are
+    `family` is a class of the registry. It is None if linear programming designs the mechanism. `options` are
     the arguments besides the domain and epsilon.
     """
 
@@ -76,7 +76,7 @@ class Candidate:
 def candidates(domain: Domain, *, delta: float, nodes: int | None, designs: bool) -> list[Candidate]:
     """Return every registered mechanism that serves the domain, in all its placements, and the LP designs.
 
-    Mechanisms with a window that is optimal for a loss appear for ``|y-x|`` and for ``(y-x)^2``.
+    Mechanisms with a window that is optimal for a loss appear twice: for ``|y-x|`` and for ``(y-x)^2``.
     """
     found = []
     for (name, _), family in MECHANISMS.items():
@@ -102,7 +102,7 @@ def candidates(domain: Domain, *, delta: float, nodes: int | None, designs: bool
 
 @dataclass(frozen=True)
 class ComparisonTable:
-    """The sorted rows of a comparison, and by label the reasons why other mechanisms cannot be made."""
+    """The sorted rows of a comparison, and the reasons why other mechanisms cannot be made, by label."""
 
     rows: list[MechanismRow]
     left_out: dict[str, str]
@@ -125,7 +125,7 @@ def compare(
     population: Any = None,
     progress: Progress | None = None,
 ) -> ComparisonTable:
-    """Return one row for every registered mechanism that serves the domain, best first.
+    """Compare the registered mechanisms for a domain: one row for each, best first.
 
     Parameters
     ----------
@@ -134,29 +134,32 @@ def compare(
     epsilon
         From 0.01 to 20.
     delta
-        Delta for mechanisms that spend one; the row has the exact delta of their integers.
+        The delta for mechanisms that spend a delta. Their rows show the exact delta of their integers.
     nodes
-        N of the mechanisms that let you choose it; the default of each unless given.
+        The number N of nodes for mechanisms that let you choose N. By default, each mechanism has its own
+        default.
     designs
-        Whether to add the mechanisms that linear programming finds for this domain and epsilon (seconds).
+        Whether to add the mechanisms that linear programming finds for this domain and epsilon, which takes
+        seconds.
     sort
-        One of `SORTS`.
+        The column by which rows are sorted: one of `SORTS`.
     population
         The inputs to average over, as for `simulate_counts`: values of the domain, a line such as
-        "normal:40,10", a `Population`. Uniform inputs unless given.
+        "normal:40,10", a `Population`. The default is uniform inputs.
     progress
         Called before each mechanism and at the end.
 
     Raises
     ------
     ParameterError, DomainError
-        If an argument is out of its bounds. A mechanism that does not accept one of them is left out.
+        If an argument is out of its bounds. If a single mechanism does not accept an argument, only this
+        mechanism is left out.
 
     Notes
     -----
     The grid of inputs contains every node, the quarters between nodes, both ends and 1,025 equal steps; on a
-    circle one step between nodes is enough, because every kernel there commutes with rotation. On a lattice
-    inputs are its values, unless numbers between them are rounded by chance.
+    circle one step between nodes is enough, because every kernel on a circle commutes with rotation. On a
+    lattice, the inputs are the values, unless numbers between values are rounded stochastically.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Planning: from two of reports, error and epsilon, compute the third.
+"""Planning: given two of the numbers reports, error and epsilon, compute the third.
 
 Means and directions are predicted from the integers that devices sample from; distributions are simulated.
 """

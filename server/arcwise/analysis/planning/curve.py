@@ -1,4 +1,4 @@
-"""Errors as functions of the number of reports, and searches for the reports or epsilon that reach one."""
+"""Errors as functions of the number of reports, and searches for the reports or epsilon for an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_REPORTS = 2**53
-"""Larger counts are not exact in a float, and `estimate` refuses them."""
+"""The most reports. Larger counts are not exact in a float, and `estimate` refuses them."""
 
 LOWEST, HIGHEST = 0.05, 10.0
 """The range in which `smallest_epsilon` searches."""
@@ -53,9 +53,9 @@ class Curve(ABC):
 
 
 def fewest_reports(enough: Callable[[int], bool], *, more_than: int = 1) -> int | None:
-    """Return the fewest reports above `more_than` that are enough, or None if no number is.
+    """Return the fewest reports above `more_than` that are enough, or None if no number is enough.
 
-    If a number is enough, so is every larger one.
+    If a number is enough, every larger number must be enough too.
     """
     low, high = more_than, MAX_REPORTS
     if not enough(high):
@@ -67,7 +67,10 @@ def fewest_reports(enough: Callable[[int], bool], *, more_than: int = 1) -> int 
 
 
 class Found(NamedTuple):
-    """The epsilon, or None if none reaches the error, and every pair (epsilon, error) that was tried."""
+    """The epsilon that was found, and every pair (epsilon, error) that was tried.
+
+    The epsilon is None if no epsilon reaches the error.
+    """
 
     epsilon: float | None
     tried: tuple[tuple[float, float], ...]
@@ -78,12 +81,12 @@ def smallest_epsilon(
 ) -> Found:
     """Return the smallest epsilon with three digits, from 0.05 to 10, that reaches an error.
 
-    `reached` returns the error at an epsilon. It falls, except for small jumps because windows hold whole
-    numbers of codes. An epsilon that is smaller by at most the share `tolerance` (or by a unit of the third
-    digit) misses the error.
+    `reached` returns the error at an epsilon. This error falls as epsilon grows, except for small jumps,
+    because windows hold whole numbers of codes. The search stops when it knows a smaller epsilon that misses
+    the error. That epsilon is smaller by at most the share `tolerance`, or by one unit of the third digit.
     """
-    # Log error is nearly linear in log epsilon. So use secants within a bracket, shifted by half the
-    # tolerance to the side that has moved less lately, and a bisection every third time.
+    # Log error is nearly linear in log epsilon. So use secants within a bracket, and a bisection every third
+    # time. Shift each secant by half the tolerance to the side that has moved less lately.
     known: dict[float, float] = {}
 
     def excess(epsilon: float) -> float:
@@ -124,7 +127,10 @@ def smallest_epsilon(
 
 
 def _step(excess: float) -> float:
-    """Return the factor to the other side of the answer, more than errors that fall like 1/epsilon need."""
+    """Return a factor with a margin that reaches the other side of the answer.
+
+    It assumes that errors fall like 1/epsilon.
+    """
     return min(1.1 * math.exp(1.2 * min(abs(excess), 1.0)), 3.0)
 
 

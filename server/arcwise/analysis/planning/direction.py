@@ -1,13 +1,14 @@
 """The error of a mean direction, from the exact covariance of the first moment and a projected normal law.
 
-Let m_k be the population's k-th trigonometric moment and rho_k the factor of the rows, both complex, in a
-frame where m_1 = R is real. One report's share of ``Z = mean(e^(i code)) / rho_1`` has the mean R and
+Let m_k be the population's k-th trigonometric moment, and rho_k the factor by which the rows shrink it. Both
+are complex; choose the frame such that m_1 = R is real. One report's share of
+``Z = mean(e^(i code)) / rho_1`` has the mean R and
 
     Var(Re Z) = (A + Re C) / 2 - R^2,  Var(Im Z) = (A - Re C) / 2,  Cov = Im C / 2,
     A = 1 / |rho_1|^2,  C = m_2 rho_2 / rho_1^2.
 
 With many reports Z is normal, and its argument has a projected normal law. If the direction's error is small,
-this gives the delta method, ``sqrt(Var(Im Z) / n) / R``; if not, the law still holds.
+this gives the delta method, ``sqrt(Var(Im Z) / n) / R``. The law also holds if the error is large.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from arcwise.mechanisms.circular import CircularMechanism
 
 FEWEST = 5
-"""Number of reports below which `estimate` gives no direction."""
+"""The fewest reports from which `estimate` gives a direction."""
 
 _LEAST_LENGTH = 1e-6
 """Resultant length below which a population has no meaningful direction."""
 
 
 class _Case(NamedTuple):
-    """The law of one report's share of the moment: mean R, variances along and across, and covariance."""
+    """The law of one report's share of Z: mean R, variances along and across the mean, covariance."""
 
     length: float
     along: float
@@ -50,15 +51,15 @@ class DirectionCurve(Curve):
 
     The error is for a `population` or, without one, for the worst population with the resultant length
     `length`. Raises `ParameterError` if the mechanism's reports show no direction, or if the population has
-    none.
+    no direction.
 
     Two kinds of populations with resultant length R are tried, and the larger error is taken. If Re C has the
     sign of ``E cos 2x``, the variance across is largest where ``E cos 2x`` is least. As ``E cos^2 x >= R^2``,
     these populations are two equally large groups, at the angles +-arccos R from the mean. If rho_2 / rho_1^2
-    is negative, the variance is largest where ``E cos 2x`` is: for opposite groups, of the shares (1 +- R) /
-    2. Rounding to nodes shortens R by a factor of at least ``cos(pi/K)``, and the shortest is used. On a
-    lattice nothing is rounded; these two bound all populations of its values, even if they are not among
-    them.
+    is negative, the variance is largest where ``E cos 2x`` is largest. These populations are two opposite
+    groups with the shares (1 +- R) / 2. Rounding to nodes multiplies R by a factor of at least ``cos(pi/K)``,
+    and this least factor is used. On a lattice nothing is rounded. The two kinds then bound all populations
+    on the lattice, even if they are not on the lattice themselves.
     """
 
     def __init__(self, mechanism: CircularMechanism, population: Population | None, length: float) -> None:
@@ -112,8 +113,8 @@ class DirectionCurve(Curve):
     def half_width(self, reports: int, level: float) -> float | None:
         """Return the half-width of Fieller's interval around the true direction, in turns: at most half.
 
-        ``tan^2 = t^2 V_across / (R^2 - t^2 V_along)``; the whole circle if R is not significant. The largest
-        turn by rounding to nodes is added.
+        ``tan^2 = t^2 V_across / (R^2 - t^2 V_along)``. The interval is the whole circle if R is not
+        significant. The half-width includes the largest turn that rounding to nodes can cause.
         """
         if reports < FEWEST:
             return None
@@ -121,7 +122,8 @@ class DirectionCurve(Curve):
         widest = 0.0
         for case in self._cases:
             square = case.length**2
-            # Hotelling's statistic of the mean moment: below its quantile the estimate has no direction.
+            # Hotelling's statistic of the mean moment: if it is below its quantile, the estimate has no
+            # direction.
             if square <= hotelling(level, reports) / reports * case.along or square <= t2 * case.along:
                 return 0.5
             rounding = turned(self._mechanism, case.length - math.sqrt(t2 * case.along))
@@ -147,8 +149,9 @@ def rms_angle(length: float, along: float, across: float, slant: float = 0.0) ->
     The point has the mean (length, 0), the positive variances `along` and `across` the direction of the mean,
     and the covariance `slant`.
 
-    The density of the argument is the projected normal one (Mardia and Jupp 2000). With ``u = (cos, sin)``, S
-    the covariance matrix, ``a = u S^-1 u``, ``d = u S^-1 mean / sqrt(a)`` and ``c = mean S^-1 mean``,
+    The density of the argument is the projected normal density (Mardia and Jupp 2000). With
+    ``u = (cos, sin)``, S the covariance matrix, ``a = u S^-1 u``, ``d = u S^-1 mean / sqrt(a)`` and
+    ``c = mean S^-1 mean``,
 
         f = exp(-c/2) / (2 pi a sqrt(det S)) (1 + d N(d) / n(d)),  n, N the standard normal density and law.
     """

@@ -1,8 +1,8 @@
 """The error of the estimated distribution, which is simulated because it has no closed form.
 
-Surveys are drawn from known users, estimated as `estimate` does, and compared with the values of the same
-users by the Wasserstein-1 distance. Seeds are fixed and shared by all mechanisms, so ratios of errors are
-more certain than the errors themselves.
+Surveys of known users are simulated and estimated as `estimate` does. Each estimate is compared with the
+values of the same users by the Wasserstein-1 distance. Seeds are fixed and shared by all mechanisms, so
+ratios of errors are more certain than the errors themselves.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 FEWEST = 10
-"""Least reports of a simulated survey."""
+"""The fewest reports of a simulated survey."""
 
 _FEWEST_NODES = 32
 """With fewer nodes, rounding spreads values by an amount that `estimate` warns of."""
 
 _DRAWN = 1 << 17
-"""Most users with values that are drawn one by one."""
+"""Up to this many users, values are drawn one by one."""
 
 _GROUPS = 1 << 16
-"""Most groups of equal users beyond that."""
+"""The most groups of equal users, for more users than `_DRAWN`."""
 
 _NEAR = 0.7
-"""Share of the largest error from which on a population gets many surveys."""
+"""A population gets many surveys if its error is at least this share of the largest error."""
 
 _START = 20_000.0
 _TRIES = 10
@@ -67,9 +67,9 @@ class SimulatedCurve(Curve):
     """The expected Wasserstein-1 distance between the estimate and the law of the users who report.
 
     The mechanism is on the unit interval or the circle of circumference 1. The error is the largest of the
-    average errors of the `populations`, and `tick` is called before each simulated number of reports. Raises
-    `ParameterError` if the mechanism is too coarse: it needs at least 32 nodes and as many codes, or, if
-    nothing is rounded to its nodes, as many codes as nodes.
+    average errors of the `populations`. `tick` is called before the surveys of each number of reports are
+    simulated. Raises `ParameterError` if the mechanism is too coarse: it needs at least 32 nodes and 32
+    codes. If nothing is rounded to its nodes, it needs as many codes as nodes.
     """
 
     most = MAX_DEVICES
@@ -114,13 +114,14 @@ class SimulatedCurve(Curve):
         return tuple((float(n), self.error(n)) for n in sorted(self._known))
 
     def reports(self, error: float) -> int | None:
-        """Return a number of reports that reaches an error, two standard errors included.
+        """Return a number of reports that reaches an error with a margin of two standard errors.
 
-        The logarithm of the error is nearly linear in that of the number. So secants search until the answer
-        lies between two numbers that differ by at most a factor of 4, and then points on the line between
-        them are tried.
+        The logarithm of the error is nearly linear in that of the number. So the search uses secants until
+        the answer lies between two numbers that differ by at most a factor of 4. Then it tries points on the
+        line between these two numbers.
         """
-        low: tuple[float, float] | None = None  # logarithms of (reports, reached over asked)
+        # the logarithms of the reports, and of the reached error over the requested error
+        low: tuple[float, float] | None = None
         high: tuple[float, float] | None = None
         at = _START
         slope = -0.4
@@ -170,7 +171,7 @@ class SimulatedCurve(Curve):
         return math.ceil(math.exp(high[0]))
 
     def _at(self, reports: int) -> _Point:
-        """Simulate the surveys of one size, once."""
+        """Return the errors at one number of reports; its surveys are simulated only once."""
         point = self._known.get(reports)
         if point is None:
             if self._tick is not None:
@@ -209,8 +210,8 @@ def survey_error(
 ) -> float:
     """Return the distance between the distribution estimated from one survey and that of its own users.
 
-    The mechanism is on the unit interval or the circle of circumference 1. Each user sends one of the
-    reports, of which there are from 10 to 10**12.
+    The mechanism is on the unit interval or the circle of circumference 1. Each user sends one report; there
+    are from 10 to 10**12 users.
     """
     values, each = users(population, reports, generator)
     if mechanism.lattice is not None and not mechanism.rounds:
@@ -225,10 +226,11 @@ def survey_error(
 def users(population: Population, reports: int, generator: np.random.Generator) -> tuple[FloatArray, int]:
     """Return the users' values, and how many users have each of them.
 
-    Up to 2^17 users are drawn. More are represented by at most 2^16 groups of equal size, with one member's
-    value for each. In order, the values of n draws are the quantiles at n ordered uniform numbers. Every k-th
-    of these numbers is a sum of groups of k exponential spacings, divided by the sum of all; such a group is
-    a gamma variable. Remaining users, fewer than a group, are left out.
+    Up to 2^17 users are drawn one by one. A larger number is represented by at most 2^16 groups of equal
+    size, with the value of one member for each group. The sorted values of n draws are the quantiles at n
+    sorted uniform numbers. Sorted uniform numbers are sums of exponential spacings, divided by the sum of all
+    spacings. To get every k-th number, add up k spacings together: their sum is a gamma variable. Users that
+    do not fill a group are left out.
     """
     if reports <= _DRAWN:
         return population.draw(reports, generator), 1

@@ -1,7 +1,7 @@
 """The error that a grid adds to a mechanism with a closed form, and the number of nodes that is enough.
 
 The integers sample a mechanism on N nodes; the closed form describes the same mechanism on the real line. At
-a large epsilon its window is narrower than a code of a grid of usual size.
+a large epsilon, the window of the closed form is narrower than a code of a usual grid.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from arcwise.mechanisms import Mechanism
 
 _POWERS = (1.0, 2.0)
-"""Exponents of losses to try for a window, if the caller does not name the one that it is optimal for."""
+"""Exponents of the loss to try for a window, if the caller does not give the exponent."""
 
 _WIDER, _DOUBLINGS = 8, 6
-"""Numbers of finer grids to try: windows with up to this many more codes, or doublings of the nodes."""
+"""Numbers of finer grids to try: windows with up to 8 more codes, or up to 6 doublings of the nodes."""
 
 _MOST_OF_A_TABLE = 1024
 _VARIANCE = "the worst variance of a report"
@@ -64,13 +64,13 @@ class Fineness(NamedTuple):
     """The name of the error, in words."""
     nodes: int
     grid: float
-    """The largest error of all inputs."""
+    """The largest error over all inputs."""
     closed: float
     """The same error without a grid."""
     enough: int | None
     """The fewest nodes found with at most 1.02 times the error of the closed form.
 
-    None if the grid itself meets this bound, or if no number was found.
+    None if the grid itself meets this bound, or if no such number was found.
     """
 
     @property
@@ -79,7 +79,7 @@ class Fineness(NamedTuple):
         return self.grid / self.closed
 
     def warning(self) -> str:
-        """Return a warning for users; empty up to 1.02 times the closed form's error."""
+        """Return a warning for users; it is empty if the ratio is at most 1.02."""
         if self.ratio <= TOO_COARSE:
             return ""
         advice = f"; {self.enough:,} nodes are enough: --nodes {self.enough}" if self.enough else ""
@@ -90,22 +90,22 @@ class Fineness(NamedTuple):
 
 
 class _Form(NamedTuple):
-    """A mechanism with a closed form: its error, how to measure it on a grid, its grids and its window."""
+    """A mechanism with a closed form: its error, how to measure it on a grid, its grids, its window."""
 
     what: str
     closed: Callable[[], float]
     measure: Callable[[Mechanism], float]
     make: Callable[..., Mechanism]
     share: float | None = None
-    """Width of the window without a grid, in codes; None for a table."""
+    """Width of the window without a grid, as a share of the codes; None for a table."""
 
 
 def fineness(mechanism: Mechanism, *, power: float | None = None) -> Fineness | None:
     """Return the worst errors of a mechanism on its grid and without one, or None if it has no closed form.
 
-    The closed form is the one that gives these integers on the same number of nodes. `power` is the exponent
-    of the loss that the window is optimal for; if it is None, 1 and 2 are tried. If the values have a step,
-    the result is also None, because they are the grid then.
+    The closed form must give the mechanism's integers on the same number of nodes. `power` is the exponent of
+    the loss for which the window is optimal. If it is None, 1 and 2 are tried. If the domain has a step, the
+    result is None, because the values themselves are the grid.
     """
     if mechanism.lattice is not None:
         return None
@@ -160,7 +160,7 @@ def _forms(mechanism: Mechanism, power: float | None) -> Iterator[_Form]:
             yield _of_window(window(k), epsilon, partial(make, power=k))
     elif isinstance(mechanism, Piecewise):
         yield _of_window(1.0 / (piecewise_parameter(epsilon, mechanism.member) + 1.0), epsilon, make)
-    elif isinstance(mechanism, UnbiasedOptimalPiecewise):  # a PiecewiseTransformation, too
+    elif isinstance(mechanism, UnbiasedOptimalPiecewise):  # also true for a PiecewiseTransformation
         closed = partial(unbiased_optimal_worst_variance, epsilon)
         yield _Form(_VARIANCE, closed, worst_unit_variance, make)
     elif isinstance(mechanism, PiecewiseTransformation):
@@ -187,7 +187,7 @@ def _of_error(
 
 
 def _of_window(share: float, epsilon: float, make: Callable[..., Mechanism]) -> _Form:
-    """Return the closed form of an inset window, with unbiased reports."""
+    """Return the form of an inset window: the closed form of its worst-case variance, and its grids."""
     closed = partial(piecewise_worst_variance, epsilon, s=1.0 / share - 1.0)
     return _Form(_VARIANCE, closed, worst_unit_variance, make, share)
 
@@ -216,7 +216,7 @@ def _enough(mechanism: Mechanism, form: _Form, closed: float) -> int | None:
 
 
 def _finer(kernel: Kernel, share: float | None) -> Iterator[int]:
-    """Yield larger numbers of nodes, increasing; for a window, only numbers that make it whole codes."""
+    """Yield increasing numbers of nodes; for a window, only numbers that make it whole codes wide."""
     if share is None:
         yield from (n for k in range(1, _DOUBLINGS) if (n := kernel.nodes * 2**k) <= _MOST_OF_A_TABLE)
         return

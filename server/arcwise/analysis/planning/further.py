@@ -1,4 +1,4 @@
-"""Reports that a task still needs until the interval of its mean or direction is narrow enough."""
+"""The additional reports that a task needs to make the interval of its mean or direction narrow enough."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ _OPEN = "the reports do not determine a direction yet"
 
 @dataclass(frozen=True)
 class FurtherReports:
-    """The number of reports that makes the interval of a "mean" or a "direction" as narrow as wanted.
+    """The number of reports that makes the interval of a mean or a direction as narrow as wanted.
 
-    There are `n` reports so far. `wanted` and `now` are half-widths of the interval, in the unit of the
-    values; `now` is None if the reports have no interval. If the distribution of the values stays the same,
-    `reports` in all, or `more` additional ones, are enough; both are None if the reports so far do not
-    determine them. `worst` reports in all are enough for every distribution of values. It is None for a
-    direction, which some populations do not have, and if no number is enough. `note` is a remark, or "".
+    `n` is the number of reports so far. `wanted` and `now` are half-widths of the interval, in the unit of
+    the values; `now` is None if the reports have no interval. If the distribution of the values stays the
+    same, a total of `reports` is enough; that is `more` additional reports. Both are None if the reports so
+    far do not determine them. A total of `worst` reports is enough for every distribution of values. `worst`
+    is None if no number is enough, and for a direction, because some populations have no direction. `note` is
+    a remark, or "".
     """
 
     task: str
@@ -112,7 +113,7 @@ def _of_mean(
     length = mechanism.domain.length
     try:
         curve = MeanCurve(mechanism, None, target)
-    except ParameterError:  # the reports determine a range of means, at any number
+    except ParameterError:  # any number of reports determines only a range of means
         return None, None, None, _NONE
     worst = _fewest(lambda reports: curve.half_width(reports, level), wanted / length)
     if survey is None:
@@ -132,7 +133,7 @@ def _of_mean(
 def _of_direction(
     mechanism: Mechanism, survey: Survey | None, wanted: float, level: float, _target: Target
 ) -> tuple[float | None, int | None, int | None, str]:
-    """Return the same, planned for the worst of the populations with the current resultant length."""
+    """Return the same four values for the worst population with the current resultant length."""
     period = mechanism.domain.length
     if survey is None or survey.n < FEW:
         return None, None, None, _FEW
@@ -152,7 +153,7 @@ def _of_direction(
 
 
 def _fewest(half_width: Callable[[int], float | None], wanted: float) -> int | None:
-    """Return the fewest reports with at most the wanted half-width, or None if no number is enough."""
+    """Return the fewest reports that reach the wanted half-width, or None if no number is enough."""
 
     def enough(reports: int) -> bool:
         found = half_width(reports)

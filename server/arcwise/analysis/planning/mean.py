@@ -1,9 +1,9 @@
 """The exact standard error of a mean, from the variance of the number that a report stands for.
 
 The estimate is the average of one number v per code (`arcwise.analysis.estimators.unbiasing`). So its
-standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows. Let ``a = P
-v`` and ``b = P v^2`` be the first two moments of the number from each node. Then for a node law f,
-law f, with ``a = P v`` and ``b = P v^2`` the first two moments of the number from each node,
+standard error is ``sqrt(Var v / n)`` at every n, with the variance summed over the integer rows. Let
+``a = P v`` and ``b = P v^2`` be the first two moments of the number from each node. Then for a law f of the
+nodes,
 
     Var v = f b - (f a)^2.
 """
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _PANELS = 1 << 14
-"""Steps of the sum for a second moment; its error is at most a twelfth of their squared width."""
+"""Steps of the sum for a second moment. The error of the sum is at most a twelfth of their squared width."""
 
 
 class MeanCurve(Curve):
     """The standard error of the mean with one mechanism on an `Interval`.
 
-    The error is for one `population`, for the average of the variances of several, or, without any, for the
-    worst of all populations. With the target "users" it is the error of the mean of those who report, without
-    sampling. Raises `ParameterError` if the reports of the mechanism determine no mean without a bias, at any
-    number of reports. `variance` is that of one report's number, in squares of the range.
+    The error is for one population, or for the average of the variances of several. Without a population, it
+    is for the worst of all populations. With the target "users" it is the error of the mean of those who
+    report, without the sampling error. Raises `ParameterError` if no number of reports determines the mean
+    without a bias. `variance` is the variance of the number that one report stands for, in squares of the
+    range.
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class MeanCurve(Curve):
         variances = []
         for member in members:
             law = node_law(mechanism, member)
-            # Between nodes the expected number is the value itself, so the values contribute their own
-            # variance.
+            # Between nodes the expected number is the value itself, so the values contribute the variance
+            # that they have.
             if target == "population":
                 between = float(law @ first) ** 2
             else:
@@ -73,7 +74,7 @@ class MeanCurve(Curve):
         needed = max(1, math.ceil(self.variance / error**2 * (1.0 - 1e-12))) if self.variance else 1
         if self._told(needed):
             return needed
-        # As reports increase, biased numbers are replaced by unbiased ones only once.
+        # As reports increase, the estimate changes from biased to unbiased numbers only once.
         return fewest_reports(self._told, more_than=needed)
 
     def half_width(self, reports: int, level: float) -> float | None:
@@ -81,7 +82,7 @@ class MeanCurve(Curve):
         return two_sided(level, reports) * self.error(reports) if reports > 1 else None
 
     def _told(self, reports: int) -> bool:
-        """Return whether the estimate from this many reports is a mean, not a range of means."""
+        """Return whether the estimate from this many reports is a mean instead of a range of means."""
         return self._mechanism.unbiased or not mean_numbers(self._mechanism, reports).bias
 
 
@@ -110,12 +111,12 @@ def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds
     `first` and `second` are the moments that `number_moments` returns. With `rounds`, a value may be between
     two nodes.
 
-    With the target "population" it is the variance over values and randomness together. Among populations
-    with mean m it is largest where ``f b`` is largest. That maximum is the height at m of the upper hull of
-    the points (a_s, b_s); minus m^2 it is a concave parabola over every edge of the hull. With the target
-    "users" it is the largest variance for one value, which between neighbouring nodes is the same parabola.
-    Both maxima are exact: every population is a law of the nodes after rounding, and every law of the nodes
-    is a population.
+    With the target "population", the result is the variance over values and randomness together. Among
+    populations with mean m, this variance is largest where ``f b`` is largest. The largest ``f b`` is the
+    height at m of the upper hull of the points (a_s, b_s). The height minus m^2 is a concave parabola over
+    every edge of the hull. With the target "users", the result is the largest variance for one value. Between
+    neighbouring nodes, this variance is the same parabola. Both maxima are exact: every population is a law
+    of the nodes after rounding, and every law of the nodes is a population.
     """
     if target == "population":
         first, second = _upper_hull(first, second)
@@ -128,7 +129,7 @@ def worst_variance(first: FloatArray, second: FloatArray, target: str, *, rounds
 
 
 def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the corners of the least concave function above the points, x increasing (Andrew 1979)."""
+    """Return the corners of the least concave function above points in order of x (Andrew 1979)."""
     corners: list[int] = []
     for point in np.lexsort((y, x)).tolist():
         while corners and (

@@ -1,4 +1,4 @@
-"""The mechanisms that serve a goal, how to make each at any epsilon, and the command for its task."""
+"""The mechanisms that serve a goal: how to make each at any epsilon, and the command for its task."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _WHY_NO_CLAMP = (
 )
 _WHY_NO_DELTA = "it spends a delta: give the delta that is allowed"
 _UNUSED_DELTA = 1e-6
-"""Delta used to list families that spend one if none is allowed, so that they are left out by name."""
+"""If no delta is allowed, families that spend one are listed with this delta, to leave them out by name."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """One mechanism at any epsilon, for tasks with a goal.
+    """One mechanism for tasks with a goal, which can be made at any epsilon.
 
-    `chosen` marks the default mechanism of this goal. `options` are the options of the command besides
-    domain, epsilon and goal; None if no command makes the task.
+    `chosen` marks the default mechanism of this goal. `options` are the command's options other than domain,
+    epsilon and goal. It is None if no command makes the task.
     """
 
     candidate: Candidate
@@ -48,12 +48,12 @@ class Family:
 
     @property
     def label(self) -> str:
-        """The label in `arcwise compare`."""
+        """The label of the mechanism in `arcwise compare`."""
         return self.candidate.label
 
     @property
     def designed(self) -> bool:
-        """Whether a solver makes it, which takes seconds for each epsilon."""
+        """Whether a solver makes the mechanism, which takes seconds for each epsilon."""
         return self.candidate.family is None
 
     def make(self, epsilon: float, reports: int | None) -> Mechanism:
@@ -110,11 +110,11 @@ def families(
     populations: tuple[Population, ...] = (),
     lines: tuple[str, ...] = (),
 ) -> list[Family]:
-    """Return the mechanisms that may serve a goal, the default of a task first.
+    """Return the mechanisms that may serve a goal; the first is the default of a task.
 
-    Without a `delta`, mechanisms that spend one are left out; without `compare`, all but the first.
-    `populations`, on the unit domain, are those that a mean may be designed for; `lines` are the same as they
-    were written, for commands.
+    Without a `delta`, mechanisms that spend a delta are left out. Without `compare`, all mechanisms but the
+    first are left out. `populations` are the populations, on the unit domain, that a mechanism for a mean may
+    be designed for. `lines` are the same populations as they were written, for commands.
     """
     listed = [
         each
@@ -132,7 +132,7 @@ def families(
     elif not designs:
         first = "optimal-piecewise, inset"
     else:
-        # Values have no lines that a command could take, so their design is only listed next to the default.
+        # A command cannot take values as populations, so their design is only listed next to the default.
         first = _FOR_POPULATION if lines else "LP design, mean"
     listed.sort(key=lambda each: each.label != first)
     return [
@@ -142,7 +142,7 @@ def families(
 
 
 def _options(each: Candidate, goal: str, lines: tuple[str, ...], *, chosen: bool) -> str | None:
-    """Return the command options besides domain, epsilon and goal; None if no command makes the task."""
+    """Return the command options other than domain, epsilon and goal; None if no command makes the task."""
     if each.label == _FOR_POPULATION:
         return "".join(f" --population {shlex.quote(line)}" for line in lines) or None
     if each.label == "LP design, mean" or (chosen and goal != "mean"):
@@ -155,7 +155,7 @@ def _options(each: Candidate, goal: str, lines: tuple[str, ...], *, chosen: bool
 
 
 def unserving(domain: Domain, delta: float | None) -> dict[str, str]:
-    """Return, by label, why mechanisms of this domain serve none of the goals that can be planned."""
+    """Return, by label, why some mechanisms of this domain do not serve any goal that can be planned."""
     listed = _listed(domain, None, designs=False)
     clamped = {each.label: _WHY_NO_CLAMP for each in listed if _clamps(each)}
     return clamped | {each.label: _WHY_NO_DELTA for each in listed if delta is None and _spends(each)}

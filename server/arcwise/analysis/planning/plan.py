@@ -1,4 +1,4 @@
-"""`plan`: given two of reports, error and epsilon, find the third for every mechanism of a goal."""
+"""`plan`: given two of the numbers reports, error and epsilon, find the third for every mechanism."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from arcwise.kernels.base import Kernel
 
 _WORTH_SAYING = 1.005
-"""A note appears if the chosen mechanism needs more than this many times as much as the best one."""
+"""A note appears if the chosen mechanism needs more than this many times as much as the best mechanism."""
 
 _SLACK = 0.01
-"""Slack of a promise that is expensive to compute."""
+"""The slack for a promise that is expensive to compute."""
 
 _MAY_BE_CHANCE = 1.25
-"""The same for simulated errors: two standard errors of the ratio.
+"""The threshold of the note for simulated errors: two standard errors of the ratio.
 
-Errors of single surveys vary by about a third, and 16 are compared.
+Errors of single surveys vary by about a third, and 16 surveys are compared.
 """
 
 
@@ -58,55 +58,59 @@ def plan(
     progress: Progress | None = None,
     central: CentralStatement | None = None,
 ) -> Plan:
-    """Find the reports that an error needs, the error that reports reach, or the epsilon that both need.
+    """Plan a survey: find the reports, the error or the epsilon from the other two.
 
     Parameters
     ----------
     domain
-        An `Interval` or a `Circle`. With a step, devices hold its values, and errors are those of values.
+        An `Interval` or a `Circle`. With a step, devices hold only values of the step, and errors refer to
+        these values.
     epsilon, error, reports
-        Two of the three. The error is in the unit of the domain, or a share of the range or period: "1%".
+        Give two of these three. The error is in the unit of the domain, or a share of the range or period
+        such as "1%".
     goal
         "mean" (default) or "distribution" on an interval; "direction" (default) or "distribution" on a
         circle.
     population
         Distribution of the devices' values, as for `simulate_counts`, such as "beta:2,5", or a list of
-        several. A mean is planned for the average of their variances. If they are lines, the mechanism is
-        designed for this average; if they are values, the design is only listed, as no task command takes
-        values. A distribution is planned for the worst of them. Without a population, a mean is planned for
-        the worst of all populations, a direction for the worst of all with the resultant length `length`, and
-        a distribution for the worst of three reference populations.
+        several populations. A mean is planned for the average of their variances. If the populations are
+        lines, the chosen mechanism is designed for this average. If they are values, the design is only
+        listed, because no task command takes values. A distribution is planned for the worst of the
+        populations. Without a population, a mean is planned for the worst of all populations, and a direction
+        for the worst of all populations with the resultant length `length`. A distribution is then planned
+        for the worst of three reference populations.
     length
         Resultant length of the population of a direction, 0.5 unless given.
     target
-        "population", or "users": the mean of those who report, with an error that does not include sampling.
-        The error of a distribution always refers to the users.
+        "population", or "users" for the mean of those who report. The error for "users" does not include the
+        error of sampling. The error of a distribution always refers to the users.
     level
         Level of the half-widths.
     delta
-        The delta that mechanisms may spend; without it, those that spend one are left out.
+        The delta that mechanisms may spend. Without it, mechanisms that spend a delta are left out.
     compare
         Whether to plan for other mechanisms than the default of this goal.
     progress
         Called before each mechanism, during simulations, and at the end.
     central
-        In place of epsilon and reports: a promise to those who see only released counts. The plan uses the
+        In place of epsilon and reports: a promise about those who see only released counts. The plan uses the
         number of reports that the promise assumes, and the largest local epsilon with three digits that keeps
-        it; the error is computed. With several releases or a designed mechanism, it uses an epsilon that
-        reaches 99 % of the promise. Other mechanisms reveal more or less at the same epsilon, and are left
-        out.
+        the promise. The error is computed. With several releases or a designed mechanism, the plan uses an
+        epsilon that reaches 99 % of the promise. Other mechanisms reveal more or less at the same epsilon,
+        and are left out.
 
     Raises
     ------
     ParameterError
-        If an argument is out of its bounds, or nothing reaches the error.
+        If an argument is out of its bounds, or no reports or epsilon reach the error.
 
     Notes
     -----
-    The error of a mean is its standard error, exact at every number of reports. That of a direction is its
-    root mean square error, computed from the exact covariance of the first moment, which is normal with many
-    reports. That of a distribution is the expected Wasserstein-1 distance to the users' own values, simulated
-    with fixed seeds. The result reaches the error with a margin of two standard errors of the simulation.
+    The error of a mean is its standard error, exact at every number of reports. The error of a direction is
+    its root mean square error. It is computed from the exact covariance of the first moment, which is normal
+    with many reports. The error of a distribution is the expected Wasserstein-1 distance to the users' own
+    values, simulated with fixed seeds. For a distribution, the result reaches the error with a margin of two
+    standard errors of the simulation.
 
     Examples
     --------
@@ -194,7 +198,7 @@ def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float
     def own(trial: float) -> Kernel:
         return chosen.make(trial, central.reports).kernel
 
-    if chosen.designed:  # start near the answer, at that of a mechanism without a solver
+    if chosen.designed:  # start near the answer, at the epsilon of a mechanism without a solver
         start = largest_local(central, usual, slack=_SLACK)
         return largest_local(central, own, start=start, slack=_SLACK)
     return largest_local(central, own, slack=0.0 if central.releases == 1 else _SLACK)
@@ -203,7 +207,7 @@ def _allowed(domain: Domain, central: CentralStatement, chosen: Family) -> float
 def _notes(
     request: Request, work: Work, answer: PlannedMechanism, rows: list[PlannedMechanism]
 ) -> Iterator[str]:
-    """Yield further notes, the last about grids that are coarse for their epsilon."""
+    """Yield further notes; the last notes are about grids that are coarse for their epsilon."""
     best, others = rows[0], rows[1:]
     if request.epsilon is None and answer.epsilon <= LOWEST:
         yield f"even epsilon {LOWEST:g}, the smallest that is tried, reaches the error"
@@ -217,4 +221,4 @@ def _notes(
         yield f"{answer.label}: {work.coarse[answer.label]}"
     coarse = [label for label in work.coarse if label != answer.label]
     if coarse:
-        yield f"other grids are also coarse for this epsilon: {'; '.join(coarse)}"
+        yield f"the grids of these other mechanisms are too coarse for this epsilon: {'; '.join(coarse)}"

@@ -1,4 +1,4 @@
-"""Requests to the planner: arguments, their bounds and their defaults, checked once."""
+"""Requests to the planner: arguments with their bounds and defaults, checked once."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ DEFAULT_LENGTH = 0.5
 """The resultant length that is assumed for a direction, unless one is given."""
 
 _GOALS = {Interval: ("mean", "distribution"), Circle: ("direction", "distribution")}
-"""The goals of each kind of domain, the default first."""
+"""The goals of each kind of domain; the first is the default."""
 
 
 class Request(NamedTuple):
-    """A checked request; exactly one of epsilon, error and reports is None, and is to be found.
+    """A checked request; one of epsilon, error and reports is None, and is the quantity to find.
 
     The error is a share of the range or of the period. `populations` are pairs of a name and the parsed
-    population: empty for the worst of all, or for the reference populations of a distribution. `lines` are
-    the populations as they were written, and empty if they were given otherwise. The other fields are as for
-    `plan`.
+    population. It is empty for the worst of all populations, or for the reference populations of a
+    distribution. `lines` are the populations as they were written; it is empty if they were not given as
+    lines. The other fields are as for `plan`.
     """
 
     domain: Domain

@@ -1,4 +1,4 @@
-"""A plan: the needs and the error of the chosen mechanism, and of the others."""
+"""A plan: the reports, the epsilon and the error of the chosen mechanism and of other mechanisms."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedMechanism:
-    """The needs and the error of one mechanism.
+    """The reports, the epsilon and the error of one mechanism in a plan.
 
     `label` is the mechanism's name, with the properties that distinguish this member of its family; `chosen`
     marks the mechanism of `arcwise task new --goal`. `reports` and `epsilon` are given or computed; `error`
-    is the expected error with them, in the unit of the domain. `half_width` is that of the interval at the
-    plan's level, None for a distribution. `relative` is the compared quantity divided by the smallest of all
-    mechanisms. `delta` is also spent by the reports, as the certificate states: 0 for pure mechanisms.
-    `nodes` and `codes` are N and K. `command` makes the task; if it is empty, use ``Task(...,
-    mechanism=...)``. `points` are for pictures: pairs (reports, error), or (epsilon, error) if epsilon was
-    computed.
+    is the expected error with these reports and this epsilon, in the unit of the domain. `half_width` is the
+    half-width of the interval at the plan's level, None for a distribution. `relative` is the compared
+    quantity divided by the smallest such quantity of all mechanisms. `delta` is the delta that a report
+    spends in addition to epsilon, from the certificate: 0 for pure mechanisms. `nodes` and `codes` are N and
+    K. `command` makes the task; if it is empty, use ``Task(..., mechanism=...)``. `points` are for pictures:
+    pairs (reports, error), or (epsilon, error) if epsilon was computed.
     """
 
     label: str
@@ -46,17 +46,17 @@ class PlannedMechanism:
 
 @dataclass(frozen=True)
 class Plan:
-    """The answer of `plan`: the quantity that was computed, for every mechanism.
+    """The answer of `plan`: the computed quantity for every mechanism.
 
     Attributes
     ----------
     domain, goal
-        As given.
+        The arguments of `plan`.
     found
         The computed quantity: "reports", "error" or "epsilon".
     compared
-        The quantity by which mechanisms are compared: the computed one. For a distribution it is always the
-        error, which the others reach with the reports and the epsilon of the chosen mechanism.
+        The quantity by which mechanisms are compared: the computed quantity. For a distribution it is always
+        the error, which other mechanisms reach with the reports and the epsilon of the chosen mechanism.
     asked
         The requested error, in the unit of the domain; None if the error was computed.
     level
@@ -68,15 +68,15 @@ class Plan:
     holds
         The populations for which the plan holds, in words.
     rows
-        Every mechanism that serves the goal, the smallest of the compared quantity first.
+        Every mechanism that serves the goal, sorted by the compared quantity, smallest first.
     left_out
-        Reasons why other mechanisms are left out, by label.
+        The reasons why other mechanisms are left out, by their label.
     populations
-        For a distribution: the error of the chosen mechanism by population, in the unit of the domain.
+        For a distribution: the error of the chosen mechanism for each population, in the unit of the domain.
     notes
-        Further remarks.
+        Remarks on the plan.
     central
-        The promise to those who see only released counts: epsilon is the largest that keeps it.
+        The promise about those who see only released counts. The plan's epsilon is the largest that keeps it.
     """
 
     domain: Domain
@@ -120,7 +120,7 @@ class Plan:
         return self.chosen.epsilon
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON object; no number in it is NaN or infinite."""
+        """Return the plan as a JSON object; no number in it is NaN or infinite."""
         chosen = {name: getattr(self.chosen, name) for name in ("reports", "error", "half_width", "epsilon")}
         asked = {name: getattr(self, name) for name in ("goal", "found", "compared", "asked")}
         said = {name: getattr(self, name) for name in ("level", "target", "measure", "holds")}
@@ -137,12 +137,12 @@ class Plan:
         }
 
     def plot(self, *, ax: Axes | None = None) -> Any:
-        """Return the picture, a matplotlib figure that notebooks show: error against reports, or epsilon.
+        """Return a matplotlib figure, which notebooks show: the error over the reports, or over epsilon.
 
         Parameters
         ----------
         ax
-            Axes to draw onto instead of a new figure; they are returned.
+            Axes to draw on instead of a new figure; `plot` then returns them.
 
         Raises
         ------

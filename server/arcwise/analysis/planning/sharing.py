@@ -1,7 +1,9 @@
-"""The best way for the tasks of a group to share one epsilon: how many a device reports, in which shares.
+"""The best way for the tasks of a group to share one epsilon.
 
-Both minimise a sum of normalised errors of the tasks, computed from the integers that devices sample from. On
-an interval errors are shares of its range, on a circle shares of half of it, the largest distance.
+`best_sample` finds how many tasks a device should report, and `best_shares` the share of each task. Both
+minimise a sum of normalised errors of the tasks, computed from the integers that devices sample from. On an
+interval, errors are shares of its range. On a circle, they are shares of half the period, the largest
+distance.
 """
 
 from __future__ import annotations
@@ -30,17 +32,17 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 Measure: TypeAlias = Literal["estimate", "value", "average"]
-"""The error that is summed: see `report_error`."""
+"""The kind of error that is added up, see `report_error`."""
 
 _MEASURES = ("estimate", "value", "average")
 _MANY = 1e12
-"""Number of reports at which the error of a direction is that of the delta method."""
+"""The number of reports at which the error of a direction equals that of the delta method."""
 
 _PLACES = 8
-"""Values tried per node for the worst case; between them the error is a flat parabola."""
+"""Values tried per node for the worst case. Between two such values, the error is a flat parabola."""
 
 _STEPS = 100
-"""Steps of epsilon in the first search for the best shares; the second uses a tenth of such a step."""
+"""Steps of epsilon in the first search for the best shares. The second search uses a tenth of such a step."""
 
 
 class SampleError(NamedTuple):
@@ -57,12 +59,13 @@ class SampleError(NamedTuple):
 def report_error(
     domain: Domain, epsilon: float, *, goal: str | None = None, measure: Measure = "estimate"
 ) -> float:
-    """Return the normalised error of one report of a task, by default with the domain's default goal.
+    """Return the normalised error of one report of a task with a goal, by default the domain's default goal.
 
-    "estimate" is n times the squared standard error of the mean from n reports, for the worst population; on
-    a circle that of the mean direction, for the worst population with a resultant length of 0.5. "value" is
-    the expected distance of one decoded report from the value, for the worst value. "average" is the same,
-    averaged over evenly spread values. If the domain has a step, only its values count.
+    "estimate" is n times the squared standard error of the mean from n reports, for the worst population. On
+    a circle, the standard error is that of the mean direction, for the worst population with a resultant
+    length of 0.5. "value" is the expected distance of one decoded report from the value, for the worst value.
+    "average" is this distance averaged over evenly spread values. If the domain has a step, only its values
+    are considered.
 
     Examples
     --------
@@ -101,11 +104,12 @@ def report_error(
 def sample_errors(
     domains: Mapping[str, Domain], epsilon: float, *, goals: Mapping[str, str] | None = None
 ) -> tuple[SampleError, ...]:
-    """Return the error of the estimates for every k from 1 to d, if devices report k of the d tasks.
+    """Return the error of the estimates if devices report k of the d tasks, for every k from 1 to d.
 
-    The arguments are as for `Group.share_budget`; each task has epsilon/k.
+    The arguments are as for `Group.share_budget`. Each reported task gets epsilon/k.
 
-    From n devices a task gets n k/d reports, so its squared error is ``d/k`` times that of n reports.
+    From n devices, a task gets n k/d reports. So its squared error is ``d/k`` times the squared error of n
+    reports.
     """
     goals = {} if goals is None else goals
     found = []
@@ -148,14 +152,14 @@ def best_shares(
 ) -> dict[str, float]:
     """Return the shares of epsilon with the least sum of normalised errors, if every task is reported.
 
-    `domains` and `goals` are by name. The goal "mean" is refused, because it needs a solver for every share
-    that is tried; "value" is for tasks with single reports that should be near their values. `measure` is
-    that of `report_error`. The result is epsilon by name, in whole millionths: the ``weights`` of
-    `Group.share_budget`.
+    `domains` and `goals` map the names of tasks to domains and goals. The goal "mean" is refused, because it
+    needs a solver for every share that is tried. Use "value" for tasks in which single reports should be near
+    their values. `measure` is as in `report_error`. The result maps each name to its epsilon, a multiple of
+    one millionth. Use it as the ``weights`` of `Group.share_budget`.
 
-    The search is exhaustive (dynamic programming over the tasks) on a grid of a hundredth of epsilon, then of
-    a thousandth around the best. On grids of nodes errors fall in small steps, so a descent could stop at one
-    of them.
+    The search is exhaustive (dynamic programming over the tasks) first in steps of a hundredth of epsilon,
+    then in steps of a thousandth around the best shares. Since mechanisms have grids of nodes, errors fall in
+    small steps, and a descent could stop at such a step.
 
     Examples
     --------

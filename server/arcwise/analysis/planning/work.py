@@ -1,4 +1,4 @@
-"""Planning of every mechanism of a request: the meaning of the error, and what each needs or reaches."""
+"""Plans for every mechanism of a request, and the meaning of the error in words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with the number of finished mechanisms, their total, and a few words on the current work."""
 
 TRIAL = 1.0
-"""Start of the search for the chosen mechanism's epsilon; the others start at its answer."""
+"""The start of the search for the chosen mechanism's epsilon. Other searches start at its result."""
 
 _TOLERANCE = 0.005
 _SIMULATED_TOLERANCE = 0.03
@@ -41,7 +41,7 @@ _BRIEF = Surveys(few=8, many=16)
 
 _REFERENCES = ("uniform", "beta25", "two-bumps")
 _REFERENCES_OF_CIRCLE = ("uniform", "von-mises", "two-directions")
-"""The named populations that a distribution is planned for, if the caller gives none."""
+"""The named populations that a distribution is planned for, if the caller gives no population."""
 
 
 def meaning(request: Request) -> tuple[str, str]:
@@ -73,11 +73,11 @@ def _references(request: Request) -> tuple[str, ...]:
 
 
 class Work:
-    """The planning of one checked request for the mechanisms that may serve it, the chosen one first.
+    """The planning of one checked request for the mechanisms that may serve it; the first is the chosen one.
 
-    `compared` is the quantity by which mechanisms are compared: the one to be found or, if errors are
-    simulated, the error with the reports and the epsilon of the chosen one. `coarse` holds, by label, the
-    mechanisms with grids that are coarse for their epsilon, and the advice of `fineness`.
+    `compared` is the quantity by which mechanisms are compared. It is the quantity to find or, if errors are
+    simulated, the error with the reports and the epsilon of the chosen mechanism. `coarse` maps the label of
+    each mechanism with a grid that is coarse for its epsilon to the warning of `fineness`.
     """
 
     def __init__(self, request: Request, members: list[Family], progress: Progress | None) -> None:
@@ -96,7 +96,7 @@ class Work:
         self._start = TRIAL
 
     def rows(self) -> tuple[list[PlannedMechanism], dict[str, str], Curve]:
-        """Return a row for each mechanism, reasons for those without one, and the curve of the chosen one."""
+        """Return the rows, the reasons for mechanisms without a row, and the chosen mechanism's curve."""
         chosen, curve = self._row(self._members[0])
         self._start = chosen.epsilon
         rows, left_out = [chosen], {}
@@ -121,7 +121,7 @@ class Work:
         return rows, left_out, curve
 
     def _row(self, family: Family) -> tuple[PlannedMechanism, Curve]:
-        """Return the needs or the error of one mechanism."""
+        """Return the row of one mechanism, and its error curve."""
         request = self._request
         self._tick(family.label)
         tried: Points = ()
@@ -165,14 +165,15 @@ class Work:
     def _reports(
         self, family: Family, mechanism: Mechanism, curve: Curve, epsilon: float
     ) -> tuple[Mechanism, Curve, int]:
-        """Return the number of reports that reaches the error, and the mechanism that a task for it gets."""
+        """Return the mechanism and the curve for a task that reaches the error, and its number of reports."""
         error = self._request.error
         assert error is not None  # noqa: S101 -- two of three are given
         reports = curve.reports(error)
         if reports is not None and self._request.simulated:
             finer = family.make(epsilon, reports)
             if finer.kernel.nodes != mechanism.kernel.nodes:
-                # The finer grid may need fewer reports, but not fewer than the number that selects it.
+                # The finer grid may need fewer reports, but not fewer than the number from which on it is
+                # chosen.
                 mechanism, curve = finer, self._curve(finer)
                 reports = curve.reports(error)
                 reports = None if reports is None else max(reports, MANY_REPORTS)

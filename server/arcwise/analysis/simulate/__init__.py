@@ -1,8 +1,8 @@
 """Counts of simulated devices: up to 10**12 of them, with values from a distribution or from data.
 
-For planning and for coverage studies. The main function is `simulate_counts`; populations have exact means,
-quantiles and trigonometric moments to compare estimates with. Random numbers come from a
-`numpy.random.Generator`, so the counts contain no private reports.
+Use them for planning and for coverage studies. The main function is `simulate_counts`. Populations have exact
+means, quantiles and trigonometric moments, with which estimates can be compared. Random numbers come from a
+`numpy.random.Generator`, so simulated reports are not private.
 """
 
 from __future__ import annotations

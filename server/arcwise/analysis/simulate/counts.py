@@ -1,7 +1,7 @@
 """Counts of any number of devices, drawn from one multinomial law over the codes instead of a loop.
 
-If devices' values are drawn independently from one population, their codes are independent and have the same
-law: the population's law of the rounded value, times the rows. So their counts are multinomial.
+If the values of devices are drawn independently from one population, the codes are independent and have the
+same law: the law of the population's rounded value, times the rows. So the counts are multinomial.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 MAX_DEVICES = 10**12
-"""Largest n for numpy's binomial sampler: it compares logarithms of size n as floats, which err beyond."""
+"""Largest n for numpy's binomial sampler: at larger n its float comparisons of logarithms are inexact."""
 
 _CELLS = 1 << 22
 """Entries of the rows that are expanded per block."""
@@ -44,7 +44,7 @@ def simulate_counts(
     *,
     fixed: bool = False,
 ) -> IntArray:
-    """Draw the number of reports per code of n devices.
+    """Draw the number of reports with each code from n simulated devices.
 
     Parameters
     ----------
@@ -56,10 +56,11 @@ def simulate_counts(
     n
         Number of devices, with one report each, from 1 to 10**12.
     generator
-        For simulations only: private reports use the operating system's randomness.
+        A generator for simulations. Real devices use the operating system's randomness.
     fixed
-        Only with an array of values, with n a multiple of their number: each value belongs to exactly n/len
-        devices, and only the devices' randomness varies. Otherwise devices' values are independent draws.
+        Whether the devices' values are fixed: each value of an array belongs to exactly n/len devices, and
+        only the devices' randomness varies. This needs an array of values, and an n that is a multiple of
+        their number. If false, the devices' values are independent draws.
 
     Returns
     -------
@@ -108,7 +109,7 @@ def as_population(population: Population | ArrayLike | str | Any, domain: Domain
 
 
 def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
-    """Return one population, or each of a list or tuple of them, as `Population` on the domain.
+    """Return one population, or each population of a list or tuple, as `Population` on the domain.
 
     A list or tuple of lines and `Population` objects means several populations with equal weights. Anything
     else that `simulate_counts` takes is one population.
@@ -125,12 +126,13 @@ def as_populations(population: Any, domain: Domain) -> tuple[Population, ...]:
 def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
     """Return the law of the node to which a value of the population is rounded, shape (N,).
 
-    A value between two nodes goes to each with the weight of its hat function, so a node's probability is
-    that function's expectation. Integrating by parts, this is the mean of the distribution function between
-    the node and the next, minus its mean between the previous node and this one: differences of the
-    integrated function.
+    A value between two nodes goes to each node with the weight of the node's hat function, so a node's
+    probability is the expectation of its hat function. Integrate by parts: the probability is the mean of the
+    distribution function between the node and the next node, minus its mean between the previous node and the
+    node. Both means are differences of the integrated function.
 
-    On a lattice a continuous population is replaced by its nearest values, because devices have no others.
+    On a lattice, each value of a continuous population is replaced by the nearest lattice value, because
+    devices have no other values.
     """
     if isinstance(population, Mixture):
         laws = [node_law(mechanism, part) for part in population.parts]
@@ -146,7 +148,7 @@ def node_law(mechanism: Mechanism, population: Population) -> FloatArray:
     if values is not None:
         bounds = (np.arange(values.steps + 1) - (0.5 if circular else -0.5)) / values.steps
         upto = population.cdf(np.clip(bounds, 0.0, 1.0))
-        if circular:  # half of the cell of 0 is before it, at the end of the turn
+        if circular:  # half of the cell of 0 is before 0, at the end of the turn
             shares = np.diff(upto)
             shares[0] += 1.0 - upto[-1]
         else:
@@ -177,9 +179,10 @@ def code_law(mechanism: Mechanism, population: Population) -> FloatArray:
 def multinomial(n: ArrayLike, weights: ArrayLike, generator: np.random.Generator) -> IntArray:
     """Draw multinomial counts, shape (..., K), for totals n, shape (...), and weights of any sum, (..., K).
 
-    Totals are halved down a binary tree by binomials. `numpy.random.Generator.multinomial` uses a running
-    sum; after K subtractions its remainder is mostly rounding error if the last codes are rare. Sums of
-    halves are exact to a few units in the last place, and the binomial takes the smaller half.
+    Totals are split along a binary tree by binomial draws. `numpy.random.Generator.multinomial` uses a
+    running sum instead: if the last codes are rare, its remainder after K subtractions is mostly rounding
+    error. In the tree, the sum of each half is exact to a few units in the last place, and the binomial draws
+    the smaller half.
     """
     leaves = np.asarray(weights, dtype=np.float64)
     codes = leaves.shape[-1]
@@ -227,7 +230,7 @@ def _fixed_counts(
     used = np.flatnonzero(reports)
     totals = reports[used].astype(np.int64)
     counts = np.zeros(kernel.codes, np.int64)
-    if devices * unit.size < used.size * kernel.codes:  # fewer reports than binomials: draw them one by one
+    if devices * unit.size < used.size * kernel.codes:  # fewer reports than binomials: draw each report
         nodes = np.repeat(used, totals).astype(np.uint32)
         u = generator.integers(2**64, size=nodes.size, dtype=np.uint64)
         return np.bincount(kernel.sample_many(nodes, u), minlength=kernel.codes).astype(np.int64)

@@ -7,7 +7,8 @@
     weight     = a number from 0 to 1, or "rest": 1 minus the other weights
     step       = a number: values are its nearest multiples, as ages in years or headings in tens are
 
-Numbers are in the unit of the domain. A single part needs no weight; several need one each, with the sum 1.
+Numbers are in the unit of the domain. A single part needs no weight. Several parts need one weight each, with
+the sum 1.
 """
 
 from __future__ import annotations
@@ -41,23 +42,23 @@ if TYPE_CHECKING:
     from arcwise.analysis.simulate.laws import Population
 
 _PLUS = re.compile(r"(?<![0-9.][eE])\+")
-"""A plus between parts, unlike that of an exponent such as 1e+3."""
+"""A plus between parts; it does not match the plus of an exponent such as 1e+3."""
 
 _MOST_PLACES = 1 << 16
-"""Most places of a comb, or multiples of a step."""
+"""The most places of a comb, and the most multiples of a step."""
 
 
 class _Kind(NamedTuple):
-    """One kind of part: the names of its numbers, and a function that makes the population of them."""
+    """One kind of part: the names of its numbers, and a function that makes a population from them."""
 
     numbers: str
     make: Callable[[Domain, Sequence[float]], Population]
     circular: bool | None = None
-    """The only domains of this kind, circles or intervals."""
+    """True if this kind is only for circles, False if it is only for intervals, None if it is for both."""
 
 
 def _position(domain: Domain, number: float) -> float:
-    """Return the position of a number on the unit domain; unlike atoms, it need not be on the lattice."""
+    """Return the position of a number on the unit domain; it may be off the lattice, unlike an atom."""
     if domain.circular:
         return number % domain.period / domain.period % 1.0
     return (number - domain.low) / domain.length
@@ -79,7 +80,7 @@ def _uniform(domain: Domain, numbers: Sequence[float]) -> Population:
         over = start + length - 1.0
         if over <= 0:
             return Histogram([start, start + length], [1.0])
-        if over >= start:  # all around; float error may make it slightly more
+        if over >= start:  # the whole circle; a float error may make the difference slightly larger
             return uniform()
         return Histogram([0.0, over, start, 1.0], [over / length, 0.0, (length - over) / length])
     if not domain.low <= low < high <= domain.high:
@@ -144,11 +145,11 @@ def parse_population(text: str, domain: Domain) -> Population:
     """Return the population that a line describes, in the grammar at the top of this module.
 
     Kinds: ``uniform`` or ``uniform:LOW,HIGH``; ``atom:PLACE``; ``comb:FIRST,STEP,COUNT``, COUNT equal atoms
-    at equal distances; ``normal:MEAN,SD``, restricted to the domain, or wrapped around a circle. On an
-    interval ``beta:A,B`` over all of it; restricted to the domain ``lognormal:MEDIAN,SIGMA``, with SIGMA that
-    of the logarithm, and ``pareto:LEAST,SHAPE``. On a circle ``vonmises:MEAN,KAPPA``. Every name in
-    `INTERVAL` or `CIRCLE` of `arcwise.analysis.simulate.populations` is also allowed. Error messages list
-    what is allowed.
+    at equal distances; ``normal:MEAN,SD``, restricted to an interval or wrapped around a circle. Only on an
+    interval: ``beta:A,B`` over the whole interval; and, restricted to the interval,
+    ``lognormal:MEDIAN,SIGMA``, where SIGMA is the standard deviation of the logarithm, and
+    ``pareto:LEAST,SHAPE``. Only on a circle: ``vonmises:MEAN,KAPPA``. Every name in `INTERVAL` or `CIRCLE` of
+    `arcwise.analysis.simulate.populations` is also allowed. Error messages list the allowed kinds and names.
 
     Examples
     --------
@@ -182,7 +183,7 @@ def _weight(text: str) -> float | None:
 
 
 def _filled(weights: list[float | None]) -> list[float]:
-    """Return the weights with "rest" replaced by 1 minus the others."""
+    """Return the weights with "rest" replaced by 1 minus the sum of the other weights."""
     stated = math.fsum(weight for weight in weights if weight is not None)
     rests = weights.count(None)
     if rests > 1:
@@ -219,7 +220,7 @@ def _part(text: str, domain: Domain) -> Population:
 
 
 def _continuous(domain: Domain) -> Domain:
-    """Return the domain without its step: the mean and the ends of a law need not be values."""
+    """Return the domain without its step, because the mean and the ends of a law may be off the lattice."""
     return Circle(domain.period) if domain.circular else Interval(domain.low, domain.high)
 
 

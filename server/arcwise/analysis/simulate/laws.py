@@ -1,4 +1,4 @@
-"""The base class of populations, populations with a closed form, and those of scipy.stats.
+"""The base class of populations, populations with a closed form, and populations from scipy.stats.
 
 Positions are on the unit domain, [0, 1] or the circle of circumference 1, as `Domain.to_unit` makes them.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray
 
 _BLOCK = 1 << 20
-"""Sines and cosines per block."""
+"""The most sines and cosines per block."""
 
 _SUM = 1e-9
 """Tolerance for the sum of given probabilities, which is then normalised to 1."""
@@ -46,8 +46,8 @@ class Population(ABC):
     def integrated_cdf(self, x: FloatArray) -> FloatArray:
         """Return the integral of the distribution function from 0 to each x in [0, 1], shape (m,).
 
-        It is ``E max(x - X, 0)``. Expectations of piecewise linear functions are differences of it, so it
-        gives the law of the rounded values without an approximation.
+        The integral is ``E max(x - X, 0)``. Expectations of piecewise linear functions are differences of
+        such integrals. So they give the law of the rounded values without an approximation.
         """
 
     @abstractmethod
@@ -59,7 +59,9 @@ class Population(ABC):
         return 1.0 - float(self.integrated_cdf(np.ones(1))[0])
 
     def trigonometric_moment(self) -> complex:
-        """Return ``E exp(2 pi i X)``: its argument is the mean direction, its modulus the resultant length.
+        """Return ``E exp(2 pi i X)``.
+
+        Its argument is the mean direction, and its modulus is the resultant length.
 
         Integrating by parts, it is ``1 - 2 pi i`` times the integral of ``F(x) exp(2 pi i x)``.
         """
@@ -72,7 +74,7 @@ class Population(ABC):
         return 1.0 - 2j * np.pi * complex(real, imaginary)
 
     def quantiles(self, levels: ArrayLike) -> FloatArray:
-        """Return the smallest x with ``F(x) >= level`` for each level from 0 to 1, to 2**-60."""
+        """Return the smallest x with ``F(x) >= level`` for each level from 0 to 1, accurate to 2**-60."""
         wanted = np.asarray(levels, dtype=np.float64)
         if not np.all((wanted >= 0.0) & (wanted <= 1.0)):
             raise ParameterError(f"levels must be from 0 to 1, got {levels!r}")
@@ -91,7 +93,7 @@ class Population(ABC):
 class Histogram(Population):
     """A histogram: mass spread evenly over each of m bins.
 
-    The m+1 edges increase, within [0, 1]; the m probabilities have the sum 1.
+    The m+1 edges increase and are in [0, 1]. The m probabilities have the sum 1.
     """
 
     def __init__(self, edges: ArrayLike, probabilities: ArrayLike) -> None:
@@ -125,7 +127,7 @@ class Histogram(Population):
         return np.asarray(np.interp(generator.random(n), self._below, self.edges))
 
     def trigonometric_moment(self) -> complex:
-        """Return ``E exp(2 pi i X)``; that of a bin is the one of its middle times ``sinc(width)``."""
+        """Return ``E exp(2 pi i X)``; a bin contributes the value at its middle times ``sinc(width)``."""
         middle, width = (self.edges[1:] + self.edges[:-1]) / 2, np.diff(self.edges)
         return complex((self.probabilities * np.sinc(width)) @ np.exp(2j * np.pi * middle))
 
@@ -133,7 +135,7 @@ class Histogram(Population):
 class Atoms(Population):
     """Mass at single places from 0 to 1, for example each value of a data file.
 
-    The probabilities have the sum 1; without them, all places are equally likely.
+    The probabilities have the sum 1. If they are not given, all places are equally likely.
     """
 
     def __init__(self, places: ArrayLike, probabilities: ArrayLike | None = None) -> None:
@@ -205,8 +207,8 @@ class Beta(Population):
 class CutNormal(Population):
     """A normal distribution restricted to [0, 1].
 
-    `mean` and `sd`, from 1e-6 to 100, are those of the whole distribution, and `inside` is its mass in [0,
-    1], at least a thousandth.
+    `mean` and `sd`, from 1e-6 to 100, describe the whole normal distribution. `inside` is its mass in [0, 1],
+    which must be at least a thousandth.
     """
 
     def __init__(self, mean: float, sd: float) -> None:
@@ -244,8 +246,8 @@ class VonMises(Population):
     of 0.57 degrees).
 
     With ``a_k = I_k(kappa) / I_0(kappa)`` the density is ``1 + 2 sum_k a_k cos(2 pi k (x - direction))``
-    (Mardia and Jupp, Directional Statistics, 3.5.4); it is integrated term by term. The a_k fall like
-    ``exp(-k^2 / (2 kappa))``, and terms below 2**-60 are left out.
+    (Mardia and Jupp, Directional Statistics, 3.5.4). The distribution function is integrated term by term.
+    The a_k fall like ``exp(-k^2 / (2 kappa))``, and terms below 2**-60 are left out.
     """
 
     def __init__(self, direction: float, concentration: float) -> None:
@@ -297,8 +299,8 @@ class VonMises(Population):
 class WrappedNormal(Population):
     """A normal distribution, modulo 1.
 
-    The mean direction is in turns, and so is the standard deviation before wrapping, from 1e-6 to 2. A wider
-    distribution is uniform to 2**-53.
+    The mean direction and the standard deviation before wrapping, from 1e-6 to 2, are in turns. A wider
+    distribution equals the uniform distribution to 2**-53.
     """
 
     def __init__(self, direction: float, sd: float) -> None:
@@ -337,8 +339,9 @@ class WrappedNormal(Population):
 class Continuous(Population):
     """A frozen continuous distribution of scipy.stats, such as ``scipy.stats.gamma(3, scale=10)``.
 
-    It is in the unit of the domain. On an interval it is restricted to the domain, which must hold at least
-    0.001 of the mass. On a circle values are taken modulo the period, over at most 1,000 turns.
+    The distribution is in the unit of the domain. On an interval it is restricted to the domain, which must
+    contain at least 0.001 of the mass. On a circle values are taken modulo the period, over at most 1,000
+    turns.
     """
 
     def __init__(self, distribution: Any, domain: Domain) -> None:
@@ -458,7 +461,7 @@ def _shares(values: ArrayLike, count: int, name: str) -> FloatArray:
 
 
 def rounded(population: Population, places: FloatArray, *, circular: bool) -> Atoms:
-    """Return the law of the place nearest to each value; half-way between two, it is the one above.
+    """Return the law of the place nearest to each value; half-way between two places, take the upper one.
 
     The places, shape (m,), increase on the unit domain; on a circle they are below 1, and the last is next to
     the first.
@@ -475,9 +478,9 @@ def _rounded_shares(population: Population, places: FloatArray, *, circular: boo
     around = np.append(places, places[0] + 1.0) if circular else places
     middles = (around[1:] + around[:-1]) / 2
     if isinstance(population, Atoms):
-        # A value within 1e-12 below the middle differs from it only by rounding.
+        # A value within 1e-12 below the midpoint of two places differs from the midpoint only by rounding.
         cells = np.searchsorted(middles, population.places + 1e-12, "right") % places.size
-        if circular and middles[-1] >= 1.0:  # the middle before the first place is in the next turn
+        if circular and middles[-1] >= 1.0:  # the midpoint before the first place is in the next turn
             cells = np.where(population.places + 1e-12 < middles[-1] - 1.0, places.size - 1, cells)
         return np.bincount(cells, population.probabilities, minlength=places.size).astype(np.float64)
     if not circular:

@@ -1,7 +1,7 @@
 """The named populations, on the unit domain: the data sets on which estimators are studied.
 
 Their distribution functions, quantiles, means and trigonometric moments are exact. The populations of flights
-and weather are the laws of the records themselves.
+and weather are the empirical laws of the records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def uniform() -> Population:
 
 
 def _two_bumps() -> Population:
-    """0.5 N(0.3, 0.05^2) + 0.5 N(0.7, 0.08^2), cut to [0, 1] together."""
+    """0.5 N(0.3, 0.05^2) + 0.5 N(0.7, 0.08^2); the mixture is cut to [0, 1]."""
     parts = (CutNormal(0.3, 0.05), CutNormal(0.7, 0.08))
     inside = np.array([part.inside for part in parts])
     return Mixture(inside / inside.sum(), parts)

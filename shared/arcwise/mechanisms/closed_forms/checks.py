@@ -1,4 +1,4 @@
-"""Checked arguments of the closed forms, and functions that avoid cancellation, such as 0/0 at epsilon 0."""
+"""Checks of the closed forms' arguments, and functions that avoid cancellation such as 0/0 at epsilon 0."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def from_end(x: ArrayLike) -> FloatArray:
 def exp_tail(z: float, order: int) -> float:
     """Return ``(e^z - sum_{k < order} z^k / k!) / z^order``, by its series if the difference cancels.
 
-    The series is ``sum_k z^k / (k + order)!``, and 1 / order! at z = 0.
+    The series is ``sum_k z^k / (k + order)!``. Its value at z = 0 is 1 / order!.
     """
     if abs(z) > order:
         head = sum(z**k / math.factorial(k) for k in range(order))

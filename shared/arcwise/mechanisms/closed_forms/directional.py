@@ -7,7 +7,8 @@ privacy. Let theta be the angle between output and input, in [0, pi]. The densit
     e^(-kappa theta)        Purkayastha,       kappa = epsilon/pi
 
 The ratio of its largest to its smallest value is exactly e^epsilon, since inputs may lie opposite each other.
-Angles are in radians; on a circle of another period T multiply by T / (2 pi), to the power of the error.
+Angles are in radians. For a circle of period T, multiply ``E theta`` by T / (2 pi), and ``E theta^2`` by the
+square of this factor.
 """
 
 from __future__ import annotations

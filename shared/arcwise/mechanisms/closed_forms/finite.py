@@ -48,7 +48,7 @@ class ThreeOutputsLevels(NamedTuple):
     a: float
     """The probability of the output 0 at the input 0."""
     outer: float
-    """1 - a, the probability of both outer outputs at the input 0, kept separately since a is close to 1."""
+    """1 - a, the probability of the outer outputs together at the input 0; exact even if a is close to 1."""
     reach: float
     """K; the outer outputs are -K and K."""
 
@@ -60,11 +60,11 @@ def three_outputs_levels(epsilon: float) -> ThreeOutputsLevels:
     both ends (Zhao et al., IEEE IoT Journal 2020). The probabilities of -K and K at the ends have the ratio
     E, so K = (E+1) / (G (1 - a/E)).
 
-    With a = E h / (1+h) the worst-case variance, divided by ((E+1)/G)^2, is a polynomial in h. It is least
-    where ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex. For E < 2
-    it exceeds the right side at h = 0: there a is 0, and the mechanism is Duchi's. The output -K may not be
-    less likely at 0 than at 1, so a <= E/(E+2), that is h <= 1/(E+1), which is reached at E = (3 +
-    sqrt(65))/2.
+    With a = E h / (1+h) the worst-case variance, divided by ((E+1)/G)^2, is a polynomial in h. The polynomial
+    is least where ``(E+1)^2 (h + 3h^2 + 2h^3) / 2 - 2 G h = E - 2``. The left side increases and is convex.
+    For E < 2 it exceeds the right side already at h = 0. Then the best a is 0, and the mechanism is Duchi's.
+    The output -K may not be less likely at 0 than at 1, so a <= E/(E+2), that is h <= 1/(E+1), which is
+    reached at E = (3 + sqrt(65))/2.
     """
     epsilon = check_epsilon(epsilon)
     growth = math.exp(epsilon)
@@ -93,7 +93,7 @@ def three_outputs_variance(x: ArrayLike, epsilon: float, *, a: float | None = No
     """Return the variance on [0, 1] of the three-outputs mechanism for x in [0, 1], in the shape of x.
 
     ``K^2 (1 - a + a (1 - 1/E) t) - t^2``, written as ``(1-t) V(0) + t (V(1) + 1 - t)``. This has no negative
-    terms, and at large epsilon all terms are small where the variance is. `a` is the probability of the
+    terms. At large epsilon, all terms are small if the variance is small. `a` is the probability of the
     middle output at the middle input, from 0 to E/(E+2); by default it is that of `three_outputs_levels`.
     """
     epsilon = check_epsilon(epsilon)
@@ -123,9 +123,9 @@ def three_outputs_worst_variance(epsilon: float, *, a: float | None = None) -> f
 
 
 def hybrid_share(epsilon: float) -> float:
-    """Return alpha, the probability with which HM uses PM, not Duchi's mechanism (Wang et al., ICDE 2019).
+    """Return alpha, the probability with which HM uses PM instead of Duchi's mechanism.
 
-    ``1 - e^(-epsilon/2)`` above `HYBRID_FROM`, else 0.
+    It is ``1 - e^(-epsilon/2)`` above `HYBRID_FROM`, else 0 (Wang et al., ICDE 2019).
     """
     epsilon = check_epsilon(epsilon)
     return -math.expm1(-epsilon / 2) if epsilon > HYBRID_FROM else 0.0
@@ -196,7 +196,7 @@ def randomized_response_nodes(epsilon: float) -> int:
     """Return the k with the least `randomized_response_worst_variance`.
 
     Noise grows as k/(3 e^epsilon) for large epsilon and rounding falls as 1/(4k^2), so the best k is near
-    (1.5 e^epsilon)^(1/3). All k up to twice that are compared.
+    (1.5 e^epsilon)^(1/3). All k up to twice this number are compared.
     """
     most = 4 + math.ceil(2 * (1.5 * math.exp(check_epsilon(epsilon))) ** (1 / 3))
     return min(range(2, most + 1), key=lambda k: randomized_response_worst_variance(epsilon, k))

@@ -2,9 +2,9 @@
 
 It is the *continuous* mechanism of "Optimal Piecewise-based Mechanism for Collecting Bounded Numerical Data
 under Local Differential Privacy" (Zheng, Mishra, Hu) on the unit interval and on a circle. It has the density
-p inside a window of half width C around the input, and q elsewhere, p = q e^epsilon. The kernels are its
-integer versions and take their window from here. Scalars in, scalars out, `math` only: devices import this
-file.
+p inside a window of half width C around the input, and q elsewhere, p = q e^epsilon. The kernels are integer
+versions of this mechanism and take their window from this file. The functions take and return scalars. They
+use only `math`, because devices import this file.
 
 Levels. The error at the worst input (an end of the interval, or any point of the circle) is least where
 C = (1-q) / (2 q (e^epsilon - 1)) and
@@ -69,13 +69,15 @@ def distribution_width(epsilon: float) -> float:
     """Return the width of a circle's window for estimating a distribution, as a share of the circle.
 
     A window of width w shrinks the k-th harmonic by a factor proportional to ``sin(pi k w) / k``: if ``k w``
-    is whole, it hides the harmonic. The optimal window for a distance, 2C, is close to 1/2 at a small epsilon
-    and to 1/4 at epsilon 2. So it hides the second or the fourth harmonic, which many distributions have.
+    is a whole number, the window hides the harmonic. The optimal window for a distance has the width 2C. This
+    is close to 1/2 at a small epsilon and to 1/4 at epsilon 2. So it almost hides the second or the fourth
+    harmonic, which many distributions have.
 
-    Up to epsilon 1 the width is 3/8, far from hiding any of the first seven harmonics. Above, it is 0.6 times
-    2C, moved to the nearest ``2 / (2j+1)``, half-way between hiding the harmonics j and j+1. If 0.6 times 2C
-    is below 1/25, where harmonics hardly matter, the width is the smaller of 2C and 1/25. The rule is not
-    from a theorem; `benchmarks/studies/accuracy.py` measures it.
+    Up to epsilon 1 the width is 3/8, far from hiding any of the first seven harmonics. At larger epsilon, it
+    is 0.6 times 2C, moved to the nearest ``2 / (2j+1)``. A window of this width is half-way between hiding
+    the harmonic j and hiding the harmonic j+1. If 0.6 times 2C is below 1/25, where harmonics hardly matter,
+    the width is the smaller of 2C and 1/25. The rule is not from a theorem; `benchmarks/studies/accuracy.py`
+    measures its accuracy.
 
     Examples
     --------
@@ -191,10 +193,10 @@ def interval_mean(x: float, epsilon: float, power: float = 1.0) -> float:
 
     `power` is the exponent, at least 1, of the loss that the mechanism is optimal for.
 
-    ``1/2 + 2 C (p - q) (centre - 1/2)``, where the window's centre is x limited to C to 1 - C. For the
-    default power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased towards 1/2, and
-    all x within C of an end have the same mean: no function of a report is unbiased there. Over an inset
-    domain, C to 1 - C, the mean is linear and can be inverted, as the Piecewise Mechanism does.
+    ``1/2 + 2 C (p - q) (centre - 1/2)``, where the window's centre is x, moved into the range from C to 1 -
+    C. For the default power the factor is ``2 C (p - q) = 1 - e^(-epsilon/2)``. The mechanism is biased
+    towards 1/2, and all x within C of an end have the same mean: no function of a report is unbiased there.
+    Over an inset domain, C to 1 - C, the mean is linear and can be inverted, as the Piecewise Mechanism does.
     """
     x = checked_real("x", x, least=0, most=1)
     p, q, c = optimal_levels(epsilon, power)
@@ -236,7 +238,7 @@ def circle_attenuation(epsilon: float, order: int = 1, *, optimal_for: float = 1
     ``E exp(i k y) = rho_k exp(i k x)`` with ``rho_k = (p - q) sin(2 pi k C) / (pi k)`` for levels and half
     window on a circle of circumference 1. For the default levels that is
     ``2 sinh(epsilon/2) sin(2 pi k C) / (pi k)``. It vanishes for some orders (k = 3 at epsilon = 2 ln 2), so
-    check it before dividing by it.
+    check that it is not 0 before dividing by it.
 
     Parameters
     ----------

@@ -8,12 +8,13 @@ q. Then mu/(1-mu) = G/(s+1), and unbiasedness gives m = 1/mu. The second moment 
 
     Var(t) = ((1-mu) A^2 + mu w^2) / 3 + (1/mu - 1) t^2,    1/mu - 1 = (s+1)/G,    w = A/(s+1),
 
-It is largest at the ends. For a given s only A^2 is free in it, and the window fits, m + w <= A, from A =
-(e^epsilon + s)(s+1) / (s G) on. So the least A is best for every s. No member of PTT with a margin next to
-its window is better than PM-OPT, which has the least A and the best s.
+It is largest at the ends. For a given s, it grows with A^2, which is the only free number. The window fits
+into the output range, m + w <= A, if A is at least (e^epsilon + s)(s+1) / (s G). So for every s this least A
+is the best. No member of PTT with a margin next to its window is better than PM-OPT, which has the least A
+and the best s.
 
-Variances are on [0, 1]: a quarter of the above at t = |2x - 1|. The papers write t for the parameter s of
-this file.
+The functions return variances on [0, 1]: a quarter of the formula above, at t = |2x - 1|. The papers write t
+for the parameter s of this file.
 
 The Square Wave mechanism (SW; Li et al., SIGMOD 2020) outputs a number in [-b, 1+b] for an input x in [0, 1],
 with the density p within b of x and q = p e^-epsilon = 1/(2bE + 1) elsewhere, E = e^epsilon. The output is
@@ -41,9 +42,10 @@ PiecewiseMember: TypeAlias = Literal["pm", "pm-sub", "pm-opt"]
 def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float:
     """Return s, the ratio of the output range outside the window to the window.
 
-    "pm" is the Piecewise Mechanism with e^(epsilon/2) (Wang et al., ICDE 2019). "pm-sub" has e^(epsilon/3),
-    which is close to the best for large epsilon (Zhao et al., IEEE IoT Journal 2020). "pm-opt" has the least
-    worst-case variance (ibid.): s is the root of s^4 + 2 E s^3 - 2 E s - E^2 with E = e^epsilon.
+    "pm" is the Piecewise Mechanism with s = e^(epsilon/2) (Wang et al., ICDE 2019). "pm-sub" has s =
+    e^(epsilon/3), which is close to the best s for large epsilon (Zhao et al., IEEE IoT Journal 2020).
+    "pm-opt" has the least worst-case variance (ibid.): s is the root of s^4 + 2 E s^3 - 2 E s - E^2 with E =
+    e^epsilon.
     """
     epsilon = check_epsilon(epsilon)
     if member == "pm":
@@ -67,14 +69,15 @@ def piecewise_parameter(epsilon: float, member: PiecewiseMember = "pm") -> float
 def least_half_range(epsilon: float, s: float) -> float:
     """Return ``A = (e^epsilon + s)(s+1) / (s (e^epsilon - 1))``, the C of PM, for inputs in [-1, 1].
 
-    Wang et al. (ICDE 2019) for their s; Zhao et al. (IEEE IoT Journal 2020) for any s > 0.
+    The formula is from Wang et al. (ICDE 2019) for the s of PM, and from Zhao et al. (IEEE IoT Journal 2020)
+    for any s > 0.
     """
     epsilon, s = check_epsilon(epsilon), checked_real("s", s, above=0)
     return (math.exp(epsilon) + s) * (s + 1) / (s * math.expm1(epsilon))
 
 
 def piecewise_variance(x: ArrayLike, epsilon: float, *, s: float | None = None) -> FloatArray:
-    """Return the variance of the unbiased 3-piece mechanism of least range for x in [0, 1], in its shape.
+    """Return the variance for x in [0, 1] of the unbiased 3-piece mechanism of least range, shaped like x.
 
     The parameter s is from `piecewise_parameter`; by default it is that of PM.
     """
@@ -88,7 +91,7 @@ def piecewise_worst_variance(epsilon: float, *, s: float | None = None) -> float
 
 
 def transformation_range(epsilon: float, s: float | None, half_range: float | None) -> tuple[float, float]:
-    """Return s and A of a member of PTT, by default the s of PM-OPT and the least A; A may not be less."""
+    """Return s and A of a member of PTT, by default the s of PM-OPT and the least A. A smaller A fails."""
     s = piecewise_parameter(epsilon, "pm-opt") if s is None else s
     least = least_half_range(epsilon, s)
     half_range = least if half_range is None else half_range
@@ -131,7 +134,10 @@ def unbiased_optimal_range(epsilon: float) -> tuple[float, float]:
 
 
 def unbiased_optimal_worst_variance(epsilon: float) -> float:
-    """Return the worst-case variance of Theorem 5's variant: 4 times PM's at small epsilon, 3 at large."""
+    """Return the worst-case variance of Theorem 5's variant.
+
+    It is 4 times that of PM at small epsilon, and 3 times at large epsilon.
+    """
     s, half_range = unbiased_optimal_range(epsilon)
     return transformation_worst_variance(epsilon, s=s, half_range=half_range)
 
@@ -150,8 +156,8 @@ def square_wave_half_window(epsilon: float) -> float:
 def square_wave_expected_error(x: ArrayLike, epsilon: float, power: float = 1.0) -> FloatArray:
     """Return ``E|y - x|^power`` of the output y for inputs x in [0, 1], in the shape of x.
 
-    ``(2 (p-q) b^(k+1) + q ((x+b)^(k+1) + (1+b-x)^(k+1))) / (k+1)`` for the power k, which is at least 1: the
-    window is never cut.
+    ``(2 (p-q) b^(k+1) + q ((x+b)^(k+1) + (1+b-x)^(k+1))) / (k+1)`` for the power k, which is at least 1. The
+    window is never cut off.
     """
     power = checked_real("power", power, least=1)
     b = square_wave_half_window(epsilon)

@@ -2,12 +2,12 @@
 
 Zhao et al. (IEEE IoT Journal 2020) mix PM-SUB with three outputs (HM-TP), as Wang et al. (ICDE 2019) mix PM
 with Duchi's mechanism (HM). `best_mixture` varies all three parameters of such a mixture: the share of PM,
-its s, and the a of the three outputs. Every unbiased mechanism of this package is a member of this family or
-worse than one, except randomised response, which `best_published_variance` compares separately.
+its s, and the a of the three outputs. Every unbiased mechanism of this package is a member of this family, or
+worse than some member, except randomised response, which `best_published_variance` compares separately.
 
-For a given a the worst case is convex. Let beta be the share of PM and tau = beta s. The variance at any
-input is linear in beta except for ``beta c(tau/beta)``, the perspective of a convex c, and a maximum of
-convex functions is convex. So every stationary point is a minimum.
+Let beta be the share of PM and tau = beta s. For a given a, the worst case is convex in beta and tau. The
+variance at any input is linear in beta except for ``beta c(tau/beta)``, the perspective of a convex c, and a
+maximum of convex functions is convex. So every stationary point is a minimum.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def best_mixture(epsilon: float) -> Mixture:
     """Return the mixture of a PM and three outputs that has the least worst-case variance on [0, 1].
 
     The best a is at an end of [0, E/(E+2)]: 0, which is Duchi's mechanism, below epsilon = 2.03, and E/(E+2)
-    above. (Found by search over a; a test repeats it.) At a = 0 the variance is a parabola in t that opens up
-    or down depending on the share, and it is linear in the share on either side. So the best is Duchi's
-    mechanism alone, or the share 1/(1 + kappa) that makes the variance constant, kappa = (s+1)/G.
+    above. (This was found by a search over a, which a test repeats.) At a = 0 the variance is a parabola in t
+    that opens up or down depending on the share, and it is linear in the share on either side. So the best is
+    Duchi's mechanism alone, or the share 1/(1 + kappa) that makes the variance constant, kappa = (s+1)/G.
     """
     epsilon = check_epsilon(epsilon)
     flat, capped = _with_duchi(epsilon), mixture_at(epsilon, 1 / (1 + 2 * math.exp(-epsilon)))
@@ -60,8 +60,8 @@ def best_published_variance(epsilon: float) -> float:
 def mixture_at(epsilon: float, a: float) -> Mixture:
     """Return the best mixture for this a > 0.
 
-    The worst t is unique there, so the worst case is smooth in the share and s. Its derivatives are those of
-    the variance at the worst t. They are increasing, and both roots are bracketed.
+    If a > 0, the worst t is unique, so the worst case is smooth in the share and s. Its derivatives are those
+    of the variance at the worst t. Both derivatives are increasing, and their roots are bracketed.
     """
     from scipy.optimize import brentq
 

@@ -1,3 +1,3 @@
-"""Noise for several attributes together: shells of boxes and other bodies, independent noise, grids."""
+"""Noise for several attributes together: in shells of boxes or other bodies, independent, or on grids."""
 
 __all__: list[str] = []

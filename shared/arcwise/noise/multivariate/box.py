@@ -1,7 +1,7 @@
 """Noise for several attributes together, for experiments: joint densities that fall in shells of a body.
 
 Soria-Comas and Domingo-Ferrer, "Optimal data-independent noise for differential privacy" (Information
-Sciences 2013): section 6 for boxes and their components, Theorem 13 for other convex bodies.
+Sciences 2013): section 6 is about boxes and their components, Theorem 13 about other convex bodies.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from arcwise.noise.base import Size
     from arcwise.typing import BoolArray, FloatArray, IntArray
 
-_TRIES = 2**20  # after this many candidates outside the body, the box around it is called too large
+_TRIES = 2**20  # after this many candidates outside the body, the box around the body is refused as too large
 _BATCH = 2**14
 
 
@@ -70,9 +70,9 @@ class BoxComponent(EndlessNoise):
 
     Notes
     -----
-    It is a mixture of uniform densities on ``[-(z + i s), z + i s]`` with the weights of the boxes. For two
-    attributes the density is the paper's ``2 M e^(-i epsilon) (z_2 + s_2 i + s_2 / (e^epsilon - 1))``, where
-    i is the first shell that reaches x.
+    The component is a mixture of uniform densities on ``[-(z + i s), z + i s]`` with the weights of the
+    boxes. For two attributes the density is the paper's
+    ``2 M e^(-i epsilon) (z_2 + s_2 i + s_2 / (e^epsilon - 1))``, where i is the first shell that reaches x.
     """
 
     epsilon: float
@@ -134,7 +134,8 @@ class BoxComponent(EndlessNoise):
         def beyond(shell: FloatArray) -> FloatArray:
             return self._beyond(shell, np.zeros(s.shape))
 
-        # The first shell with at most `wanted` beyond it. The density is constant in a shell.
+        # The first shell with a probability of at most `wanted` beyond it. The density is constant in a
+        # shell.
         shell = least_whole(lambda shell: beyond(shell) <= wanted, np.zeros(s.shape), least=0.0)
         edge = core + shell * width
         density = 2.0 * self._density(shell)
@@ -146,7 +147,8 @@ class BoxComponent(EndlessNoise):
         s, _ = self._own
         offsets = [c / w for c, w in zip(self.core, self.sensitivities, strict=True)]
         v = offsets.pop(self.index)
-        # As in `Staircase`, the unit to the power of the terms, power + 1, is s to the given power.
+        # As in `Staircase`: the terms have the power + 1, and the unit is chosen such that its power + 1 is
+        # s^power.
         total = offset_sum(self.epsilon, power + 1.0, v, offsets, s ** (power / (power + 1.0)))
         return math.prod(self.sensitivities) / ((power + 1.0) * self._whole) * total
 
@@ -164,7 +166,7 @@ class ConfidenceBox(NamedTuple):
     half_widths
         In the units of the attributes.
     volume
-        In the product of these units.
+        The volume of the box, in the product of these units.
     """
 
     half_widths: tuple[float, ...]
@@ -173,11 +175,13 @@ class ConfidenceBox(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoxStaircase:
-    """The density ``M e^(-i epsilon)`` on shell i, the box of half widths ``z_j + i s_j`` minus the last box.
+    """Noise with the density ``M e^(-i epsilon)`` on shell i, the part of box i outside box i - 1.
 
-    It protects d attributes that change together: attribute j by at most s_j, in every combination. It is
-    epsilon-DP for all of them together. Independent Laplace noise of the L1 sensitivity ``s_1 + ... + s_d``
-    protects much more than required.
+    Box i has the half widths ``z_j + i s_j``.
+
+    The noise protects d attributes that change together: attribute j changes by at most s_j, in every
+    combination. It is epsilon-DP for all attributes together. Independent Laplace noise for the L1
+    sensitivity ``s_1 + ... + s_d`` protects against more changes than required.
 
     Parameters
     ----------
@@ -200,9 +204,9 @@ class BoxStaircase:
     probability of every box. With one attribute it is `Staircase`.
 
     The paper's Theorem 13 subtracts from shell i + 1 only the shells before i; shell i itself must be
-    subtracted as well, as in the text before the theorem. Its Table 4 labels the second column beta, but
-    prints the half width ``z_1 + beta s_1`` of the first side, and 6.99 for 6.69; its sizes come from rounded
-    half widths.
+    subtracted as well, as in the text before the theorem. Table 4 of the paper labels the second column beta,
+    but prints the half width ``z_1 + beta s_1`` of the first side. It also prints 6.99 for 6.69, and its
+    sizes come from rounded half widths.
 
     Examples
     --------
@@ -232,7 +236,7 @@ class BoxStaircase:
     def optimal(cls, epsilon: float, sensitivities: tuple[float, ...], *, power: float = 2.0) -> BoxStaircase:
         """Return the proportional member with the least ``E|X_j|^power``, for all components together.
 
-        With ``L_q(gamma) = sum_i b^i (i + gamma)^q`` that moment is
+        With ``L_q(gamma) = sum_i b^i (i + gamma)^q`` the moment is
         ``s_j^power / (power + 1) * L_(d+power)(gamma) / L_d(gamma)``.
         """
         from scipy import optimize
@@ -263,7 +267,7 @@ class BoxStaircase:
         return 1.0 / (-math.expm1(-self.epsilon) * whole)
 
     def shell(self, x: ArrayLike) -> IntArray:
-        """Return the index of the shell of points x, shape (..., d): 0 for the core."""
+        """Return the index of the shell of each point x, shape (..., d); the core has the index 0."""
         array = checked_points(x, self.dimension)
         scaled = (np.abs(array) - np.array(self.core)) / np.array(self.sensitivities)
         shells: FloatArray = np.maximum(np.floor(scaled) + 1.0, 0.0).max(axis=-1)
@@ -299,7 +303,9 @@ class BoxStaircase:
         return self.epsilon * (index - 1.0 / math.expm1(self.epsilon)) - math.log(self.peak)
 
     def box_probability(self, half_widths: ArrayLike) -> float:
-        """Return the probability of ``|X_j| <= half_widths[j]`` for all j; shape (d,), non-negative.
+        """Return the probability of ``|X_j| <= half_widths[j]`` for all j together.
+
+        `half_widths` has the shape (d,) and is non-negative.
 
         The work grows with the number of shells that intersect the box.
         """
@@ -318,8 +324,9 @@ class BoxStaircase:
     def confidence_box(self, level: float) -> ConfidenceBox:
         """Return the box of half widths ``z + beta s`` with this probability.
 
-        It contains each shell before any part of the next, so no region with this probability has less
-        volume. If the core alone has more than `level`, it is the core shrunk towards 0.
+        The box contains each shell whole before it contains any part of the next shell, so no region with
+        this probability has less volume. If the core alone has a larger probability than `level`, the box is
+        the core shrunk towards 0.
         """
         from scipy import optimize
 
@@ -344,8 +351,8 @@ class BoxStaircase:
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``, or one point without a size.
 
-        Do not use them for privacy, because floats leak (Mironov 2012), see `Noise.rvs`. To release vectors,
-        draw from a `BoxGridNoise`, which is this noise on a grid.
+        Do not use them for privacy, because the last bits of floats leak information (Mironov 2012), see
+        `Noise.rvs`. To release vectors, draw from a `BoxGridNoise`, which is this noise on a grid.
 
         A sample is a uniform point of a box with a random index (`box_index`).
         """
@@ -360,7 +367,7 @@ class BoxStaircase:
         return x.reshape(*shape, self.dimension)
 
     def _outside(self, beta: float) -> float:
-        """Return the probability outside the box of half widths ``z + beta s``, precise if it is small."""
+        """Return the probability outside the box of half widths ``z + beta s``, with no loss of digits."""
         nearest = math.floor(beta) + 1
         half_widths = [z + beta * s for z, s in zip(self.core, self.sensitivities, strict=True)]
         excess = excess_box_sum(self.epsilon, half_widths, self.sensitivities, nearest - beta)
@@ -374,28 +381,30 @@ def _box(half_widths: list[float]) -> ConfidenceBox:
 
 @dataclass(frozen=True, slots=True)
 class BodyStaircase:
-    """The density ``M e^(-i epsilon)`` on shell i of a convex body K: ``(gamma + i) K`` minus the last.
+    """Noise with the density ``M e^(-i epsilon)`` on shell i of a convex body K.
 
-    It protects attributes with changes in K, which is S_f in the paper: an ellipsoid, the L1 ball, or any
-    other body with a membership test. For boxes use `BoxStaircase`.
+    Shell i is ``(gamma + i) K`` without ``(gamma + i - 1) K``.
 
-    It is for experiments, not for privacy. Samples are floats (see `Noise`), and a membership test in floats
+    The noise protects attributes that change together by a vector in K, which the paper calls S_f. K is an
+    ellipsoid, the L1 ball, or any other body with a membership test. For boxes use `BoxStaircase`.
+
+    Use it for experiments, not for privacy. Samples are floats (see `Noise`), and a membership test in floats
     places the edges of shells only up to rounding. To release numbers, use `BoxGridNoise` with a box around
-    K, or `BodyGridNoise` with faces or balls around it; both are exact.
+    K, or `BodyGridNoise` with faces or balls around K. Both are exact.
 
     Parameters
     ----------
     epsilon
         More than 0, at most 50, for all attributes together.
     half_widths
-        d positive numbers: a box around K. A closer box makes sampling faster.
+        d positive numbers: the half widths of a box around K. A tighter box makes sampling faster.
     contains
-        The membership test: takes points of shape (n, d), returns n truth values. K must be convex, closed,
-        bounded and symmetric about 0, which is not checked.
+        The membership test: it takes points of shape (n, d) and returns n truth values. K must be convex,
+        closed, bounded and symmetric about 0, which is not checked.
     gamma
         From 0 to 1: the core is ``gamma K``.
     volume
-        The volume of K, for the density; 0 if unknown (`estimate_volume`).
+        The volume of K, which the density needs; 0 if it is unknown (see `estimate_volume`).
 
     Raises
     ------
@@ -405,10 +414,10 @@ class BodyStaircase:
     Notes
     -----
     Theorem 13 starts from a set S_0 in S_f and repeatedly adds the points that one more change reaches. With
-    S_0 = gamma K this is ``(gamma + i) K``, since K is convex. It is epsilon-DP for every convex symmetric K.
-    It is optimal if K contains, with x, all points between 0 and x in each component. A noise vector is
-    ``(gamma + i) U`` with U uniform in K and an index i with probability in proportion to
-    ``b^i (gamma + i)^d``. So the best gamma is that of the box.
+    S_0 = gamma K, the set after i steps is ``(gamma + i) K``, since K is convex. The noise is epsilon-DP for
+    every convex symmetric K. It is optimal if K contains, with each x, all points that are between 0 and x in
+    each component. A noise vector is ``(gamma + i) U`` with U uniform in K and an index i with probability in
+    proportion to ``b^i (gamma + i)^d``. So the best gamma is the same as for the box.
 
     Examples
     --------
@@ -453,7 +462,7 @@ class BodyStaircase:
         return len(self.half_widths)
 
     def shell(self, x: ArrayLike) -> IntArray:
-        """Return the index of the shell of points x, shape (..., d): 0 for the core."""
+        """Return the index of the shell of each point x, shape (..., d); the core has the index 0."""
         array = checked_points(x, self.dimension)
         points = array.reshape(-1, self.dimension)
 
@@ -500,7 +509,8 @@ class BodyStaircase:
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
         """Return joint samples for experiments, of shape ``size + (d,)``, or one point without a size.
 
-        A sample is an index and a uniform point of the body, by rejection from the box around it.
+        A sample comes from an index and a uniform point of the body, drawn by rejection from the box around
+        it.
 
         Raises
         ------
@@ -531,11 +541,11 @@ class BodyStaircase:
         )
 
     def _reached(self, points: FloatArray, index: FloatArray) -> BoolArray:
-        """Return which points are in the body times ``gamma + index``."""
+        """Return for each point whether it is in the body times ``gamma + index``."""
         scale = (self.gamma + index)[:, None]
         with np.errstate(divide="ignore", invalid="ignore"):
             scaled = points / scale
-        # With gamma 0 the core is a point.
+        # With gamma 0 the core is a single point.
         finite = np.asarray(np.isfinite(scaled).all(axis=1))
         inside = self._inside(np.where(finite[:, None], scaled, 0.0))
         return np.asarray((points == 0.0).all(axis=1) | (finite & inside))

@@ -1,4 +1,4 @@
-"""Noise for privacy for attributes with joint limits of change: boxes cut by faces and balls, pure."""
+"""Pure epsilon-DP noise for attributes with joint limits of change: boxes cut by faces and balls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BATCH = 2**14
 
 
 class Face(NamedTuple):
-    """Changes, in grid steps, with a scalar product with `normal` from -bound to bound.
+    """The changes, in grid steps, for which the scalar product with `normal` is from -bound to bound.
 
     Attributes
     ----------
@@ -44,12 +44,12 @@ class Face(NamedTuple):
 
 
 class Ball(NamedTuple):
-    """Changes x, in grid steps, with a sum of ``weights[j] x[j]**2`` of at most the squared bound.
+    """The changes x, in grid steps, for which the sum of ``weights[j] x[j]**2`` is at most the squared bound.
 
     Attributes
     ----------
     weights
-        d non-negative integers: 1 for a ball, others for an ellipsoid.
+        d non-negative integers: all 1 for a ball, other numbers for an ellipsoid.
     bound
         A positive integer.
     core
@@ -63,13 +63,14 @@ class Ball(NamedTuple):
 
 @dataclass(frozen=True)
 class BodyGridNoise(VectorGridNoise):
-    """Vectors of integers for changes in a convex body: the box of a `BoxGridNoise` cut by faces and balls.
+    """Vectors of integer noise for changes in a convex body: a box that faces and balls cut.
 
-    The possible joint change of d counts is often less than that of each count separately. If one person
-    moves between two bins of a histogram, one count falls as another rises. Shell k contains the points
-    outside of shell k - 1 with ``|x_j| <= core[j] + k sensitivities[j]`` that are in each face and each ball
-    for the bound ``core + k bound``. A change within the body moves a point by at most one shell. So the
-    probabilities of a box's shells also serve these shells, with the same privacy: pure epsilon-DP, exactly.
+    The possible joint change of d counts is often smaller than the changes of the separate counts allow. If
+    one person moves between two bins of a histogram, one count falls as another rises. Body k contains the
+    points with ``|x_j| <= core[j] + k sensitivities[j]`` that are in each face and each ball for the bound
+    ``core + k bound``. Shell k is body k without body k - 1. A change within the body moves a point by at
+    most one shell. So the probabilities of the shells of a box can also be used for these shells. They give
+    the same privacy: pure epsilon-DP, exactly.
 
     Parameters
     ----------
@@ -87,17 +88,18 @@ class BodyGridNoise(VectorGridNoise):
 
     Notes
     -----
-    A candidate is a box of index i and a uniform point of it, as in `BoxGridNoise`. It is accepted if it is
-    in the body for i. Therefore, up to one factor, each accepted point of shell k has the height
-    ``sum over i >= k of P(i) / N_i``, as a point of the box's shell k has. The number of candidates reveals
-    nothing about the accepted one. Its mean is the volume of the box over that of the body, which limits this
-    to few attributes: 3 for a ball of 4 attributes, 63 of 8, and d! for the L1 ball of d.
+    A candidate is an index i and a uniform point of box i, as in `BoxGridNoise`. It is accepted if the point
+    is in the body for i. Therefore, up to one factor, each accepted point of shell k has the height
+    ``sum over i >= k of P(i) / N_i``, like a point of the box's shell k. The number of candidates reveals
+    nothing about the accepted one. Its mean is the volume of the box divided by the volume of the body, so
+    this noise is only for few attributes. The mean is 3 for a ball of 4 attributes, 63 for a ball of 8
+    attributes, and d! for the L1 ball of d attributes.
 
-    Absolute scalar products and the square roots of such sums are norms, so a change within the bound changes
-    them by at most the bound.
+    The absolute scalar product and the square root of the weighted sum of squares are norms. So adding a
+    vector within the bound changes them by at most the bound.
 
-    Real values that are brought to a grid change by less than one additional step in each attribute. A face
-    then needs the bound ``ceil(bound + sum_j |normal_j|) - 1`` in steps, and a ball
+    When real values are brought to a grid, their change grows by less than one step in each attribute. So a
+    face needs the bound ``ceil(bound + sum_j |normal_j|) - 1`` in steps. A ball needs the bound
     ``ceil(bound + sqrt(sum_j weights_j))``. Integers need no larger bound.
 
     Examples
@@ -141,7 +143,7 @@ class BodyGridNoise(VectorGridNoise):
         power: float = 2.0,
         steps: Sequence[float] = (),
     ) -> BodyGridNoise:
-        """Return the member with the core closest to the body times the optimal gamma.
+        """Return the noise with the core closest to the body times the optimal gamma.
 
         Gamma depends only on the number of attributes, epsilon and the power, see `BoxStaircase.optimal`.
 
@@ -170,14 +172,14 @@ class BodyGridNoise(VectorGridNoise):
 
     @property
     def steps(self) -> tuple[float, ...]:  # type: ignore[override]  # read-only, as all fields are
-        """The distance between two grid points, in the unit of each attribute; it is that of the box."""
+        """The distance between two grid points, in the unit of each attribute; the same as for the box."""
         return self.box.steps
 
     def certificate(self, epsilon: float | None = None) -> Certificate:
         """Return the proved guarantee of the integers: pure epsilon-DP for changes within the body.
 
-        It is the certificate of the box, because the shells have the heights of the box's shells, see the
-        notes.
+        This is the certificate of the box, because each shell has the height of the corresponding shell of
+        the box (see the notes).
 
         Parameters
         ----------
@@ -187,7 +189,7 @@ class BodyGridNoise(VectorGridNoise):
         Raises
         ------
         CertificateError
-            When the integers exceed it.
+            When the integers exceed this epsilon.
         """
         return self.box.certificate(epsilon)
 
@@ -197,7 +199,7 @@ class BodyGridNoise(VectorGridNoise):
         Raises
         ------
         ParameterError
-            When they are not such points, or so far away that the sums of a face or a ball exceed 64 bits.
+            When k are not such points, or are so far from 0 that the sums of a face or a ball exceed 64 bits.
         """
         points = checked_grid_points(k, self.dimension)
         farthest = [int(most) for most in np.abs(points).reshape(-1, self.dimension).max(axis=0, initial=0)]
@@ -215,7 +217,7 @@ class BodyGridNoise(VectorGridNoise):
         out = np.empty((count, self.dimension), np.int64)
         done, tried, accepted = 0, 0, 0
         while done < count:
-            # The number of candidates still needed, estimated from the share accepted until now.
+            # The number of candidates still needed, estimated from the share accepted so far.
             wanted = math.ceil((count - done) * 1.1 * (tried + 2) / (accepted + 1))
             candidates = np.empty((min(max(wanted, 16), _BATCH), self.dimension), np.int64)
             kept = candidates[self._within(candidates, randomness)]
@@ -230,7 +232,7 @@ class BodyGridNoise(VectorGridNoise):
         return (*self.faces, *self.balls)
 
     def _within(self, candidates: IntArray, randomness: Randomness) -> BoolArray:
-        """Fill the rows with candidates, and return which ones are accepted."""
+        """Fill the rows with candidates, and return for each row whether its candidate is accepted."""
         index, tail = self.box.fill(candidates, randomness)
         within = np.ones(len(candidates), dtype=bool)
         for body in self._bodies:
@@ -248,7 +250,7 @@ def _fits(body: Face | Ball, farthest: Sequence[int]) -> bool:
 
 
 def _norm(points: IntArray, body: Face | Ball) -> IntArray:
-    """Return the least integer bound of each point, for points of shape (..., d)."""
+    """Return for each point the least integer bound that contains it, for points of shape (..., d)."""
     if isinstance(body, Face):
         return np.asarray(np.abs(points @ np.array(body.normal, dtype=np.int64)))
     squares = np.asarray(points**2 @ np.array(body.weights, dtype=np.int64))
@@ -260,7 +262,7 @@ def _norm(points: IntArray, body: Face | Ball) -> IntArray:
 
 
 def _is_within(point: Sequence[int], body: Face | Ball, index: int) -> bool:
-    """Return whether a point of any size is in the body for the box of this index."""
+    """Return whether a point, with integers of any size, is in the body for the box of this index."""
     bound = body.core + index * body.bound
     if isinstance(body, Face):
         return abs(sum(a * x for a, x in zip(body.normal, point, strict=True))) <= bound

@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _ATTRIBUTES_MAX = 64
-"""The fixed-point numbers that place the weights are long enough up to this number."""
+"""The most attributes for which the fixed-point numbers that place the weights are long enough."""
 
 SENSITIVITY_MAX = 2**32
-"""In grid steps. A box then has sides of less than 2**50 points, which floats hold exactly."""
+"""The largest sensitivity in grid steps. Boxes then have fewer than 2**50 points a side: exact as floats."""
 
 _RESOLUTION = 64
-"""Grid steps per sensitivity by default; rounding then adds 1 / 49,152 of its square."""
+"""The default grid steps per sensitivity. Rounding then adds a variance of 1 / 49,152 of its square."""
 
 _CHUNK = 2**16  # numbers per block, so that a sampler's intermediate arrays stay in the cache
 _MASK = 2**128 - 1
@@ -53,15 +53,15 @@ _HALF = np.uint64(32)
 
 @dataclass(frozen=True)
 class BoxGridNoise(VectorGridNoise):
-    """Vectors of integers; a vector in shell k is e^-epsilon times as likely as one in shell k - 1.
+    """Vectors of integer noise; a vector in shell k is e^-epsilon times as likely as a vector in shell k - 1.
 
-    Shell k is the box of the half widths ``core[j] + k sensitivities[j]`` minus the last box. This protects d
-    attributes that change together: attribute j by at most ``sensitivities[j]`` grid steps, in every
-    combination. It is `BoxStaircase` on a grid, drawn jointly. All shells are possible, so it is *pure*
-    epsilon-DP, exactly: unlike a `GridNoise`, it cuts off no tail and has no delta.
+    Box k has the half widths ``core[j] + k sensitivities[j]``, and shell k is box k without box k - 1. The
+    noise protects d attributes that change together: attribute j changes by at most ``sensitivities[j]`` grid
+    steps, in every combination. It is `BoxStaircase` on a grid, drawn jointly. All shells are possible, so
+    the noise is *pure* epsilon-DP, exactly. Unlike a `GridNoise`, it cuts off no tail and has no delta.
 
-    Bring a value to the grid (`to_grid`), add the result of `draw`, and multiply by `steps`; `release` does
-    all three.
+    To release a value, bring it to the grid (`to_grid`), add the result of `draw`, and multiply by `steps`.
+    `release` does all three.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ class BoxGridNoise(VectorGridNoise):
     Notes
     -----
     Two draws of 128 bits pick the index i of a box. One more draw for each attribute picks a uniform integer
-    of its side, by rejection because a multiple of the side may not fit into 128 bits. So a vector takes
-    d + 2 draws, and further ones with a probability below 2**-70 (the tail, and rejections).
+    of its side, by rejection because a multiple of the side may not fit into 128 bits. So a vector takes d +
+    2 draws, and more draws with a probability below 2**-70 (in the tail, and after rejections).
 
-    An integer beyond 64 bits (from a box with an index of more than 2**30) is returned modulo 2**64, like
-    numpy's sums. The sum with a value is then the true one modulo 2**64. It is a function of the true sum,
-    and so it is equally private.
+    An integer that does not fit into 64 bits is returned modulo 2**64, like numpy's sums. (Its box has an
+    index of more than 2**30.) The sum with a value is then the true sum modulo 2**64. It is a function of the
+    true sum, and so it is equally private.
 
     Examples
     --------
@@ -128,11 +128,12 @@ class BoxGridNoise(VectorGridNoise):
         power: float = 2.0,
         steps: Sequence[float] = (),
     ) -> BoxGridNoise:
-        """Return the member with the least ``E|X_j|^power``, on the grid, of those with a core like the box.
+        """Return the noise with the least ``E|X_j|^power`` on the grid, among cores shaped like the box.
 
-        A box of half width c has 2 c + 1 points a side, and a side of length 2 c + 1 has as many steps. So
-        the variance is that of the continuous noise with the core ``c + 1/2``, minus 1/12. Cores near that of
-        `BoxStaircase.optimal` are compared; up to a sensitivity of 16 all are.
+        A box of half width c has 2 c + 1 points on each side, as many as there are steps in a side of length
+        2 c + 1. So the variance is that of the continuous noise with the core ``c + 1/2``, minus 1/12. Up to
+        a sensitivity of 16 all cores are compared; above 16, only the cores near that of
+        `BoxStaircase.optimal`.
 
         Parameters
         ----------
@@ -160,16 +161,17 @@ class BoxGridNoise(VectorGridNoise):
         steps: Sequence[float] = (),
         power: float = 2.0,
     ) -> BoxGridNoise:
-        """Return the optimal member for real attributes that change by at most `sensitivities`.
+        """Return the optimal noise for real attributes that change by at most `sensitivities`.
 
         Parameters
         ----------
         epsilon
             For all attributes together.
         sensitivities
-            d positive numbers, each in the unit of its attribute. On the grid they are rounded up, in
-            rational arithmetic, to ``ceil(sensitivity / step)`` steps, the largest change of `to_grid` for
-            such a change of the value. Here 0.3 and 0.1 mean the floats of these names.
+            d positive numbers, each in the unit of its attribute. On the grid, each is rounded up to
+            ``ceil(sensitivity / step)`` steps, which is the largest change of `to_grid` for such a change of
+            the value. Rounding is done in rational arithmetic with the exact values of the floats, also for
+            0.3 or 0.1.
         steps
             d positive numbers. The default is 1/64 of each sensitivity.
         power
@@ -193,9 +195,9 @@ class BoxGridNoise(VectorGridNoise):
         """Return the proved guarantee for vectors that change by at most `sensitivities` grid steps.
 
         It is pure epsilon-DP: delta is 0. Each point of shell k has a rational probability, and a change of a
-        vector within its sensitivities moves a point by at most one shell. `ratio` bounds the change of
-        probability from above, by less than 2**-200. All is computed in integers, for every shell: beyond the
-        weights all ratios are the same.
+        vector within its sensitivities moves a point by at most one shell. `ratio` is an upper bound of the
+        change of probability, too large by less than 2**-200. It is computed in integers and holds for every
+        shell: all ratios beyond the weights are the same.
 
         Parameters
         ----------
@@ -225,9 +227,10 @@ class BoxGridNoise(VectorGridNoise):
         return np.asarray(heights[np.minimum(shells, last)] * falls)
 
     def probability(self, k: Sequence[int]) -> Fraction:
-        """Return the probability of one grid point, exactly; for experiments with few shells.
+        """Return the exact probability of one grid point; use it for experiments with few shells.
 
-        It is a sum over all shells from the point's shell on, of fractions with different denominators.
+        The probability is a sum of fractions with different denominators, over all shells from the point's
+        shell on.
         """
         point = checked_integers("k", k, -(2**53), 2**53)
         return self._law.height(int(self.shell(point)))
@@ -244,8 +247,8 @@ class BoxGridNoise(VectorGridNoise):
     def half_widths(self, level: float) -> FloatArray:
         """Return the least x_j with ``P(|X_j| <= x_j) >= level`` in the units of the attributes, shape (d,).
 
-        So a value *on the grid* is within x_j of the released one with this probability, for each attribute
-        separately. For a rounded value it is within half a step more.
+        So a value *on the grid* is within x_j of the released value with this probability, for each attribute
+        separately. If the value was rounded to the grid, the distance is at most half a step more.
         """
         level = checked_real("level", level, above=0, below=1)
         chances, h = self._boxes
@@ -274,7 +277,7 @@ class BoxGridNoise(VectorGridNoise):
     def draw_many(self, count: int, *, randomness: Randomness = SYSTEM) -> IntArray:
         """Return `count` vectors of noise in grid steps, shape (count, d), to be added to integers.
 
-        The draws are the same, in the same order, as of `count` calls of `draw`, unless one of them needs
+        The draws are the same, in the same order, as those of `count` calls of `draw`, unless a vector needs
         further draws.
         """
         count = checked_integer("count", count, 0)
@@ -299,8 +302,8 @@ class BoxGridNoise(VectorGridNoise):
         Returns
         -------
         tuple
-            The index of each row's box. Also, for rows of the tail, by row, the index and the vector as
-            integers of any size.
+            The index of each row's box; and, for each row in the tail, its index and its vector as integers
+            of any size.
         """
         count, d = out.shape
         words = np.frombuffer(randomness.draws(count * (INDEX_DRAWS + d)), "<u8").astype(np.uint64)
@@ -308,7 +311,7 @@ class BoxGridNoise(VectorGridNoise):
         first = words[:, 0, 1]
         r, u = words[:, INDEX_DRAWS:, 0], words[:, INDEX_DRAWS:, 1]
         index = np.searchsorted(self._first_words, first, side="right")
-        # The first 64 bits decide, unless they equal those of the end of an interval.
+        # The first 64 bits decide, unless they equal the first 64 bits of the end of an interval.
         tail = dict[int, tuple[int, list[int]]]()
         for row in np.flatnonzero((index > 0) & (self._first_words[index - 1] == first)).tolist():
             (low_1, high_1), (low_2, high_2) = words[row, :INDEX_DRAWS].tolist()
@@ -320,8 +323,8 @@ class BoxGridNoise(VectorGridNoise):
         h = np.array(self.core) + index[:, None] * np.array(self.sensitivities)
         n = (2 * h + 1).astype(np.uint64)
         high, low = _product(u, n)
-        # The second 64 bits of a draw add less than n to the low half. They matter only if that carries, or
-        # if the draw may have to be rejected.
+        # The second 64 bits of a draw add less than n to the low half. They matter only if this sum carries,
+        # or if the draw may have to be rejected.
         open_rows, open_columns = np.nonzero(low - np.uint64(1) >= ~n)
         for row, j in zip(open_rows.tolist(), open_columns.tolist(), strict=True):
             draw = int(u[row, j]) << 64 | int(r[row, j])
@@ -355,7 +358,8 @@ def _checked_sensitivities(values: Any) -> tuple[int, ...]:
 
 def _cost(epsilon: float, sensitivities: tuple[int, ...], core: tuple[int, ...], power: float) -> float:
     """Return ``E|X_j|^power`` of the widest attribute j, in units of its sensitivity, as a float."""
-    # Beyond this index the rest, b^i times a polynomial of this degree, is below the precision of a float.
+    # The terms are b^i times a polynomial of this degree. Beyond this index they are below a float's
+    # precision.
     degree = len(core) + power
     i = np.arange(math.ceil((50.0 + 3.0 * degree) / epsilon) + 2, dtype=np.float64)
     sides = [2.0 * (c + i * s) + 1.0 for c, s in zip(core, sensitivities, strict=True)]
@@ -379,8 +383,9 @@ def wrapped(k: int) -> int:
 def _uniform(n: int, draw: int, randomness: Randomness) -> int:
     """Return a uniform integer from 0 to n - 1, exactly: the draw times n, without its last 128 bits.
 
-    Each integer comes from the same number of draws, once those that leave a remainder below ``2**128 mod n``
-    are rejected (Lemire 2019, "Fast random integer generation in an interval"): less than n in 2**128.
+    Draws that leave a remainder below ``2**128 mod n`` are rejected: less than n in 2**128 draws. After that,
+    each integer comes from the same number of draws (Lemire 2019, "Fast random integer generation in an
+    interval").
     """
     product = draw * n
     while product & _MASK < n and product & _MASK < 2**128 % n:

@@ -1,4 +1,4 @@
-"""Independent noise on several attributes: Laplace noise for comparison, staircases, and these on a grid."""
+"""Independent noise on several attributes: Laplace (for comparison), staircases, staircases on a grid."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 class ConfidenceDiamond(NamedTuple):
-    """The set of all x with absolute values of the components that add up to at most the radius.
+    """The set of all x for which the absolute values of the components add up to at most the radius.
 
     Attributes
     ----------
     radius
         In the unit of all attributes.
     volume
-        In this unit to the power of d.
+        The volume of the set, in this unit to the power of d.
     """
 
     radius: float
@@ -76,7 +76,7 @@ class IndependentLaplace:
         return len(self.sensitivities)
 
     def component(self, index: int) -> Laplace:
-        """Return the distribution of one component; it is the same for all."""
+        """Return the distribution of one component; it is the same for all components."""
         checked_integer("index", index, 0, self.dimension - 1)
         return Laplace(self.epsilon, math.fsum(self.sensitivities))
 
@@ -123,8 +123,8 @@ class IndependentStaircase:
 
     Notes
     -----
-    With the same epsilon `BoxStaircase` has less variance for two or more attributes, because it uses that
-    they are released together. Use independent noise for attributes that are released one after the other.
+    With the same epsilon, `BoxStaircase` has less variance for two or more attributes, because it makes use
+    of their joint release. Use independent noise for attributes that are released one after the other.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class IndependentStaircase:
         shares: Sequence[float] = (),
         power: float = 2.0,
     ) -> IndependentStaircase:
-        """Return the member with the least ``E|X_j|^power`` of each component at its share of epsilon.
+        """Return the noise with the least ``E|X_j|^power`` in each component, at its share of epsilon.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class IndependentStaircase:
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of all components together: the sum of theirs."""
+        """The epsilon of all components together, which is the sum of their epsilons."""
         return math.fsum([each.epsilon for each in self.components])
 
     @property
@@ -197,7 +197,7 @@ class IndependentStaircase:
         return np.diag(self.var())
 
     def entropy(self) -> float:
-        """Return the differential entropy in nats: the sum of those of the components."""
+        """Return the differential entropy in nats: the sum of the entropies of the components."""
         return math.fsum([each.entropy() for each in self.components])
 
     def rvs(self, size: Size | None = None, *, generator: np.random.Generator) -> FloatArray:
@@ -211,16 +211,16 @@ class IndependentStaircase:
 
 @dataclass(frozen=True)
 class IndependentGridNoise(VectorGridNoise):
-    """Vectors of integers with independently drawn parts; the epsilons of the parts add up.
+    """Vectors of integer noise with independently drawn parts; the epsilons of the parts add up.
 
-    With parts of one attribute each it is `IndependentStaircase` on a grid, pure epsilon-DP. A part of
-    several attributes is for attributes that are released together, next to others that are released
+    If each part has one attribute, this is `IndependentStaircase` on a grid, pure epsilon-DP. A part with
+    several attributes is for attributes that are released together, while other attributes are released
     separately.
 
     Parameters
     ----------
     parts
-        Noise for the first attributes, for the following ones, and so on.
+        The noise for the first attributes, then the noise for the following attributes, and so on.
 
     Raises
     ------
@@ -252,7 +252,7 @@ class IndependentGridNoise(VectorGridNoise):
         power: float = 2.0,
         steps: Sequence[float] = (),
     ) -> IndependentGridNoise:
-        """Return one part for each attribute, at its share of epsilon.
+        """Return noise with one part for each attribute; each part has its share of epsilon.
 
         Parameters
         ----------
@@ -278,13 +278,13 @@ class IndependentGridNoise(VectorGridNoise):
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of all parts together: their sum, rounded up."""
+        """The epsilon of all parts together: the sum of their epsilons, rounded up."""
         parts = [part.epsilon for part in self.parts]
         total = math.fsum(parts)
         return total if _adds_up(parts, total) else math.nextafter(total, math.inf)
 
     def certificate(self, epsilon: float | None = None) -> Certificate:
-        """Return the proved guarantee of the integers: the product of the parts' ratios is at most e^epsilon.
+        """Return the proved guarantee of the integers: the ratios of the parts multiply to at most e^epsilon.
 
         Parameters
         ----------
@@ -294,7 +294,7 @@ class IndependentGridNoise(VectorGridNoise):
         Raises
         ------
         CertificateError
-            When the integers exceed it.
+            When the integers exceed this epsilon.
         """
         ratio = math.prod([part.certificate().ratio or Fraction(0) for part in self.parts], start=Fraction(1))
         return certify(ratio, self.epsilon if epsilon is None else checked_epsilon(epsilon))
@@ -324,5 +324,5 @@ def _divided(epsilon: float, shares: Sequence[float], dimension: int) -> list[fl
 
 
 def _adds_up(parts: Sequence[float], epsilon: float) -> bool:
-    """Return whether the epsilons of the parts add up to at most epsilon, read as in certificates."""
+    """Return whether the parts' epsilons, read as in certificates, add up to at most epsilon."""
     return sum(map(exact_epsilon, parts)) <= exact_epsilon(epsilon)

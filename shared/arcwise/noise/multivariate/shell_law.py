@@ -1,8 +1,9 @@
 """The exact probabilities of the infinitely many boxes from which a vector of integers is drawn.
 
-The indices below some I have integer weights in units of 2**-256. All others together have one more weight.
-Among them index i has a probability in proportion to ``b^i N_i``, with a rational b and N_i the number of
-points of box i. So every index is possible, every probability is rational, and nothing is cut off.
+Each index below some number I has an integer weight in units of 2**-256. All other indices, the tail, share
+one more weight. In the tail, index i has a probability in proportion to ``b^i N_i``, where b is rational and
+N_i is the number of points of box i. So every index is possible, every probability is rational, and nothing
+is cut off.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ if TYPE_CHECKING:
     from arcwise.randomness import Randomness
 
 INDEX_DRAWS = 2
-"""Draws of 128 bits for an index. With one draw, the weights at the end would have few digits. The ratios of
-heights, which all depend on later heights, would then have larger errors than there is room for."""
+"""The draws of 128 bits for an index. With one draw, the last weights would have few digits. Each height
+depends on later heights, so the ratios of heights would have larger errors than the bound allows."""
 
 INDEX_BITS = 128 * INDEX_DRAWS
 
 _INDICES_MAX = 2**16
-"""Most indices with a separate weight."""
+"""The most indices with a separate weight."""
 
 _TAIL_BITS = 80  # the indices without a separate weight have less than 2**-80 together
 _DECAY = 1 << 192  # the denominator of b
-_SPARE = 64  # additional bits beyond those of the weights, so that the rest for the tail is known
+_SPARE = 64  # additional bits beyond those of the weights, so that the weight of the tail is known
 _DIGITS = 256  # binary digits of powers of b: they place weights, and no bound depends on them
 
 
 def below(n: int, randomness: Randomness) -> int:
-    """Return a uniform integer from 0 to n - 1, exactly, with as many draws as n needs, until one fits."""
+    """Return an exactly uniform integer from 0 to n - 1; draws that give a larger number are repeated."""
     bits = (n - 1).bit_length()
     while True:
         value = 0
@@ -54,16 +55,17 @@ def below(n: int, randomness: Randomness) -> int:
 class ShellLaw:
     """The distribution of the index i of the box ``|x_j| <= core[j] + i slopes[j]`` for all j.
 
-    Shell k is the points in box k that are not in box k - 1. A uniform point of the box with this index is
-    each single point of shell k with the probability ``sum over i >= k of P(i) / N_i``: the height of the
-    shell. The heights of neighbouring shells differ by a factor of at most e^epsilon. `weights` are those of
-    the indices 0, 1, ..., I - 1, in units of 2**-256, and `tail` is the weight of all other indices together.
+    Shell k contains the points in box k that are not in box k - 1. Draw an index, and then a uniform point of
+    its box. Each single point of shell k then has the probability ``sum over i >= k of P(i) / N_i``, the
+    height of the shell. The heights of neighbouring shells differ by a factor of at most e^epsilon. `weights`
+    are the weights of the indices 0, 1, ..., I - 1, in units of 2**-256, and `tail` is the weight of all
+    other indices together.
 
-    The weights are those of the distribution with the decay b, which is 2**-60 above e^-epsilon, rounded
-    down. Then each is lowered where necessary, from the last to the first, to
-    ``w_k <= N_k (E - 1) height(k + 1)`` in integers, where E is the lower bound of e^epsilon. The rest goes
-    to the largest weight, for which the 2**-60 leave room. `ratio` does not depend on any of this: it uses
-    the final weights.
+    The weights are first those of the distribution with the decay b, rounded down; b is 2**-60 above
+    e^-epsilon. Then, from the last weight to the first, each is lowered where necessary to
+    ``w_k <= N_k (E - 1) height(k + 1)`` in integers, where E is the lower bound of e^epsilon. The remaining
+    weight goes to the largest weight; the 2**-60 leave room for it. `ratio` does not depend on any of this:
+    it uses the final weights.
     """
 
     def __init__(self, epsilon: float, slopes: Sequence[int], core: Sequence[int]) -> None:
@@ -99,12 +101,12 @@ class ShellLaw:
         return list(accumulate(self.weights))
 
     def sample(self, draw: int, randomness: Randomness) -> int:
-        """Return the index that a draw of 256 bits picks; only the tail, below 2**-80, takes more draws."""
+        """Return the index that a draw of 256 bits picks; only an index in the tail takes more draws."""
         index = bisect_right(self.ends, draw)
         return index if index < len(self.weights) else index + self._beyond(randomness)
 
     def height(self, shell: int) -> Fraction:
-        """Return the probability of each single point of this shell; it is exact, and a long sum."""
+        """Return the exact probability of each single point of this shell, which is a long sum."""
         last = len(self.weights)
         own = sum((Fraction(self.weights[k], self.points(k)) for k in range(shell, last)), Fraction(0))
         return (own + self._tail_height * self.decay ** max(0, shell - last)) / (1 << INDEX_BITS)
@@ -126,8 +128,8 @@ class ShellLaw:
     def ratio(self) -> Fraction:
         """The largest ratio of the heights of neighbouring shells, rounded up by less than 2**-200.
 
-        Shell k is ``1 + w_k / (N_k height(k + 1))`` times as high as the next shell, and 1/b times in the
-        tail.
+        The height of shell k is ``1 + w_k / (N_k height(k + 1))`` times that of the next shell. In the tail
+        it is 1/b times that of the next shell.
         """
         excess = Fraction(0)
         for k, weight in enumerate(self.weights):
@@ -137,7 +139,7 @@ class ShellLaw:
         return max(1 + excess, 1 / self.decay)
 
     def _rounded(self) -> tuple[list[int], int]:
-        """Return the weights of the distribution with the decay b, and of the tail, rounded down."""
+        """Return the weights and the tail's weight of the distribution with the decay b, rounded down."""
         series = self._series(0)
         shift = _DIGITS + math.ceil(series).bit_length()
         scale = (series.denominator << (INDEX_BITS + _SPARE + shift)) // series.numerator
@@ -158,7 +160,7 @@ class ShellLaw:
         return weights, left >> _SPARE
 
     def _parts(self, first: int) -> list[int]:
-        """Return, up to one factor, the terms of `_series` by k, as integers."""
+        """Return the terms of `_series` by k as integers, all multiplied by the same factor."""
         b, rest, dimension = self._decay, _DECAY - self._decay, len(self._slopes)
         sides = [2 * h + 1 for h in self.half_widths(first)]
         coefficients = binomial_coefficients(sides, [2 * s for s in self._slopes])
@@ -179,7 +181,7 @@ class ShellLaw:
 
     @cached_property
     def _bits(self) -> int:
-        """The binary places of a height in units of 2**-256."""
+        """The number of binary places of a height in units of 2**-256."""
         return INDEX_BITS + self.points(len(self.weights)).bit_length()
 
     @property
@@ -189,7 +191,8 @@ class ShellLaw:
     def _beyond(self, randomness: Randomness) -> int:
         """Return the distance of an index of the tail from I.
 
-        By `_parts` it is a mixture over k of k plus k + 1 geometric numbers.
+        By `_parts` the distance has a mixture distribution over k: it is k plus the sum of k + 1 geometric
+        numbers.
         """
         ends = list(accumulate(self._parts(len(self.weights))))
         k = bisect_right(ends, below(ends[-1], randomness))

@@ -1,4 +1,4 @@
-"""The base class of noise for vectors on a grid: rounds values to the grid, draws, releases the sum."""
+"""The base class of noise for vectors on a grid: it rounds values to the grid, draws noise and adds it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 _FARTHEST = 2**50
-"""In steps; values beyond it are moved to it, which moves no two values apart."""
+"""The farthest grid point, in steps. Values beyond it are moved to it, which moves no two values apart."""
 
 
 class VectorGridNoise(ABC):
@@ -45,7 +45,7 @@ class VectorGridNoise(ABC):
 
     @abstractmethod
     def certificate(self, epsilon: float | None = None) -> Certificate:
-        """Return the proved guarantee of the integers: pure epsilon-DP for the grid changes it is made for.
+        """Return the proved guarantee of the integers: pure epsilon-DP for the changes that it is made for.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class VectorGridNoise(ABC):
         Raises
         ------
         CertificateError
-            When the integers exceed it.
+            When the integers exceed this epsilon.
         """
 
     @abstractmethod
@@ -70,8 +70,8 @@ class VectorGridNoise(ABC):
         """Return the grid points nearest to values of shape (..., d): ``floor(value / step + 1/2)``, exactly.
 
         Values that differ by at most t then differ by at most ``ceil(t / step)`` steps. Rounding halves to
-        even, or away from 0, would add a step: it takes -0.5 and 0.5 to points two steps apart. Results are
-        limited to 2**50 steps, and integer inputs to 2**53.
+        even numbers, or away from 0, would add a step: for example, values one step apart could move to
+        points two steps apart. Results are limited to 2**50 steps, and integer inputs to 2**53.
 
         Raises
         ------
@@ -86,8 +86,8 @@ class VectorGridNoise(ABC):
         array = checked_points(given, steps.size)
         if not np.isfinite(array).all():
             raise ParameterError("values must be finite, got infinity or NaN")
-        # A quotient of floats has a relative error of 2**-53, unless the step is a power of two. Near a half,
-        # where this matters, it is computed in rational arithmetic.
+        # A quotient of floats has a relative error of 2**-53, unless the step is a power of two. This matters
+        # near a half, so the quotient is computed there in rational arithmetic.
         with np.errstate(over="ignore"):
             exact = np.clip(array / steps, -_FARTHEST, _FARTHEST)
         whole = np.floor(exact)
@@ -102,7 +102,7 @@ class VectorGridNoise(ABC):
         return np.asarray(whole.astype(np.int64))
 
     def release(self, values: ArrayLike, *, randomness: Randomness = SYSTEM) -> FloatArray:
-        """Return values of shape (..., d) with noise, on the grid; every vector costs epsilon.
+        """Return values of shape (..., d), rounded to the grid, plus noise. Every vector costs epsilon.
 
         Raises
         ------
@@ -124,7 +124,7 @@ def checked_integers(name: str, values: Any, least: int, most: int) -> tuple[int
 def checked_positive(name: str, values: Any, default: Sequence[float]) -> tuple[float, ...]:
     """Return one positive number for each attribute as floats, or the default numbers if none are given.
 
-    Their number must be that of `default`.
+    There must be as many numbers as in `default`.
     """
     if not isinstance(values, Iterable) or isinstance(values, str):
         raise ParameterError(f"{name} must be a sequence of numbers, got {values!r}")
