@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BINS = (16, 256)
 """Numbers of ranges with equal counts over all inputs: 16 show broad differences, 256 a single place."""
 _REPEATED = 6
-"""Number of outputs over all inputs from which a value is a separate class."""
+"""A value that appears at least this often, over all inputs, is a separate class."""
 _NAMED = 3
 """Most values or ranges that a description names; it only counts the others."""
 

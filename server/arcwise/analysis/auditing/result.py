@@ -55,7 +55,7 @@ class Audit:
 
     @property
     def epsilon(self) -> float:
-        """The lower bound of epsilon, at least 0: smaller ones are ruled out at the confidence `level`."""
+        """The lower bound, at least 0: a smaller epsilon is ruled out at the confidence `level`."""
         return max(each.epsilon for each in self.findings)
 
     @property

@@ -60,8 +60,8 @@ def count_table(
         None or "duckdb": an embedded DuckDB; "spark"; a URL such as postgresql://USER@HOST/DATABASE, or any
         URL to which Ibis connects; an Ibis backend; a Spark session.
     memory_limit, threads
-        Limits of the embedded DuckDB, such as "1GB" and 2. None means four fifths of the memory, and all
-        cores. Data beyond the limit goes to the folder for temporary files.
+        The limits of the embedded DuckDB: memory, such as "1GB", and a number of threads. None means four
+        fifths of the memory, and all cores. Data beyond the limit goes to the folder for temporary files.
     now
         The time in Unix seconds: epochs that begin more than a day later are "epoch-ahead". None means the
         current time; `math.inf` accepts every epoch.

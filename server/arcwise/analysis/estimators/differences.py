@@ -54,7 +54,7 @@ _METHOD = "difference of the fitted distributions; bounds that hold for every pa
 _POINTS = 16  # places at which the distribution functions are compared
 
 _ALIKE = 8.0
-"""Approximate number of independent bounds equivalent to all of them; the weights are chosen for it."""
+"""Approximate number of independent bounds equivalent to all bounds; the weights are chosen for it."""
 
 
 def mean_difference(first: Survey, second: Survey, *, level: float = 0.95) -> Value:

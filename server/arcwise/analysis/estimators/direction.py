@@ -4,8 +4,8 @@ A device's randomness shrinks the moment of the codes' positions by the known fa
 known angle if the row is not symmetric. As complex numbers, ``Z = mean(e^(i code)) / rho_1`` estimates the
 population's moment. Rounding a value to one of the two nodes around it shrinks the moment a little more, by
 at most ``(pi/K)^2 / 2`` relatively; this is not corrected. (Nodes are d = 2 pi/K apart. A mixture of two of
-them with shares 1-t and t has the length ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``. At t = 1/2 this is cos(d/2) = 1
-- (pi/K)^2/2 + ....) The intervals of the resultant length and of the direction allow for it.
+them with shares 1-t and t has the length ``sqrt(1 - 4 t (1-t) sin(d/2)^2)``. At t = 1/2 this is
+``cos(d/2) = 1 - (pi/K)^2/2 + ...``.) The intervals of the resultant length and of the direction allow for it.
 """
 
 from __future__ import annotations

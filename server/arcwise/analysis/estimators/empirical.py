@@ -172,7 +172,7 @@ def _furthest(kernel: Kernel, z: FloatArray, counts: FloatArray, error: float) -
     """
     order = np.argsort(-z, kind="stable")
     shares = largest_probabilities(kernel)[order]
-    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # without the codes beyond each
+    lost = np.cumsum(shares * z[order]) - np.cumsum(shares) * z[order]  # by code, without all beyond it
     beyond = int(np.searchsorted(lost, _NEGLIGIBLE * error, "right")) - 1
     return int(order[min(max(beyond, 0), int(np.argmax(counts[order] > 0)))])
 

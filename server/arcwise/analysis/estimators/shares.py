@@ -52,7 +52,7 @@ _FEWEST_BEYOND = 40.0
 _BINS = {False: 10, True: 12}  # bins of an interval, and of a circle (30 degrees, two hours)
 
 _NODES_PER_BIN = 6
-"""People between two nodes are seen at both nodes, so narrower bins would show little more."""
+"""Least nodes per bin: people between two nodes are seen at both, so narrower bins would show little more."""
 
 
 def checked_between(between: Any) -> list[tuple[float, float]]:

@@ -197,8 +197,8 @@ def _damage_words(damages: tuple[Damage, ...]) -> list[str]:
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return [
         "lying about the input cannot be detected: such reports are those of a possible population.",
-        "If this share of the reports are lies, the honest devices' numbers lie between (by the fitted",
-        "distribution); codes of the liars' choice, unseen by the residuals, move estimates by no more than:",
+        "If this share of the reports are lies, the honest devices' numbers lie in these ranges, by the fit.",
+        "If liars choose codes that the residuals do not reveal, they move estimates by at most (codes):",
         *("  " + line.rstrip() for line in table),
     ]
 

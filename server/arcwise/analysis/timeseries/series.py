@@ -89,8 +89,8 @@ def series(
         counts of a point's epochs are merged before anything is estimated.
     first, last
         The first and the last epoch, both included. By default all epochs with reports are used. The points
-        then start at multiples of `every` after Monday 1970-01-05, or with months, so they keep their places
-        when epochs are added.
+        then start at multiples of `every` after Monday 1970-01-05, or at the starts of months, so they keep
+        their places when epochs are added.
     level
         The level of the intervals, from 0.5 to 0.9999.
     simultaneous
