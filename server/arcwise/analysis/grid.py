@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from arcwise.typing import FloatArray, IntArray
 
 SINGLE_VALUES = 24
-"""Size of a lattice up to which each value is a bin of its own."""
+"""Size of the largest lattice on which each value is a bin of its own."""
 
 
 class Values(NamedTuple):

@@ -29,5 +29,5 @@ def _controller() -> ThreadpoolController:
     # library.
     import scipy.linalg  # noqa: F401
 
-    # Finding the libraries takes most of a millisecond. They stay loaded, so it is done only once.
+    # Finding the libraries takes most of a millisecond. They stay loaded, so they are searched only once.
     return ThreadpoolController()

@@ -2,9 +2,10 @@
 
 For any event S and any two inputs, (epsilon, delta)-LDP implies P(S | x) <= e^epsilon P(S | x') + delta. So
 ``log((p - delta) / q)`` is a lower bound of epsilon, where p is a lower confidence bound of P(S | x) and q an
-upper one of P(S | x'). Both are Clopper and Pearson's, which are exact at any count. The events and the
-inputs are chosen on one half of the outputs and counted in the other half. So only the few chosen events
-share the error: m events have 2 m bounds, each wrong with a probability of at most (1 - level) / (2 m).
+upper one of P(S | x'). Both bounds are those of Clopper and Pearson, which are exact at any count. The events
+and the inputs are chosen on one half of the outputs and counted in the other half. So only the few chosen
+events share the error: m events have 2 m bounds, each wrong with a probability of at most (1 - level) / (2
+m).
 """
 
 from __future__ import annotations

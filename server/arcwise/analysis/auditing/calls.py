@@ -215,7 +215,7 @@ def default_inputs(domain: Domain) -> list[float]:
 
 
 def sampler(mechanism: object, *, vectorised: bool, seed: int | None) -> Sampler:
-    """Return a mechanism as a function of an input and a number of calls that returns the outputs."""
+    """Return a function that calls a mechanism with an input a number of times and returns the outputs."""
     source: Randomness = SYSTEM if seed is None else InsecureSeededRandomness(seed)
     if isinstance(mechanism, Group):
         return _group(mechanism, source)

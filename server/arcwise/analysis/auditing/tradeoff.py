@@ -211,7 +211,7 @@ def _row(mechanism: object, value: float) -> list[Fraction]:
 
 
 def _region(inputs: tuple[float, float], first: Sequence[Fraction], second: Sequence[Fraction]) -> Tradeoff:
-    """Return the lower boundary: codes are rejected in falling order of the ratio of both weights."""
+    """Return the lower boundary: codes are rejected by the ratio of both weights, the largest first."""
     codes = [(v, w) for v, w in zip(first, second, strict=True) if v or w]
     codes.sort(key=cmp_to_key(_by_ratio))
     alarm, missed = [Fraction(0)], [Fraction(1)]

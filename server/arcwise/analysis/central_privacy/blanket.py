@@ -96,7 +96,7 @@ def _below(epsilon: float) -> float:
 
 
 class _WindowBlanket(Blanket):
-    """Two windows with the least overlap, which dominate every other pair for every E.
+    """The blanket of a window kernel: the two windows with the least overlap dominate for every E.
 
     The leftover is the same in every row: the devices that have drawn it can be identified, so it counts as
     rest.
@@ -298,7 +298,7 @@ def _largest(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _log_below(rows: FloatArray, epsilon: float, n: int) -> float:
-    """Return a lower bound of log delta: device 1 has the first or second row, all others the third.
+    """Return a lower bound of log delta: device 1 has the first or second row, all other devices the third.
 
     Codes with the same ratio are merged, which is sufficient; codes that only the pair can have are left out.
     """

@@ -109,8 +109,8 @@ def central(
 ) -> CentralPrivacy:
     """Return an upper bound of the information that the counts of `n` reports reveal about one device.
 
-    It holds against anyone who sees counts, and anything computed from them, but no single report. Against an
-    attacker who sees single reports, or the server's store, only the local epsilon holds.
+    The bound holds against anyone who sees no single report, but only counts and anything computed from them.
+    Against an attacker who sees single reports, or the server's store, only the local epsilon holds.
 
     Parameters
     ----------

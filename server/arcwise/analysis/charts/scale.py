@@ -122,7 +122,7 @@ def _numbers(axis: Axis, room: float, size: float, *, upright: bool) -> tuple[li
 
 
 def _number_steps(span: Decimal, period: float | None) -> Iterator[Decimal]:
-    """Yield distances between labels that are easy to read, growing."""
+    """Yield distances between labels that are easy to read, in increasing order."""
     if period is not None and period in {24.0, 360.0}:
         parts = (1, 3, 6, 12) if period == 24.0 else (5, 10, 15, 30, 45, 90, 180)
         yield from (Decimal(part) for part in parts if 2 * part <= span)

@@ -151,7 +151,7 @@ def _device_covariance(mechanism: Mechanism, turns: ComplexArray, law: FloatArra
 
 
 def row_attenuation(mechanism: Mechanism) -> complex:
-    """Return the factor from the first moment of an input at a node to that of its report.
+    """Return the factor between the first moment of an input at a node and the first moment of its report.
 
     `CircularMechanism.attenuation` is its real part; a row that is not symmetric also turns the moment.
     """
@@ -364,7 +364,7 @@ def _length(arrow: Arrow, level: float) -> _Length:
 
 
 def _noncentrality(x: float, probability: float, freedom: float) -> float:
-    """Return the noncentrality at which a chi-square is at most x with `probability`; 0 if none."""
+    """Return the noncentrality at which a chi-square is at most x with `probability`; 0 if no such exists."""
     from scipy.optimize import brentq
     from scipy.special import chndtr
 
@@ -373,7 +373,8 @@ def _noncentrality(x: float, probability: float, freedom: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
-    # The law is near N(nc + 2, 4 nc + 4) or narrower, so this lies far beyond the root for the levels in use.
+    # The law is near N(nc + 2, 4 nc + 4) or narrower, so this end is far beyond the root for the levels in
+    # use.
     high = x + 10.0
     while excess(high) > 0:
         high *= 2

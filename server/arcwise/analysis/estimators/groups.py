@@ -94,7 +94,7 @@ class GroupReports:
 
 @explained
 def group_reports(group: Group, reports: Mapping[str, int], *, level: float = 0.95) -> GroupReports:
-    """Return the number of devices behind the reports of each task, and whether all were drawn equally often.
+    """Return the devices behind the reports of each task, and whether all tasks were drawn equally often.
 
     Parameters
     ----------

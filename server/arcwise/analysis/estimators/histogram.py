@@ -41,7 +41,7 @@ def histogram(
 ) -> Distribution:
     """Return a fit as a histogram in the unit of the domain.
 
-    Without `method`, a description of how the fit was made, it is assumed to be a fit of `fit_held_out`.
+    `method` describes how the fit was made; by default, it is a fit of `fit_held_out`.
     """
     smoothing = " (averaging iterates smooths)" if method is None else ""
     notes = [

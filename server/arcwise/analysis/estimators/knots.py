@@ -193,7 +193,7 @@ class Knots:
         return (1.0 - _SPREAD) * ordered + _SPREAD / len(ordered)
 
     def means(self, weights: FloatArray) -> FloatArray:
-        """Return the means of weights per block for each node, shape (M, K') to (M, N), by cells."""
+        """Return the means of weights per block at each node, by cells, shape (M, K') to (M, N)."""
         if self.all and not self.banded:
             straight: FloatArray = weights @ self.rows.T
             return straight

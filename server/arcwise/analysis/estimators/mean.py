@@ -161,7 +161,7 @@ def average(survey: Survey, values: FloatArray, users: Users | None = None) -> t
     The variance is that of the reports, but never below the smallest variance of one row: for any inputs, a
     report varies at least by the randomness of its own device. This matters only when a few reports happen to
     agree. With `users` the variance is that of the devices' randomness, at most that of the reports, plus the
-    part of the reports' variance due to sampling. For devices that report again, see `survey`.
+    part of the reports' variance due to sampling. For devices that report several times, see `survey`.
     """
     kernel, counts, n = survey.mechanism.kernel, survey.counts, survey.n
     value = float(counts @ values) / n

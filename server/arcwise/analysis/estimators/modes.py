@@ -51,7 +51,7 @@ _FEW_DRAWS, _FAR = 4, 8.0
 """After `_FEW_DRAWS` draws, a statistic `_FAR` standard deviations above their mean is rejected."""
 
 _CERTAIN = 5.0
-"""Standard deviations above its mean at which a squared distance is rejected without any draws."""
+"""A squared distance this many standard deviations above its mean is rejected without any draws."""
 
 _ALL_DRAWS = 60
 """Draws for all numbers of modes together. If they run out, the number of modes is still a lower bound."""
@@ -221,7 +221,7 @@ class _Waves:
         """Return heights near the nearest ones with fewer steps, shape (M,).
 
         The nearest distribution has steps due to noise, and reports drawn from it show fewer false modes than
-        those of a flat population. Neighbouring steps are merged, starting with those that change the
+        reports of a flat population. Neighbouring steps are merged, starting with those that change the
         distance least, as long as the merges cost at most 2 each on average (Akaike 1974). Merging creates no
         new mode.
         """
@@ -249,7 +249,8 @@ class _Waves:
     def _turning(self, seen: FloatArray, cuts: list[int]) -> _Nearest:
         """Return the nearest distribution that turns at the cuts.
 
-        A distribution that rises between two cuts is a mixture of uniform ones that end at the second cut.
+        A distribution that rises between two cuts is a mixture of uniform distributions that end at the
+        second cut.
         """
         cells = len(self.widths)
         ends = [*cuts, cuts[0] + cells] if self.circular else [0, *cuts, cells]

@@ -227,8 +227,8 @@ def _rounded(
 
     ``A = wbar - vbar^2`` is too small by e^2 on average. A law q of the codes has ``V(q) = min_t E_q u_t``
     with ``u_t = w - 2 t v + t^2``, which is least at the mean of q. Among laws that make the counts likely,
-    those with the smallest and the largest V(q) are those with the smallest and the largest ``E_q u_t`` for
-    some t (`empirical_reach`); t and q are found alternately. The variance of vbar^2, ``2 e^4``, is added.
+    the laws with the smallest and the largest V(q) also have the smallest and the largest ``E_q u_t`` for
+    some t (`empirical_reach`). t and q are found alternately. The variance of vbar^2, ``2 e^4``, is added.
     """
     kernel, counts, users = survey.mechanism.kernel, survey.counts, survey.users
     first, second = pair

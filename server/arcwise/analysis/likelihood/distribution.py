@@ -238,7 +238,7 @@ def uniform_start(mechanism: Mechanism) -> FloatArray:
 def thin(counts: FloatArray, folds: int, *, draw: int = 0) -> FloatArray:
     """Return the counts split at random into `folds` arrays that sum to them, shape (folds, K).
 
-    Equal counts are split in the same way, unless `draw` differs.
+    Equal counts with equal `draw` are split in the same way.
     """
     left = counts.astype(np.int64)
     generator = np.random.default_rng([*left.tolist(), draw] if draw else left.tolist())

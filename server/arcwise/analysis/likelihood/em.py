@@ -127,8 +127,8 @@ class EMSteps:
         An EM step is an Euler step of length 1 of ``d log f / dt = log grad``. If steps change little, an
         error in log f shrinks by a factor ``1 - e`` in a step, with e in [0, 1] for EM (Dempster, Laird and
         Rubin 1977). The Runge-Kutta-Legendre scheme of first order (Meyer, Balsara and Aslam 2014; here of
-        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``. The Legendre polynomial P_s is at most 1 in size
-        for every e in [0, 2], and the scheme follows the flow as EM does.
+        length ``(s^2 + s)/2``) shrinks it by ``P_s(1 - e)``. For every e in [0, 2] the Legendre polynomial
+        P_s is at most 1 in size, so the scheme follows the flow as EM does.
         """
         if stages < 1:
             raise ParameterError(f"stages must be at least 1, got {stages!r}")

@@ -1,4 +1,4 @@
-"""The information matrix ``P diag(s) P'`` of some nodes, factored: the costly part of a Newton step.
+"""The factored information matrix ``P diag(s) P'`` of some nodes: the costly part of a Newton step.
 
 For rows that are a constant plus a window, no matrix product is needed. Two windows share a run of codes, and
 the sum of s over that run is a difference of prefix sums. Nodes far apart share no codes, so the matrix is
@@ -155,7 +155,7 @@ def dense_information(rows: FloatArray) -> Information:
 
 
 def fast_information(kernel: Kernel, nodes: IntArray) -> Callable[[BoolArray], Information] | None:
-    """Return a function from the codes seen to these nodes' function, or None if there is no fast way."""
+    """Return `window_information` of these nodes, to be called with the codes seen, or None."""
     return partial(window_information, kernel, nodes) if isinstance(kernel, WindowKernel) else None
 
 

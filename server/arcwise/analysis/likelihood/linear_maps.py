@@ -106,7 +106,7 @@ class _WindowRows(Rows):
 
 
 class _CirculantRows(Rows):
-    """One row turned with the node: both maps are circular convolutions, O(K log K) by Fourier transforms.
+    """Each node's row is the same row turned: both maps are circular convolutions, O(K log K) by FFT.
 
     The row's least weight is kept separately, so that errors of the transform affect the rest only. The nodes
     must sum to 1.

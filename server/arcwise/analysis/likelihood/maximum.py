@@ -1,7 +1,8 @@
 """The certified maximum likelihood of a node distribution, for many data sets of a kernel in the fit test.
 
-EM would need thousands of steps for the test; an interior point method needs ten, on a few hundred nodes. For
-finer kernels it is solved on some of the nodes, and nodes that could raise the likelihood are added.
+EM would need thousands of steps for the test; an interior point method needs ten steps, on a few hundred
+nodes. For finer kernels it is solved on some of the nodes, and nodes that could raise the likelihood are
+added.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Likelihood:
     def maximize(self, *, gap: float = 0.01) -> Maximum:
         """Return the maximum over all distributions f, certified to `gap` nats.
 
-        The result has its own `gap`, which is larger than `gap` if rounding requires it.
+        If rounding prevents this precision, the `gap` of the result is larger than the argument.
 
         Primal-dual interior point on the likelihood per report: with ``g = grad L``, ``g - y + z = 0``,
         ``sum f = 1``, ``f_s z_s = mu -> 0``, and f and z positive. A predictor determines how far mu can
@@ -163,7 +164,7 @@ def _reach(x: FloatArray, dx: FloatArray) -> float:
 
 
 class Fitted(NamedTuple):
-    """Probabilities of the nodes and of the codes, and a proved bound on the missing log-likelihood."""
+    """Probabilities of nodes and codes, and a proved bound on how far this fit is below the maximum."""
 
     nodes: FloatArray
     codes: FloatArray
@@ -278,7 +279,7 @@ def largest_probabilities(kernel: Kernel) -> FloatArray:
         result = np.full(kernel.codes, weight / UNIT)
         result[: kernel.leftover] = (weight + 1) / UNIT
         return result
-    if isinstance(kernel, CirculantKernel):  # all rows are one row turned: every code has every weight once
+    if isinstance(kernel, CirculantKernel):  # rows are one row turned: every code has every weight once
         return np.full(kernel.codes, float(kernel.probabilities([0]).max()))
     largest: FloatArray = matrix_of(kernel).max(axis=0)
     return largest

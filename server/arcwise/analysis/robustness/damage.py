@@ -116,7 +116,7 @@ def damage(
         bound = sending.get(name)
         if bound is not None and each.lying is not None:
             # Lies about inputs are a special case of chosen codes: rounding to cells or nodes, or by a
-            # solver, must not make the bound on codes smaller.
+            # solver, must not make the bound on codes smaller than the effect of such lies.
             each = Damage(share, name, value, honest, moved, max(bound, each.lying))
         found.append(each)
     return tuple(found)

@@ -317,7 +317,7 @@ class _Moments:
         self._supports = self._support(2 * math.pi * np.arange(_ANGLES) / _ANGLES)
 
     def _support(self, ahead: FloatArray) -> FloatArray:
-        """Return how far the set reaches in directions, shape (T,): angles from that of Z."""
+        """Return how far the set reaches in directions, shape (T,): `ahead` has their angles from Z's."""
         angles = self.angle + ahead
         cosines = np.cos(self._angles[:, None] - angles)
         whole = (self._moment * np.exp(-1j * angles)).real

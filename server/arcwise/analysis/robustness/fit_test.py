@@ -143,7 +143,7 @@ def _p(p: float) -> str:
 
 
 def _words(test: FitTest) -> list[str]:
-    """Return the result in words, in lines."""
+    """Return the lines of the result in words."""
     p = f"p {_p(test.p_value)} at level {test.level:g}"
     if not test.rejected:
         lines = [f"fit test: nothing found ({p}): honest reports of some population explain the counts"]

@@ -92,7 +92,7 @@ def read_epoch(task: Task, text: str, name: str) -> int:
     """Return the first epoch of the task that starts at a time or later.
 
     The text is a date or a time in ISO 8601, in UTC unless it has an offset, or the number of an epoch.
-    `name` is that of the argument, for the error.
+    `name` is the name of the argument, for the error message.
 
     A range from one time up to another time, which is excluded, consists of the epochs that *start* in it. So
     consecutive ranges contain every epoch exactly once, for any period.
