@@ -100,7 +100,7 @@ def read_outputs(raw: Any, count: int) -> Outputs:
         columns = _columns(list(raw))
     keys = columns[0].keys
     for each in columns[1:]:
-        mixed = (keys ^ (keys >> np.int64(29))) * _FACTOR + each.keys  # wraps: a hash of the row
+        mixed = (keys ^ (keys >> np.int64(29))) * _FACTOR + each.keys  # overflow wraps: a hash of the row
         keys = np.where(each.missing, keys, mixed)
     return Outputs(raw, keys, tuple(each.numbers for each in columns), tuple(each.floats for each in columns))
 

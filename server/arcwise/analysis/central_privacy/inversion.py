@@ -7,7 +7,7 @@ For X = Z_1 + ... + Z_n + U, where U is normal with the mean 0 and the deviation
 - **Smoothing** errs upward: ``max(0, x)`` is convex, so U, with mean 0, only adds (Jensen's inequality). It
   makes the integrand vanish like e^(-tau^2 t^2 / 2).
 - **The trapezoidal rule** with steps of ``2 pi / R`` gives, by Poisson's summation formula, the sum over all
-  integers m of ``e^(-a m R) E[max(0, X + m R)]``. No term is negative, so it also errs upward.
+  integers m of ``e^(-a m R) E[max(0, X + m R)]``. No term is negative, so the rule also errs upward.
 - **The truncated part** beyond the last frequency T is at most ``M(a) e^(-tau^2 T^2 / 2) / (pi T)``.
 - **The event that all Z_i are 0** needs no smoothing: its probability is subtracted from M.
 - **Rounding.** M(s) / M(a) = r^n e^(...), where r is the characteristic function of Z under its tilted law.

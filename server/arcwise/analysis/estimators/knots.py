@@ -43,7 +43,7 @@ _BLOCKS = 128
 """If no place is known, a block has as many codes as the number of nodes divided by this."""
 
 _GROWTHS = ((1.2, 100), (1.5, 100), (2.0, 100), (3.0, 120), (5.0, 130), (20.0, 130))
-"""Pairs of a growth of blocks and their largest number; the first pair that keeps to it is used."""
+"""Growths of blocks away from a place, each with the most blocks for it; the first that fits is used."""
 
 _MANY = 4
 """With this many resolved places per node, the reports show at which node a share jumps."""

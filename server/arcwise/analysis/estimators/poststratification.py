@@ -258,7 +258,7 @@ def _mean(strata: Sequence[Survey], parts: FloatArray, level: float) -> Value:
             None,
             float(parts @ lows),
             float(parts @ highs),
-            "range of possible means: the strata's, added up",
+            "range of possible means: the strata's ranges, added up",
             notes,
         )
     numbers = [mean_numbers(stratum.mechanism, stratum.n).values for stratum in strata]

@@ -70,8 +70,8 @@ class Near:
         size = nodes if knots.all else -(-nodes // _SIZES) * _SIZES
         self.fit = np.full((parts, size), _FILLED)
         self.fit[:, :nodes] = masses
-        # Where the solver starts. Its matrix there is the same for every functional, and approximates the
-        # standard error of each.
+        # The start of the solver. The matrix at the start is the same for every functional, and gives the
+        # approximate standard error of each functional.
         share = _EVEN * math.sqrt(min(1.0, _FEW / n))
         self.start = self.fit.copy()
         self.start[:, :nodes] = (1.0 - share) * masses + share / nodes

@@ -84,7 +84,7 @@ class EMSteps:
 
     @property
     def codes(self) -> FloatArray:
-        """Their code distributions, shape (M, K); a view that the next step overwrites."""
+        """The code distributions of the data sets, shape (M, K); a view that the next step overwrites."""
         return self._q
 
     def log_likelihood(self) -> FloatArray:

@@ -214,8 +214,8 @@ class Liars:
         """Return the r that raises the average the most, shape (K,)."""
         n, k = self._rows.shape
         # The unknowns are the liars' codes l = r - (1-k) q and f. They are scaled by the share, so that the
-        # solver's tolerances are small compared with the answer. For two values, a square centred between
-        # them is 0 everywhere.
+        # solver's tolerances are small compared with the answer. All values may be 0, as those of x^2 - x on
+        # a domain of two values.
         scale = np.abs(values).max() or 1.0
         solved = linprog(
             np.concatenate([-values / scale, np.zeros(n)]),
