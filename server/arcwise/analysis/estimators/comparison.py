@@ -401,7 +401,7 @@ def _less(value: Value, known: float) -> Value:
 
 
 def _around(value: Value, known: float, period: float) -> Value:
-    """Return a known place of a circle minus an estimated one, the shorter way round."""
+    """Return a known place on a circle minus an estimated place, the shorter way round."""
     apart = _less(value, known)
     if apart.value is None or apart.low is None or apart.high is None:
         return apart

@@ -246,7 +246,7 @@ def numbers_of(value: Value | None) -> tuple[float, float, float]:
 
 
 def _turned(place: float, period: float) -> float:
-    """Return a place of a circle in [0, period); places inside are unchanged."""
+    """Return a place on a circle in [0, period); places already inside are unchanged."""
     if 0.0 <= place < period:
         return place
     return min(place % period, math.nextafter(period, 0.0))  # a tiny negative number rounds up to the period

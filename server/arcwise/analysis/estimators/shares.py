@@ -163,7 +163,7 @@ def _turns(mechanism: Mechanism, low: float, high: float, *, single: bool) -> tu
         raise ParameterError(f"low and high must be two different finite numbers, got {low!r} and {high!r}")
     length = 1.0 if high - low >= period else (high - low) / period % 1.0
     if not length and not single:
-        raise ParameterError(f"low and high must be two places of the circle, got {low!r} and {high!r}")
+        raise ParameterError(f"low and high must be two points on the circle, got {low!r} and {high!r}")
     return low / period, low / period + length
 
 
